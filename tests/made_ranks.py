@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from snapreport.model.run.rank_facts import (
     RankName,
     Run,
     StepPeak,
+    place_in,
 )
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -76,5 +78,9 @@ def a_run(
     layout: Sequence[tuple[str, int]] = (),
     expected: int | None = None,
 ) -> Run:
-    """A run of these ranks."""
-    return Run("", tuple(ranks), tuple(layout), expected)
+    """A run of these ranks, each at its place in the layout."""
+    placed = [
+        replace(each, name=replace(each.name, coordinates=place_in(tuple(layout), each.name.rank)))
+        for each in ranks
+    ]
+    return Run("", tuple(placed), tuple(layout), expected)

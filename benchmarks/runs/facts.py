@@ -76,7 +76,8 @@ def make_run(plan: Plan, *, layout: bool = True) -> Run:
     for rank in range(plan.ranks):
         if plan.of("missing", rank):
             continue
-        name = RankName(rank, host=plan.host(rank))
+        places = plan.place(rank) if layout else {}
+        name = RankName(rank, host=plan.host(rank), coordinates=tuple(places.items()))
         facts = RankFacts(f"rank{rank}.pickle", f"rank {rank}", name, 1 << 20, f"{rank:064x}", ())
         if plan.of("broken", rank):
             ranks.append(replace(facts, sha256="", error="the pickle ends too early."))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.runs.pattern import Pattern
+from snapreport.model.run.rank_facts import Layout, place_in
 
 _NOISE = 0.015
 """Standard deviation of what depends on the data: batches differ by 1 to 2 %."""
@@ -41,8 +42,7 @@ class Plan:
     pattern: Pattern
     ranks: int
     seed: int
-    layout: tuple[tuple[str, int], ...]
-    """As in ``Run.layout``."""
+    layout: Layout
     planted: tuple[Planted, ...]
     noise: float = _NOISE
     factors: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -50,10 +50,7 @@ class Plan:
 
     def place(self, rank: int) -> dict[str, int]:
         """Return a rank's coordinates in the layout."""
-        found, left = {}, rank
-        for dimension, size in self.layout:
-            left, found[dimension] = divmod(left, size)
-        return found
+        return dict(place_in(self.layout, rank))
 
     def of(self, what: What, rank: int) -> Planted | None:
         """Return what was planted on a rank."""
@@ -73,7 +70,7 @@ class Plan:
         return f"node{rank // _HOST:03}"
 
 
-def usual_layout(ranks: int) -> tuple[tuple[str, int], ...]:
+def usual_layout(ranks: int) -> Layout:
     """Return a layout as Megatron-LM orders it: tensor, data, pipeline."""
     tensor = min(8, max(ranks // 8, 1))
     stages = min(8, max(ranks // (4 * tensor), 1))
@@ -84,7 +81,7 @@ def make_plan(
     pattern: Pattern,
     ranks: int,
     seed: int,
-    layout: tuple[tuple[str, int], ...] | None = None,
+    layout: Layout | None = None,
     noise: float = _NOISE,
     healthy: bool = False,
 ) -> Plan:
@@ -145,18 +142,13 @@ def make_plan(
     return Plan(pattern, ranks, seed, layout, tuple(planted), noise, factors)
 
 
-def _at(rank: int, layout: tuple[tuple[str, int], ...], planted: Planted) -> Planted:
+def _at(rank: int, layout: Layout, planted: Planted) -> Planted:
     group = f"pipeline stage {_stage(rank, layout)}" if dict(layout).get("pp", 1) > 1 else ""
     return Planted(**(asdict(planted) | {"group": group}))
 
 
-def _stage(rank: int, layout: tuple[tuple[str, int], ...]) -> int:
-    left = rank
-    for dimension, size in layout:
-        left, place = divmod(left, size)
-        if dimension == "pp":
-            return place
-    return 0
+def _stage(rank: int, layout: Layout) -> int:
+    return dict(place_in(layout, rank)).get("pp", 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snapreport.compare.among_ranks.rank_words import list_of
+from snapreport.compare.among_ranks.rank_words import some_of
 from snapreport.ground.units import format_bytes
 from snapreport.model.run.run_diff import RankChange
 from snapreport.model.run.run_findings import Difference
@@ -62,10 +62,7 @@ def _alike(changes: Sequence[RankChange], rows: Sequence[int]) -> ChangedAlike:
     ordered = tuple(sorted(rows))
     largest = max(ordered, key=lambda row: abs(changes[row].change))
     change = changes[largest].change
-    names = [changes[row].name for row in ordered]
-    if len(names) > _NAMED:
-        names = [*names[:_NAMED], f"{len(names) - _NAMED:,} more"]
-    who = list_of(names)
+    who = some_of([changes[row].name for row in ordered], _NAMED, _NAMED)
     verb = "peaks" if len(ordered) == 1 else "peak"
     equal = len(ordered) > 1 and len({changes[row].change for row in ordered}) == 1
     by = f"{'' if equal or len(ordered) == 1 else 'up to '}{format_bytes(abs(change))}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_change, format_signed_bytes
+from snapreport.ground.units import bytes_and_share, format_bytes
 
 
 def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
@@ -16,9 +16,10 @@ def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
     """
     room = limit - value
     if room < 0:
-        against = f"{_apart(-room, limit)} over the budget of {_exact(limit, value)}"
+        against = f"{bytes_and_share(room, limit)} over the budget of {_exact(limit, value)}"
     elif room:
-        against = f"within the budget of {_exact(limit, value)}, with {_apart(room, limit)} left"
+        left = bytes_and_share(room, limit)
+        against = f"within the budget of {_exact(limit, value)}, with {left} left"
     else:
         against = "exactly its budget"
     return f"{what} is {format_bytes(value)}, {against}.{extra and ' ' + extra}"
@@ -26,11 +27,11 @@ def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
 
 def growth_text(value: int, base: int, limit: int, extra: str = "") -> str:
     """Say how a peak stands against that of the other recording, and what was allowed."""
-    allowed = f"{format_signed_bytes(limit - base)}{_percent(limit - base, base)} is allowed"
+    allowed = f"{'+' * (limit > base)}{bytes_and_share(limit - base, base)} is allowed"
     if value > base:
         text = (
-            f"The peak grew by {format_bytes(value - base)}{_percent(value - base, base)},"
-            f" from {format_bytes(base)} to {format_bytes(value)}"
+            f"The peak grew by {bytes_and_share(value - base, base)}, from {format_bytes(base)}"
+            f" to {format_bytes(value)}"
         )
     elif value < base:
         text = f"The peak fell by {format_bytes(base - value)} to {format_bytes(value)}"
@@ -45,16 +46,7 @@ def unknown_text(what: str, reason: str) -> str:
     return f"{what} cannot be checked: {reason.rstrip('.')}."
 
 
-def _apart(difference: int, limit: int) -> str:
-    return f"{format_bytes(difference)}{_percent(difference, limit)}"
-
-
 def _exact(limit: int, value: int) -> str:
     """Write the budget; in bytes, too, where rounding would hide the difference."""
     text = format_bytes(limit)
     return f"{text} ({limit:,} bytes)" if text == format_bytes(value) and limit >= 1024 else text
-
-
-def _percent(part: int, whole: int) -> str:
-    percent = format_change(part, whole).lstrip("+").replace("<", "under ")
-    return f" ({percent})" if percent else ""

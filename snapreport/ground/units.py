@@ -95,6 +95,17 @@ def format_change(change: float | None, base: float | None) -> str:
     return f"{share:+,.{0 if abs(share) >= 0.1 else 1}%}"
 
 
+def change_in_words(change: int, base: int) -> str:
+    """Write it for a sentence that says which way: ``47%``, ``under 0.1%``; ``""`` for none."""
+    return format_change(change, base).lstrip("+-").replace("<", "under ")
+
+
+def bytes_and_share(change: int, base: int) -> str:
+    """Write a change in bytes and in percent of what there was: ``4.50 GiB (62%)``; no sign."""
+    share = change_in_words(change, base)
+    return f"{format_bytes(abs(change))} ({share})" if share else format_bytes(abs(change))
+
+
 def format_duration(micros: int) -> str:
     """Write microseconds in the unit that suits: ``850 µs``, ``12.1 ms``, ``4 min 07 s``."""
     if micros < 1000:

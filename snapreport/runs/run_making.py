@@ -6,17 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
 from snapreport.ground.files import as_text, stem_of
-from snapreport.model.run.rank_facts import RankFacts, RankName, Run
+from snapreport.model.run.rank_facts import Layout, RankFacts, RankName, Run, place_in
 from snapreport.runs.gathered import Gathered
 from snapreport.runs.many_files import StandIns
 from snapreport.runs.rank_names import NameReader, read_bare_numbers, read_name
 from snapreport.runs.report_names import name_outputs
-
-Layout = tuple[tuple[str, int], ...]
 
 MOST_RANKS = 1 << 20
 """Of a layout: more are a slip of the pen."""
@@ -51,6 +50,10 @@ def parse_layout(text: str) -> Layout:
     if _ranks_of(layout) > MOST_RANKS:
         raise InputError(f"The layout {text} is for {_ranks_of(layout):,} ranks.")
     return layout
+
+
+def _ranks_of(layout: Layout) -> int:
+    return prod(size for _, size in layout)
 
 
 def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> list[RunFile]:
@@ -111,7 +114,7 @@ def make_run(
         _check_layout(layout, expected, names)
         expected = _ranks_of(layout)
     names = [
-        replace(name, host=host, coordinates=name.coordinates or _coordinates(name.rank, layout))
+        replace(name, host=host, coordinates=name.coordinates or place_in(layout, name.rank))
         for name, host in zip(names, hosts, strict=True)
     ]
     labels = _labels(names, sources)
@@ -211,7 +214,7 @@ def place_in_layout(run: Run, layout: Layout) -> Run:
     """
     _check_layout(layout, run.expected, [each.name for each in run.ranks])
     ranks = tuple(
-        replace(each, name=replace(each.name, coordinates=_coordinates(each.name.rank, layout)))
+        replace(each, name=replace(each.name, coordinates=place_in(layout, each.name.rank)))
         for each in run.ranks
     )
     return replace(run, ranks=ranks, layout=layout, expected=_ranks_of(layout))
@@ -247,24 +250,6 @@ def _check_layout(layout: Layout, expected: int | None, names: Sequence[RankName
         raise InputError(
             f"The layout {text} is for {ranks:,} ranks, and there is a rank {highest}."
         )
-
-
-def _ranks_of(layout: Layout) -> int:
-    ranks = 1
-    for _, size in layout:
-        ranks *= size
-    return ranks
-
-
-def _coordinates(rank: int | None, layout: Layout) -> Layout:
-    """Return the place of a rank in the layout."""
-    if rank is None:
-        return ()
-    found = []
-    for name, size in layout:
-        rank, place = divmod(rank, size)
-        found.append((name, place))
-    return tuple(found)
 
 
 def _order(name: RankName) -> tuple[int, int, int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from snapreport.compare.among_ranks.layout_places import coordinates_of
+from snapreport.compare.among_ranks.rank_words import rows_in_words
 from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
 
 Unit: TypeAlias = tuple[str, str]
@@ -65,7 +65,7 @@ def list_rows(run: Run) -> tuple[Row, ...]:
         unnumbered = "" if one_process else rank.source
         who = unnumbered if number is None else f"rank {number}"
         kinds = Counter(device.kind for device in rank.devices)
-        coordinates = coordinates_of(run, rank.name)
+        coordinates = dict(rank.name.coordinates)
         for device in rank.devices:
             unit = (who, device.device)
             lone = kinds[device.kind] == 1
@@ -124,6 +124,15 @@ def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
             said.append("with a history" if each.recorded else "without a history")
         words.append(", ".join(said))
     return words
+
+
+def name_rows(rows: Sequence[Row], everyone: Sequence[Row] = ()) -> str:
+    """Name the ranks of some rows; ``everyone`` are all rows there are, if any are missing."""
+    return rows_in_words(
+        [row.number if row.lone else None for row in rows],
+        [row.words for row in rows],
+        [row.number for row in everyone],
+    )
 
 
 def last_dump(rows: Sequence[Row]) -> int | None:

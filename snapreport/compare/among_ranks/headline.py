@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from snapreport.compare.among_ranks.cause_words import because, main_cause
-from snapreport.compare.among_ranks.compared_rows import Row
-from snapreport.compare.among_ranks.odd_words import above, clock, sentence
+from snapreport.compare.among_ranks.compared_rows import Row, name_rows
+from snapreport.compare.among_ranks.odd_words import above, clock, peaks_text, sentence
 from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
-from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.ground.units import bytes_and_share, change_in_words, format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Group, Odd, RunFindings
 
@@ -19,14 +18,6 @@ _MOST_CAUSES = 3
 _ALIKE = 0.06
 """Of the lowest peak: further apart, ranks are not said to be alike."""
 _PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d")
-
-
-@dataclass(frozen=True)
-class Told:
-    """An odd rank with what the headline needs of it."""
-
-    odd: Odd
-    row: Row
 
 
 def write_headline(
@@ -48,17 +39,16 @@ def write_headline(
     """
     if not rows:
         return _no_figures(run)
-    told = [Told(each, rows[each.row]) for each in findings.odd]
     parts = [
-        *_peaks(told, len(findings.groups) > 1),
-        *_growth(told, findings),
+        *_peaks(findings, rows),
+        *_growth(findings, rows),
         *_groups(findings.groups[:leading]),
-        *_failure(findings, told, rows),
+        *_failure(findings, rows),
         *_absent(run, findings),
     ]
     if everyone_gains is not None and len(rows) > 1:
         parts.insert(0, f"each rank gains {format_bytes(everyone_gains)} a step at the median")
-    if not told:
+    if not findings.odd:
         parts.insert(0, _nothing_odd(findings, rows, leading))
     return sentence("; ".join(parts))
 
@@ -75,47 +65,48 @@ def _no_figures(run: Run) -> str:
     return f"{whose} {verb} be read; of {broken[0].label} the reason is: {broken[0].error}"
 
 
-def _peaks(told: Sequence[Told], grouped: bool) -> list[str]:
+def _peaks(findings: RunFindings, rows: Sequence[Row]) -> list[str]:
     """Name ranks that are off for the same reason together."""
-    causes: dict[tuple[str, str | None, int], list[Told]] = {}
-    for each in told:
-        if each.odd.code in ("heavier", "lighter"):
-            cause = main_cause(each.odd.differences, each.odd.bytes)
-            key = (each.odd.code, cause.key if cause else None, each.odd.group or 0)
-            if cause is None:
-                key = (each.odd.code, None, each.odd.row)
-            causes.setdefault(key, []).append(each)
+    causes: dict[tuple[str, str | None, int], list[Odd]] = {}
+    for odd in findings.odd:
+        if odd.code in ("heavier", "lighter"):
+            cause = main_cause(odd.differences, odd.bytes)
+            key = (odd.code, cause.key, odd.group or 0) if cause else (odd.code, None, odd.row)
+            causes.setdefault(key, []).append(odd)
     parts = []
-    shown = list(causes.values())[:_MOST_CAUSES]
-    for some in shown:
-        most = max(some, key=lambda each: abs(each.odd.bytes))
-        low = min(abs(each.odd.bytes) for each in some)
-        names = _names([each.row for each in some])
-        verb = "peak" if most.row.device.recorded else "hold"
-        amount = format_bytes(abs(most.odd.bytes))
-        if len(some) > 1 and format_bytes(low) != amount:
-            amount = f"{format_bytes(low)} to {amount}"
-        whose = most.row.words if len(some) > 1 else ""
-        cause_text = because(most.odd.differences, most.odd.bytes, whose)
-        verb += "s" * (len(some) == 1)
+    for some in list(causes.values())[:_MOST_CAUSES]:
+        alone = len(some) == 1
+        most = max(some, key=lambda odd: abs(odd.bytes))
+        row = rows[most.row]
+        verb = peaks_text(row).removesuffix("" if alone else "s")
+        amount = _amounts([abs(odd.bytes) for odd in some])
         median = "the median"
-        if grouped:
-            median += " of its group" if len(some) == 1 else " of their group"
-        parts.append(f"{names} {verb} {amount} {above(most.odd.bytes)} {median}{cause_text}")
-    left = [each for some in list(causes.values())[_MOST_CAUSES:] for each in some]
+        if len(findings.groups) > 1:
+            median += " of its group" if alone else " of their group"
+        cause_text = because(most.differences, most.bytes, "" if alone else row.words)
+        parts.append(f"{_who(some, rows)} {verb} {amount} {above(most.bytes)} {median}{cause_text}")
+    left = [odd for some in list(causes.values())[_MOST_CAUSES:] for odd in some]
     if left:
-        parts.append(f"{_names([each.row for each in left])} {_are(left)} unlike the others, too")
+        are = "is" if len(left) == 1 else "are"
+        parts.append(f"{_who(left, rows)} {are} unlike the others, too")
     return parts
 
 
-def _growth(told: Sequence[Told], findings: RunFindings) -> list[str]:
-    some = [each for each in told if each.odd.code == "growth"]
+def _growth(findings: RunFindings, rows: Sequence[Row]) -> list[str]:
+    some = [odd for odd in findings.odd if odd.code == "growth"]
     if not some:
         return []
-    each = [findings.growth[one.odd.row] or 0 for one in some]
-    low, high = format_bytes(min(each)), format_bytes(max(each))
-    amount = low if low == high else f"{low} to {high}"
-    return [f"{_names([one.row for one in some])} gain{'s' * (len(some) == 1)} {amount} a step"]
+    amount = _amounts([findings.growth[odd.row] or 0 for odd in some])
+    return [f"{_who(some, rows)} gain{'s' * (len(some) == 1)} {amount} a step"]
+
+
+def _who(some: Sequence[Odd], rows: Sequence[Row]) -> str:
+    return name_rows([rows[odd.row] for odd in some])
+
+
+def _amounts(sizes: Sequence[int]) -> str:
+    low, high = format_bytes(min(sizes)), format_bytes(max(sizes))
+    return low if low == high else f"{low} to {high}"
 
 
 def _groups(groups: Sequence[Group]) -> list[str]:
@@ -144,19 +135,19 @@ def _groups(groups: Sequence[Group]) -> list[str]:
     return [", ".join(parts)] if len(parts) == 1 else parts
 
 
-def _failure(findings: RunFindings, told: Sequence[Told], rows: Sequence[Row]) -> list[str]:
-    failed = [each for each in told if each.odd.code == "failed"]
+def _failure(findings: RunFindings, rows: Sequence[Row]) -> list[str]:
+    failed = [rows[odd.row] for odd in findings.odd if odd.code == "failed"]
     if not failed:
         return []
     if findings.first_failure is None:
-        return [f"{_names([each.row for each in failed])} ran out of memory"]
+        return [f"{name_rows(failed)} ran out of memory"]
     row, place = findings.first_failure
     first, request = rows[row], rows[row].device.failed[place]
     at = "" if request.time_us is None else f", at {clock(request.time_us)}"
     if len(failed) == 1:
         return [f"{first.words} ran out of memory{at}"]
-    others = [each.row for each in failed if each.row.unit != first.unit]
-    words = _names(others)
+    others = [each for each in failed if each.unit != first.unit]
+    words = name_rows(others)
     if words[:1].isdigit():
         words = f"{format_count(len(others))} others"
     return [f"{first.words} ran out of memory first{at}, and then {words}"]
@@ -192,32 +183,20 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> st
     if len(groups) > 1:
         return f"no rank of {format_count(len(some))} is unlike its group"
     least, most = (pick(some, key=lambda row: row.allocated) for pick in (min, max))
-    share = format_change(most.allocated - least.allocated, least.allocated)
-    share = share.lstrip("+").replace("<", "under ")
+    apart_by = most.allocated - least.allocated
+    share = change_in_words(apart_by, least.allocated)
     if len(some) == 2 and share:
-        return (
-            f"{most.words} {peak}s {format_bytes(most.allocated - least.allocated)} ({share}) above"
-            f" {least.words}"
-        )
+        amount = bytes_and_share(apart_by, least.allocated)
+        return f"{most.words} {peak}s {amount} above {least.words}"
     who = "both ranks" if len(some) == 2 else f"all {format_count(len(some))} ranks"
     if apart:
         who += " with a history" if some[0].device.recorded else " without a history"
     if not share:
         return f"{who} behave alike: each {peak}s {at}{format_bytes(most.allocated)}"
     between = f"between {format_bytes(least.allocated)} and {format_bytes(most.allocated)}"
-    if most.allocated - least.allocated <= _ALIKE * least.allocated:
+    if apart_by <= _ALIKE * least.allocated:
         return f"{who} behave alike: they {peak} {between}, {share} apart"
     return (
         f"no rank stands out, though the peaks of {who} lie {between}, {share} apart, the highest"
         f" on {most.words}"
     )
-
-
-def _names(rows: Sequence[Row]) -> str:
-    return rows_in_words(
-        [row.number if row.lone else None for row in rows], [row.words for row in rows]
-    )
-
-
-def _are(told: Sequence[Told]) -> str:
-    return "is" if len(told) == 1 else "are"

@@ -44,10 +44,6 @@ class HolderTable:
             self._columns[kind], self._bytes[kind] = keys, table
         self.sites = self._bytes["site"]
 
-    def site(self, column: int) -> str:
-        """Return a site's key."""
-        return self._columns["site"][column]
-
     def role(self, key: str) -> NDArray[np.int64]:
         """Return what each device holds in a role; int64, shape (n,)."""
         if key not in self._columns["role"]:
@@ -82,10 +78,7 @@ class HolderTable:
             beyond = np.abs(change) - 3 * spread
             telling = np.abs(change) > _TELLING * max(most, base, 1)
             order = sorted(np.flatnonzero(telling).tolist(), key=lambda c: (-beyond[c], keys[c]))
-            named = [
-                self._difference(kind, column, int(have[column]), int(usually[column]), some, usual)
-                for column in order[: _MOST[kind]]
-            ]
+            named = [self._difference(kind, column, some, usual) for column in order[: _MOST[kind]]]
             found += named
             if kind != "stage":
                 left = most - sum(each.bytes for each in named)
@@ -97,35 +90,18 @@ class HolderTable:
         return tuple(found)
 
     def _difference(
-        self,
-        kind: HolderKind,
-        column: int,
-        have: int,
-        usually: int,
-        some: Sequence[int],
-        usual: Sequence[int],
+        self, kind: HolderKind, column: int, some: Sequence[int], usual: Sequence[int]
     ) -> Difference:
         key = self._columns[kind][column]
-        mine = self._holder(kind, key, column, have, some)
-        others = self._holder(kind, key, column, usually, usual)
-        return Difference(
-            kind,
-            key,
-            have,
-            usually,
-            mine.size if mine else 0,
-            mine.of_size if mine else 0,
-            others.size if others else 0,
-            others.of_size if others else 0,
-        )
-
-    def _holder(
-        self, kind: HolderKind, key: str, column: int, held: int, rows: Sequence[int]
-    ) -> Holder | None:
-        """Return the holder of the first row that has the median."""
-        table = self._bytes[kind]
-        row = next(row for row in rows if table[row, column] == held)
-        return self._held[row].get((kind, key))
+        values = self._bytes[kind][:, column]
+        sides = []
+        for rows in (list(some), list(usual)):
+            middle = lower_median(values[rows])
+            row = next(row for row in rows if values[row] == middle)
+            holder = self._held[row].get((kind, key))
+            sides.append((middle, holder.size if holder else 0, holder.of_size if holder else 0))
+        (have, *sizes), (usually, *usual_sizes) = sides
+        return Difference(kind, key, have, usually, *sizes, *usual_sizes)
 
 
 def lower_median(values: NDArray[np.int64]) -> int:

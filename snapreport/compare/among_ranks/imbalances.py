@@ -71,17 +71,22 @@ def _effects(
 
     The median of all ranks of a place would also tell which stages they happen to be of.
     """
-    sets: dict[tuple[tuple[str, int], ...], list[tuple[int, int]]] = {}
-    for member, place in zip(judged, coordinates, strict=True):
-        others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
-        sets.setdefault(others, []).append((place[dimension], int(allocated[member])))
     off: dict[int, list[int]] = {}
-    for some in sets.values():
-        if len(some) > 1:
-            middle = median_low(peak for _, peak in some)
-            for at, peak in some:
-                off.setdefault(at, []).append(peak - middle)
+    for some in _beside(dimension, coordinates):
+        peaks = allocated[[judged[k] for k in some]].tolist()
+        middle = median_low(peaks)
+        for k, peak in zip(some, peaks, strict=True):
+            off.setdefault(coordinates[k][dimension], []).append(peak - middle)
     return {at: median_low(each) for at, each in off.items()}
+
+
+def _beside(dimension: str, coordinates: Sequence[Mapping[str, int]]) -> list[list[int]]:
+    """Return sets of two ranks and more that differ in their place along a dimension alone."""
+    sets: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    for k, place in enumerate(coordinates):
+        others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
+        sets.setdefault(others, []).append(k)
+    return [members for members in sets.values() if len(members) > 1]
 
 
 def find_copies(rows: Sequence[Row], table: HolderTable) -> list[Replicated]:
@@ -94,11 +99,7 @@ def find_copies(rows: Sequence[Row], table: HolderTable) -> list[Replicated]:
     for dimension in varying(coordinates):
         if dimension not in COPIES:
             continue
-        sets: dict[tuple[tuple[str, int], ...], list[int]] = {}
-        for member, place in enumerate(coordinates):
-            others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
-            sets.setdefault(others, []).append(member)
-        full = [members for members in sets.values() if len(members) > 1]
+        full = _beside(dimension, coordinates)
         copies = len({place[dimension] for place in coordinates})
         for role in _COPIED:
             held = table.role(role)

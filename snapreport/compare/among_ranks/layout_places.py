@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from snapreport.compare.among_ranks.rank_words import list_of, number_ranges
-from snapreport.model.run.rank_facts import RankName, Run
 
 Coordinates = Mapping[str, int]
 
@@ -30,18 +29,6 @@ _NAMES = {
     "dp_replicate": "replica",
 }
 _MOST_RANGES = 3
-
-
-def coordinates_of(run: Run, name: RankName) -> dict[str, int]:
-    """Return a rank's place in the layout: as its file has it, else by its number."""
-    if name.coordinates:
-        return dict(name.coordinates)
-    if name.rank is None or not run.layout:
-        return {}
-    found, left = {}, name.rank
-    for dimension, size in run.layout:
-        left, found[dimension] = divmod(left, max(size, 1))
-    return found if not left else {}
 
 
 def dimension_name(dimension: str) -> str:

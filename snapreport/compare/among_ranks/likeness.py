@@ -80,7 +80,7 @@ def part(distances: Distances, count: int) -> list[list[int]]:
     origin = np.zeros(count, np.int64)
     nearest = np.full(count, np.inf, np.float32)
     inside = np.zeros(count, bool)
-    edges: list[tuple[float, int, int]] = []
+    edges: list[tuple[float, int, int]] = []  # each to a rank that the tree has already
     row = 0
     for turn in range(count):
         inside[row] = True
@@ -95,22 +95,10 @@ def part(distances: Distances, count: int) -> list[list[int]]:
         edges.append((float(best[row]), int(origin[row]), row))
     usual = float(np.median(nearest)) if count > 1 else 0.0
     gap = max(FLOOR, _TIMES_NEAREST * usual)
-    return _joined(count, [(a, b) for length, a, b in edges if length <= gap])
-
-
-def _joined(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    root = list(range(count))
-
-    def find(row: int) -> int:
-        while root[row] != row:
-            root[row] = root[root[row]]
-            row = root[row]
-        return row
-
-    for a, b in edges:
-        first, second = sorted((find(a), find(b)))
-        root[second] = first
+    first = dict.fromkeys(range(count), 0)
+    for length, a, b in edges:
+        first[b] = first[a] if length <= gap else b
     parts: dict[int, list[int]] = {}
     for row in range(count):
-        parts.setdefault(find(row), []).append(row)
+        parts.setdefault(first[row], []).append(row)
     return list(parts.values())

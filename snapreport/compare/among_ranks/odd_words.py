@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from snapreport.compare.among_ranks.cause_words import because, holder_words, instead
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.rank_growth import Growth
-from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.ground.units import bytes_and_share, format_bytes, format_count
 from snapreport.model.run.rank_facts import FailedRequest
 from snapreport.model.run.run_findings import Difference
 
@@ -51,7 +51,7 @@ def unlike_peak(
     step: int | None,
 ) -> str:
     """Say by how much a rank's peak is off its group's, why, and from when on."""
-    amount = f"{format_bytes(abs(total))}{_percent(total, row.allocated - total)}"
+    amount = bytes_and_share(total, row.allocated - total)
     return sentence(
         f"{row.words} {peaks_text(row)} {amount} {above(total)} {median_of(group)}"
         f"{because(differences, total)}{parts_text(event, step)}"
@@ -156,8 +156,8 @@ def group_text(
     if not total:
         return sentence(f"{text}, and so is that of the other ranks")
     return sentence(
-        f"{text}, {format_bytes(abs(total))}{_percent(total, others)} {above(total)} that of the"
-        f" other ranks{because(differences, total)}"
+        f"{text}, {bytes_and_share(total, others)} {above(total)} that of the other ranks"
+        f"{because(differences, total)}"
     )
 
 
@@ -168,7 +168,7 @@ def within_text(name: str, least: int, most: int, without_odd: bool) -> str:
         return sentence(f"the peaks of {whose} are equal to the byte, {format_bytes(most)}")
     return sentence(
         f"the peaks of {whose} lie between {format_bytes(least)} and {format_bytes(most)},"
-        f" {_apart(least, most)} apart"
+        f" {bytes_and_share(most - least, least)} apart"
     )
 
 
@@ -176,9 +176,10 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     """Say how much the peaks differ along a dimension of the layout, all else being equal."""
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
+    amount = bytes_and_share(most - least, max(least, 0))
     return sentence(
-        f"along {dimension} the peaks are {_apart(least, most)} higher on {highest} than on"
-        f" {lowest}, at the median"
+        f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}, at the"
+        " median"
     )
 
 
@@ -189,13 +190,3 @@ def copies_text(dimension: str, copies: int, role: str, held: int, saved: int) -
         f" {role}, {format_bytes(held)}; if these are copies, sharding them over {dimension} would"
         f" spare each rank {format_bytes(saved)}"
     )
-
-
-def _apart(least: int, most: int) -> str:
-    share = format_change(most - least, least).lstrip("+").replace("<", "under ")
-    return f"{format_bytes(most - least)} ({share})" if share else format_bytes(most - least)
-
-
-def _percent(change: int, base: int) -> str:
-    percent = format_change(change, base).lstrip("+-").replace("<", "under ")
-    return f" ({percent})" if percent else ""

@@ -101,8 +101,7 @@ class OneKind:
     def _off(self, place: int, member: int) -> Odd:
         row, group = self.rows[member], self.grouped[place]
         total, differences = self._beside(place, member)
-        event = self._curves[place].parts_event(member, total)
-        step = self._curves[place].parts_step(member, total)
+        event, step = self._curves[place].parts(member, total)
         text = unlike_peak(row, total, differences, group.name, event, step)
         code = "heavier" if total > 0 else "lighter"
         return Odd(row.place, code, total, differences, event, step, text, place)  # type: ignore[arg-type]
@@ -114,10 +113,10 @@ class OneKind:
         telling = abs(total) >= FLOOR * usual
         event = step = None
         if telling and total > 0:
-            event = self._curves[place].parts_event(member, total)
-            step = self._curves[place].parts_step(member, total)
+            event, step = self._curves[place].parts(member, total)
         first = self._first_failure
-        leads = first is not None and first[0] == row.place and self._failures > 1
+        failures = sum(bool(each.device.failed) for each in self.rows)
+        leads = first is not None and first[0] == row.place and failures > 1
         request = row.device.failed[first[1] if leads and first else 0]
         text = failed_text(row, request, leads, total, differences, group.name, telling)
         return Odd(row.place, "failed", total, differences, event, step, text, place)
@@ -126,8 +125,8 @@ class OneKind:
         row, grown = self.rows[member], self.grown[member]
         assert grown is not None
         core = self.unlike[place].core
-        usual = sorted(other.each for m in core if (other := self.grown[m]) is not None)
-        middle = usual[(len(usual) - 1) // 2] if usual else 0
+        usual = [other.each for m in core if (other := self.grown[m]) is not None]
+        middle = median_low(usual) if usual else 0
         _, differences = self._beside(place, member)
         event = step = None
         if grown.between_dumps:
@@ -154,10 +153,6 @@ class OneKind:
     def _curves(self) -> list[Curves]:
         devices = [row.device for row in self.rows]
         return [Curves(devices, unlike.core) for unlike in self.unlike]
-
-    @property
-    def _failures(self) -> int:
-        return sum(bool(row.device.failed) for row in self.rows)
 
     def _left(self, place: int, member: int, grown: Growth) -> int | None:
         dumps = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapreport.compare.among_ranks.standing_out import SPREADS
+from snapreport.compare.among_ranks.standing_out import SPREADS, TO_NORMAL, spread_of
 from snapreport.model.run.cell_widths import to_one_width
 from snapreport.model.run.rank_facts import DeviceFacts
 
@@ -14,7 +14,6 @@ _PART = 0.25
 """Of the difference in the end: a rank has parted where it shows so much of it."""
 _ALIGNED = 0.02
 """Recordings whose numbers of events spread more do not lie event beside event."""
-_TO_NORMAL = 1.4826
 
 
 class Curves:
@@ -37,7 +36,11 @@ class Curves:
         self._until = int(np.sum(2 * known > len(self._core)))
         some = table[self._core][:, : self._until]
         self._middle = np.nanmedian(some, axis=0)
-        self._spread = _TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
+        self._spread = TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
+
+    def parts(self, row: int, difference: int) -> tuple[int | None, int | None]:
+        """Return the event, and the number of the step, from which on a rank's curve differs."""
+        return self.parts_event(row, difference), self.parts_step(row, difference)
 
     def parts_event(self, row: int, difference: int) -> int | None:
         """Return the first event of the cell in which a rank parts from its group.
@@ -75,9 +78,7 @@ class Curves:
             others = np.array(usual.get(step.number, ()))
             if 2 * len(others) <= len(self._core) - 1:
                 continue
-            middle = np.median(others)
-            spread = _TO_NORMAL * float(np.median(np.abs(others - middle)))
-            away = sign * ((step.left if growing else step.allocated) - float(middle))
-            if away >= max(_PART * abs(difference), SPREADS * spread):
+            away = sign * ((step.left if growing else step.allocated) - float(np.median(others)))
+            if away >= max(_PART * abs(difference), SPREADS * spread_of(others)):
                 return step.number
         return None

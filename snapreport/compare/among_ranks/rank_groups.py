@@ -19,11 +19,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.compared_rows import Row, name_rows
 from snapreport.compare.among_ranks.holder_table import HolderTable
 from snapreport.compare.among_ranks.layout_places import COPIES, place_name, varying
 from snapreport.compare.among_ranks.likeness import FLOOR, Distances, part
-from snapreport.compare.among_ranks.rank_words import rows_in_words
 from snapreport.compare.among_ranks.standing_out import spread_of
 
 Place = Hashable
@@ -81,11 +80,10 @@ def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[G
     held = np.column_stack([table.allocated, table.sites])
     ways = _ways(rows, places)
     drafts = [piece for draft in drafts for piece in _further(draft, ways, held)]
-    names = _Names(rows, of)
     found = []
     for draft in drafts:
         members = sorted(draft.core + draft.guests)
-        found.append(Grouped(names.of(members), tuple(members), tuple(sorted(draft.core))))
+        found.append(Grouped(_name(members, rows, of), tuple(members), tuple(sorted(draft.core))))
     return sorted(found, key=lambda each: each.members[0])
 
 
@@ -291,31 +289,20 @@ def _joined(
     return found
 
 
-class _Names:
-    """Names groups by what their ranks share."""
-
-    def __init__(self, rows: Sequence[Row], of: str) -> None:
-        self._rows, self._of = rows, of
-        self._coordinates = [row.coordinates for row in rows]
-
-    def of(self, members: Sequence[int]) -> str:
-        rows = [self._rows[member] for member in members]
-        if len(self._rows) == 1:
-            return rows[0].words
-        if len(rows) == len(self._rows):
-            whole = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
-            return f"{whole} {self._of}" if self._of else whole
-        if varying(self._coordinates):
-            name = place_name([row.coordinates for row in rows], self._coordinates)
-            if name:
-                return name
-        hosts = {row.rank.name.host for row in rows}
-        everywhere = sum(row.rank.name.host in hosts for row in self._rows)
-        words = rows_in_words(
-            [row.number if row.lone else None for row in rows],
-            [row.words for row in rows],
-            [row.number for row in self._rows],
-        )
-        if len(hosts) == 1 and "" not in hosts and everywhere == len(rows):
-            return f"{words}, host {next(iter(hosts))}" if len(rows) > 1 else words
-        return words
+def _name(members: Sequence[int], everyone: Sequence[Row], of: str) -> str:
+    """Return what a group is called by what its ranks share."""
+    rows = [everyone[member] for member in members]
+    if len(everyone) == 1:
+        return rows[0].words
+    if len(rows) == len(everyone):
+        whole = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
+        return f"{whole} {of}" if of else whole
+    name = place_name([row.coordinates for row in rows], [row.coordinates for row in everyone])
+    if name:
+        return name
+    words = name_rows(rows, everyone)
+    hosts = {row.rank.name.host for row in rows}
+    everywhere = sum(row.rank.name.host in hosts for row in everyone)
+    if len(rows) > 1 and len(hosts) == 1 and "" not in hosts and everywhere == len(rows):
+        return f"{words}, host {hosts.pop()}"
+    return words

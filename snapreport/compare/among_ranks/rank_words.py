@@ -16,6 +16,13 @@ def list_of(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def some_of(words: Sequence[str], most: int, named: int = 3) -> str:
+    """Join words; of more than ``most`` the first few, and how many more there are."""
+    if len(words) <= most:
+        return list_of(words)
+    return list_of([*words[:named], f"{format_count(len(words) - named)} more"])
+
+
 def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[str]:
     """Return numbers as ``5``, ``8 to 15``; two in a row stay two.
 
@@ -68,9 +75,7 @@ def rows_in_words(
     known = [number for number in numbers if number is not None]
     if len(known) == len(numbers) == len(set(known)):
         return ranks_in_words(known, {number for number in everyone if number is not None})
-    if len(words) <= _MOST_RANGES:
-        return list_of(words)
-    return f"{', '.join(words[:3])} and {format_count(len(words) - 3)} more"
+    return some_of(words, _MOST_RANGES)
 
 
 def _ordinal(number: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from snapreport.compare.among_ranks.cause_words import because
 from snapreport.compare.among_ranks.odd_words import sentence
-from snapreport.compare.among_ranks.rank_words import list_of
-from snapreport.ground.units import format_bytes, format_change, format_count
+from snapreport.compare.among_ranks.rank_words import some_of
+from snapreport.ground.units import bytes_and_share, format_bytes, format_count
 from snapreport.model.run.run_diff import GroupChange, RankChange
 from snapreport.model.run.run_findings import Difference
 
@@ -34,7 +34,7 @@ def group_change(
         return sentence(f"{whose} is as high as before, {format_bytes(new)}")
     way = "rose" if new > base else "fell"
     return sentence(
-        f"{whose} {way} by {_amount(new - base, base)}, from {format_bytes(base)} to"
+        f"{whose} {way} by {bytes_and_share(new - base, base)}, from {format_bytes(base)} to"
         f" {format_bytes(new)}{because(differences, new - base)}"
     )
 
@@ -61,7 +61,8 @@ def run_headline(
     if largest.change:
         way = "higher" if largest.change > 0 else "lower"
         cause = because(largest.differences, largest.change)
-        parts.append(f"NEW peaks {_amount(largest.change, largest.base)} {way}{whom}{cause}")
+        amount = bytes_and_share(largest.change, largest.base)
+        parts.append(f"NEW peaks {amount} {way}{whom}{cause}")
     else:
         parts.append(f"NEW peaks as high as BASE{whom}, {format_bytes(largest.new)}")
     alike = [group for group in groups if group not in apart]
@@ -80,7 +81,7 @@ def run_headline(
         parts.append(f"{format_count(len(odd) - _MOST_NAMED)} more ranks are unlike their group")
     for names, side in ((only_base, "BASE"), (only_new, "NEW")):
         if names:
-            parts.append(f"only {side} has {_some(names)}")
+            parts.append(f"only {side} has {some_of(names, _MOST_NAMED + 1)}")
     return sentence("; ".join(parts))
 
 
@@ -108,8 +109,8 @@ def _some_of_them(
             )
     same = [rank for rank in some if not rank.change]
     if same:
-        peaks = f"{_some([rank.name for rank in same])} peak{'s' * (len(same) == 1)}"
-        parts.append(f"{peaks} as high as before")
+        who = some_of([rank.name for rank in same], _MOST_NAMED + 1)
+        parts.append(f"{who} peak{'s' * (len(same) == 1)} as high as before")
     return parts
 
 
@@ -122,16 +123,4 @@ def _whom(name: str, count: int) -> str:
 def _way(change: int, base: int) -> str:
     if not change:
         return "as high as before"
-    return f"{_amount(change, base)} {'higher' if change > 0 else 'lower'}"
-
-
-def _amount(change: int, base: int) -> str:
-    percent = format_change(change, base).lstrip("+-").replace("<", "under ")
-    return f"{format_bytes(abs(change))} ({percent})" if percent else format_bytes(abs(change))
-
-
-def _some(names: Sequence[str]) -> str:
-    if len(names) <= _MOST_NAMED + 1:
-        return list_of(names)
-    left = format_count(len(names) - _MOST_NAMED)
-    return f"{', '.join(names[:_MOST_NAMED])} and {left} more"
+    return f"{bytes_and_share(change, base)} {'higher' if change > 0 else 'lower'}"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from snapreport.compare.among_ranks.compared_rows import Row
+from snapreport.compare.among_ranks.compared_rows import Row, name_rows
 from snapreport.compare.among_ranks.odd_words import sentence
 from snapreport.compare.among_ranks.one_kind import OneKind
-from snapreport.compare.among_ranks.rank_words import ranks_in_words, rows_in_words
+from snapreport.compare.among_ranks.rank_words import ranks_in_words
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
 
@@ -40,8 +40,8 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
     for kind in kinds:
         if not kind.compared.recorded:
             notes.append(
-                f"{_names(kind.rows)} recorded no history: what is compared is the state when the"
-                " snapshot was written, with other such ranks alone"
+                f"{name_rows(kind.rows)} recorded no history: what is compared is the state when"
+                " the snapshot was written, with other such ranks alone"
             )
         gains = kind.everyone_gains()
         if gains is not None:
@@ -93,7 +93,7 @@ def _dumps(kinds: Sequence[OneKind]) -> list[str]:
         for dump, rows in sorted(behind.items()):
             verb = "has" if len(rows) == 1 else "have"
             notes.append(
-                f"{_names(rows)} {verb} no file of step {format_count(usual or 0)}, and so"
+                f"{name_rows(rows)} {verb} no file of step {format_count(usual or 0)}, and so"
                 f" {'is' if len(rows) == 1 else 'are'} compared at step {format_count(dump)}"
             )
     return notes
@@ -123,9 +123,3 @@ def _slow_hosts(kinds: Sequence[OneKind]) -> list[str]:
             if min(hosts[host]) > _SLOW * usual > 0
         ]
     return notes
-
-
-def _names(rows: Sequence[Row]) -> str:
-    return rows_in_words(
-        [row.number if row.lone else None for row in rows], [row.words for row in rows]
-    )

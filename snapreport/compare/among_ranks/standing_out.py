@@ -21,14 +21,14 @@ _OF_FEW = 4
 """How many values double what is asked for; of many more there is next to no change."""
 _MOST = 4
 """One in so many values stands out at most: more of them are a group."""
-_TO_NORMAL = 1.4826
+TO_NORMAL = 1.4826
 """Turns the median of the distances from the median into a normal spread's standard deviation."""
 
 
 def spread_of(values: NDArray[Any]) -> float:
     """Return how far values lie from their median, as a standard deviation would be, robustly."""
     middle = np.median(values)
-    return _TO_NORMAL * float(np.median(np.abs(values - middle)))
+    return TO_NORMAL * float(np.median(np.abs(values - middle)))
 
 
 def stand_out(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HolderKind: TypeAlias = Literal["site", "role", "stage"]
+Layout: TypeAlias = tuple[tuple[str, int], ...]
+"""Parallel dimensions and their sizes, in the order of ``Run.layout``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +166,20 @@ class Run:
     title: str
     """As the user gave it; may be ``""``."""
     ranks: tuple[RankFacts, ...]
-    layout: tuple[tuple[str, int], ...] = ()
+    layout: Layout = ()
     """Parallel dimensions and sizes in the order of ranks, as Megatron-LM orders them: the first
     changes from each rank to the next. With ``tp=8,pp=4,dp=2`` ranks 0 to 7 are one tensor group,
     rank 8 is of pipeline stage 1 and rank 32 of the second replica. () where unknown."""
     expected: int | None = None
     """How many ranks the run has, where the recorder noted it or the layout tells it."""
+
+
+def place_in(layout: Layout, rank: int | None) -> tuple[tuple[str, int], ...]:
+    """Return the place of a rank in the layout of a run; () where it has none."""
+    if rank is None:
+        return ()
+    found = []
+    for dimension, size in layout:
+        rank, place = divmod(rank, size)
+        found.append((dimension, place))
+    return () if rank else tuple(found)

@@ -18,7 +18,7 @@ from benchmarks.runs.truth_check import mistakes
 from simulator.invariants import violations
 from snapreport.api.rank_figures import rank_facts
 from snapreport.compare.among_ranks.find_run import find_run
-from snapreport.model.run.rank_facts import RankFacts, RankName, Run
+from snapreport.model.run.rank_facts import RankFacts, RankName, Run, place_in
 
 RANKS, SEED = 24, 4
 
@@ -42,7 +42,14 @@ def test_what_is_planted_is_found_in_the_files(plan: Plan, tmp_path: Path) -> No
     ranks = []
     for path in tmp_path.glob("*/rank*.gz"):
         number = int(path.name.partition("_")[0].removeprefix("rank"))
-        facts = RankFacts(path.name, f"rank {number}", RankName(number), 0, "", ())
+        facts = RankFacts(
+            path.name,
+            f"rank {number}",
+            RankName(number, coordinates=place_in(plan.layout, number)),
+            0,
+            "",
+            (),
+        )
         try:
             ranks.append(replace(facts, devices=rank_facts(snapreport.load(path).findings())))
         except snapreport.SnapreportError as error:
