@@ -183,7 +183,7 @@ def _pick_devices(
     if kinds[0] != kinds[1]:
         raise DeviceError(
             f"{one.name} of {one.file.source.name} and {other.name} of {other.file.source.name}"
-            " are memories of different kinds, which do not compare; name others with --device."
+            " are memories of different kinds, which do not compare; name two of one kind."
         )
     layouts = [found.file.layout == _PROFILER for found in (one, other)]
     if layouts[0] != layouts[1]:

@@ -175,3 +175,43 @@ def test_a_root_is_a_folder_that_is_there(tmp_path: Path) -> None:
     for root in (tmp_path / "file", tmp_path / "nothing"):
         with pytest.raises(InputError, match=root.name):
             RootedFiles([root], NAMES)
+
+
+RUN_FILES = (
+    "plain/rank0.pickle", "plain/rank1.pickle", "plain/rank1.zip", "plain/notes.txt",
+    "nodes/node0/rank0.pickle", "nodes/node0/rank1.pickle", "nodes/node1/rank2.pickle",
+    "dumps/iteration_10/rank0.pickle", "dumps/iteration_20/rank0.pickle",
+    "dumps/iteration_20/rank7.pickle", "single/rank0.pickle", "other/a.pickle", "other/b.pickle",
+)  # fmt: skip
+
+
+def make_files(root: Path) -> None:
+    for name in RUN_FILES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+
+
+def test_folders_with_files_of_several_ranks_are_listed_as_runs(place: SimpleNamespace) -> None:
+    make_files(place.root)
+    (place.root / "single" / "rank1.pickle").symlink_to(place.above / "secret.pickle")
+    assert place.files.list_runs() == [("dumps", 2), ("nodes", 3), ("plain", 2)]
+    for name, _ in place.files.list_runs():
+        assert place.files.find(name, folders=True).folder
+    (place.root / "rank3.pickle").touch()
+    (place.root / "rank4.pickle").touch()
+    assert (".", 2) in place.files.list_runs()
+
+
+def test_runs_of_two_roots_and_redacted_ones_are_found_as_they_are_listed(tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root in roots:
+        make_files(root)
+    redacted = NamesWanted(redact=True, salt="0123456789abcdef")
+    for files in (RootedFiles(roots, NAMES), RootedFiles(roots[:1], redacted)):
+        listed = files.list_runs()
+        assert sorted(ranks for _, ranks in listed) == sorted([2, 2, 3] * len(files.roots))
+        found = [files.find(name, folders=True) for name, _ in listed]
+        assert all(each.folder for each in found)
+        assert len({each.path for each in found}) == 3 * len(files.roots)
+        assert [each.shown for each in found] == [name for name, _ in listed]
+    assert "plain" not in str(listed)

@@ -27,7 +27,7 @@ from snapreport.runs.whole_run import (
     put_together,
     run_from_zip,
 )
-from snapreport.runs.work import NO_MEMORY, Outcome
+from snapreport.runs.work import Outcome
 
 
 class KeptRun:
@@ -123,7 +123,7 @@ class KeptRun:
             except SnapreportError as failure:
                 error = str(failure).replace(str(file.path), file.source)
             except MemoryError:
-                error = f"{file.source}: {NO_MEMORY}"
+                error = f"{file.source}: not enough memory for this file; free some, and ask again."
         return Outcome(file.path, None, error, gathered=self._gathered.get(below))
 
     def _from_zip(self, layout: str | None) -> LoadedRun:

@@ -42,6 +42,7 @@ Context = ServerRequestContext[Any, Any]
 
 _FILES = ("file", "base", "new")
 _LONGEST_ERROR = 600
+_RUNS = (("file", "text"), ("ranks", "count"))
 
 
 def make_server(files: RootedFiles, keepers: FileKeepers) -> Server[Any]:
@@ -114,12 +115,14 @@ class _Service:
 
     def _list(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         files = self.files.list()
-        about = [(each.shown, each.size) for each in files]
+        runs = self.files.list_runs()
+        about = [*runs, *((each.shown, each.size) for each in files)]
         place = read_cursor(arguments.get("cursor"), digest_of("list", about))
         columns = (("file", "text"), ("size", "bytes"))
         rows = [(each.shown, each.size) for each in files]
         said = f"{len(rows):,} recordings" if rows else "There are no recordings below the roots."
-        reply = Reply({}, {"answer": said}, (table("Recordings", columns, rows),))
+        of_runs = table("Runs: folders that the tool run takes", _RUNS, runs)
+        reply = Reply({}, {"answer": said}, (of_runs, table("Recordings", columns, rows)))
         return fit_page(reply, place, arguments.get("max_tokens", USUAL))
 
     async def list_resources(

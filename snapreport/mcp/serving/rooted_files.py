@@ -15,6 +15,7 @@ from snapreport.ground.safe_text import visible
 from snapreport.mcp.keeping.opening_below import FileBelow, file_below
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import quoted
+from snapreport.runs.rank_names import read_name
 
 ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
 """Of files that are listed; any file below a root can be opened by its name."""
@@ -59,7 +60,11 @@ class RootedFiles:
             for folder in (False, True) if folders else (False,):
                 if found := self._below(root / name, folder=folder):
                     return found
-        for path in self._walk():  # a list may call it otherwise than its folder does
+        if folders:
+            for path in self._runs():  # a list may call it otherwise than its folder does
+                if self._shown(path) == name and (found := self._below(path, folder=True)):
+                    return found
+        for path in self._walk():
             if self._shown(path) == name and (found := self._below(path)) is not None:
                 return found
         what = "file or folder" if folders else "file"
@@ -73,6 +78,19 @@ class RootedFiles:
         found = [file for path in self._walk() if (file := self._below(path)) is not None]
         return sorted(found, key=lambda file: file.shown)
 
+    def list_runs(self) -> Sequence[tuple[str, int]]:
+        """Return the folders that hold files of several ranks, and of how many, in order."""
+        return sorted((self._shown(path), ranks) for path, ranks in self._runs().items())
+
+    def _runs(self) -> dict[Path, int]:
+        ranks: dict[Path, set[int]] = {}
+        for path in self._walk():
+            root = next(each for each in self.roots if path.is_relative_to(each))
+            rank = read_name(path.relative_to(root).as_posix()).rank
+            if rank is not None and self._below(path) is not None:
+                ranks.setdefault(_run_of(path, root), set()).add(rank)
+        return {path: len(found) for path, found in ranks.items() if len(found) > 1}
+
     def _below(self, path: Path, *, folder: bool = False) -> FileBelow | None:
         """Return a regular file, or a folder, if it is below a root, links resolved."""
         found = file_below(path, self.roots, "", folder=folder)
@@ -82,7 +100,7 @@ class RootedFiles:
         """Return what a file is called: by its path below the root, which tells no home."""
         root = next(each for each in self.roots if path.is_relative_to(each))
         name = path.relative_to(root).as_posix()
-        if len(self.roots) > 1 and sum(_is_file(each / name) for each in self.roots) > 1:
+        if sum(_is_there(each / name) for each in self.roots) > 1:
             name = path.as_posix()
         if not self._names.redacted:
             return quoted(visible(name))
@@ -111,9 +129,20 @@ def _root(path: Path) -> Path:
     return real
 
 
-def _is_file(path: Path) -> bool:
+def _run_of(path: Path, root: Path) -> Path:
+    """Return the folder that a rank's file is of a run in: above those of its host and its step."""
+    folder = path.parent
+    while folder != root:
+        name = read_name(f"{folder.name}/x")
+        if name.dump is None and not name.host and not name.coordinates:
+            break
+        folder = folder.parent
+    return folder
+
+
+def _is_there(path: Path) -> bool:
     try:
-        return path.is_file()
+        return path.exists()
     except OSError:
         return False
 

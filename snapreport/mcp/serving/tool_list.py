@@ -86,9 +86,9 @@ TOOLS: tuple[types.Tool, ...] = (
     _tool(
         "open",
         "Open a recording",
-        "Start here. Without file: lists the recordings. With file: why it ran out of memory or"
-        " what held the peak, the first finding with changes that help, all findings in short, and"
-        " the largest holders.",
+        "Start here. Without file: lists recordings and runs. With file: why it ran out of memory"
+        " or what held the peak, the first finding with changes that help, all findings in short,"
+        " and the largest holders.",
         {"file": _FILE, "device": _DEVICE},
         {**_ANSWER, "findings": _OBJECTS},
         needs=(),
