@@ -69,8 +69,13 @@ def check_folder(output: Path) -> None:
     Raises:
         OutputError: it does, or is ``-``, and is no folder so far.
     """
-    if str(output) == "-" or (_ending_of(output.name) and not output.is_dir()):
+    if str(output) == "-" or (is_named_as_file(output) and not output.is_dir()):
         raise OutputError(f"{output} is named as a file is; here -o names a folder.")
+
+
+def is_named_as_file(output: Path) -> bool:
+    """Say whether a name has an ending that says what a file holds; ``v1.5`` has none."""
+    return bool(_ending_of(output.name))
 
 
 def _ending_of(name: str) -> str:

@@ -78,6 +78,12 @@ def test_pages_are_made_of_all_of_none_and_never_over_others(
     assert run("render", ranks, "-o", "out/run.html", "--force").exit_code == 0
 
 
+def test_a_new_folder_may_have_a_dot_in_its_name(run: Run, ranks: Path, folder: Path) -> None:
+    (ranks / "rank4.pickle").unlink()
+    result = run("render", ranks, "-o", "v1.5/", "--pages", "none")
+    assert (result.exit_code, result.stdout) == (0, "v1.5/run.html\n")
+
+
 def test_the_zip_gives_the_same_page_and_markdown(run: Run, ranks: Path, folder: Path) -> None:
     for ending in ("html", "md", "zip"):
         given = ["--pages", "none"] if ending == "html" else []
