@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,12 @@ _writer: ContextVar[str] = ContextVar("writer", default="")
 def as_text(path: str | PurePath) -> str:
     """Return a path as text, in which bytes that are no UTF-8 are replaced."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def by_number(text: str) -> list[tuple[int, str]]:
+    """Return what sorts ``rank2`` before ``rank10``."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]
 
 
 def common_beginning(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
 import zipfile
 import zlib
@@ -14,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from snapreport.ground.errors import InputError
+from snapreport.ground.files import by_number
 from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, WRITTEN, latest_number
 from snapreport.ground.remote.remote_paths import is_remote
 
@@ -146,7 +146,7 @@ def _look_into(
             raise InputError(
                 f"{folder} has over {MOST_ENTRIES:,} files in it; name the folders of the run."
             )
-        inside.sort(key=_by_number)
+        inside.sort(key=lambda path: by_number(path.name))
         if allowed is not None:
             known = {path for path in inside if allowed(path)}
             skipped += [Skipped(path, NOT_ALLOWED) for path in inside if path not in known]
@@ -267,9 +267,3 @@ def _nothing_in(folder: Path, skipped: Sequence[Skipped], bundles: bool) -> str:
         return f"{folder} holds no {wanted}: it is a folder with no file in it."
     left = "; ".join(skipped_words(skipped))
     return f"{folder} is a folder that holds no {wanted}, only {left}."
-
-
-def _by_number(path: Path) -> list[tuple[int, str]]:
-    """Sort ``rank2`` before ``rank10``."""
-    parts = re.split(r"(\d+)", path.name)
-    return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]

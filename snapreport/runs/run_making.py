@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import as_text, stem_of
+from snapreport.ground.files import as_text, by_number, stem_of
 from snapreport.model.run.rank_facts import Layout, RankFacts, RankName, Run, place_in
 from snapreport.runs.gathered import Gathered
 from snapreport.runs.many_files import StandIns
@@ -132,7 +132,7 @@ def make_run(
             ranks.append(
                 RankFacts(source, label, name, each.size, each.sha256, each.devices, each.warnings)
             )
-    ranks.sort(key=lambda each: (*_order(each.name), _natural(each.source)))
+    ranks.sort(key=lambda each: (*_order(each.name), by_number(each.source)))
     return Run(title, tuple(ranks), layout, expected)
 
 
@@ -150,7 +150,7 @@ def _as_noted(name: RankName, gathered: Gathered | None, named: bool) -> RankNam
 def _global_ranks(names: Sequence[RankName]) -> list[RankName]:
     """Count ranks over all hosts where each host counts its own from 0."""
     pairs = Counter((name.rank, name.dump) for name in names if name.rank is not None)
-    hosts = sorted({name.host for name in names if name.host}, key=_natural)
+    hosts = sorted({name.host for name in names if name.host}, key=by_number)
     ranks = {name.rank for name in names if name.rank is not None}
     each_once = Counter((name.host, name.rank, name.dump) for name in names)
     if (
@@ -177,7 +177,7 @@ def _count_dumps(names: Sequence[RankName], sources: Sequence[str]) -> list[Rank
         or max(of_rank.values()) != len(set(folders))
     ):
         return list(names)
-    place = {folder: k for k, folder in enumerate(sorted(set(folders), key=_natural), 1)}
+    place = {folder: k for k, folder in enumerate(sorted(set(folders), key=by_number), 1)}
     return [replace(name, dump=place[folder]) for name, folder in zip(names, folders, strict=True)]
 
 
@@ -255,9 +255,3 @@ def _check_layout(layout: Layout, expected: int | None, names: Sequence[RankName
 def _order(name: RankName) -> tuple[int, int, int, int]:
     dump, rank = name.dump, name.rank
     return int(dump is None), dump or 0, int(rank is None), rank or 0
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Sort ``node2`` before ``node10``."""
-    parts = re.split(r"(\d+)", text)
-    return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from urllib.parse import quote_from_bytes
 
 from snapreport.ground.errors import InputError, OutputError, OutputExistsError
+from snapreport.ground.file_endings import is_named_as_file
 from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.object_display import Shown
 from snapreport.ground.remote.remote_paths import as_path
@@ -133,21 +134,25 @@ def render_run(
         if inputs is None:
             loaded = run_from_zip(as_paths(paths)[0], title, layout, names)
         else:
-            drawer = _Drawer(inputs, folder, options | vars(names) | {"force": force}, title, names)
-            if wanted == "all":
+            options |= vars(names) | {"force": force}
+            tasks = _page_tasks(inputs, folder, options, title, names)
+
+            def draw(chosen: Iterable[str]) -> dict[str, Outcome]:
+                some = {source: tasks[source] for source in chosen}
                 with made_folder(folder):
-                    outcomes = run_each(drawer.tasks(), jobs, engine, progress, [folder])
+                    outcomes = run_each([*some.values()], jobs, engine, progress, [folder])
+                return dict(zip(some, outcomes, strict=True))
+
+            if wanted == "all":
+                drawn = draw(tasks)
+                outcomes = list(drawn.values())
             else:
                 device, ignore = options.get("device"), options.get("ignore", ())
-                tasks = gather_tasks(inputs.files, device, ignore, names)
-                outcomes = run_each(tasks, jobs, engine, progress)
+                gathering = gather_tasks(inputs.files, device, ignore, names)
+                outcomes = run_each(gathering, jobs, engine, progress)
             loaded = put_together(inputs, outcomes, title, layout, names, named=name is not None)
-            drawn = dict(zip(drawer.sources, outcomes, strict=True)) if wanted == "all" else {}
             if wanted == "odd":
-                chosen = telling_sources(loaded)
-                with made_folder(folder):
-                    outcomes = run_each(drawer.tasks(chosen), jobs, engine, progress, [folder])
-                drawn = dict(zip(chosen, outcomes, strict=True))
+                drawn = draw(telling_sources(loaded))
         failed = [each.error for each in drawn.values() if each.error not in ("", *loaded.errors)]
         errors = (*loaded.errors, *failed)
         if not loaded.findings.rows:
@@ -157,32 +162,21 @@ def render_run(
     return RunReport(target, made, loaded, errors)
 
 
-class _Drawer:
-    """Makes the pages of single ranks."""
-
-    def __init__(
-        self,
-        inputs: RunInputs,
-        folder: Path,
-        options: dict[str, Any],
-        title: str | None,
-        names: NamesWanted,
-    ) -> None:
-        files = inputs.files
-        stand_ins = stand_ins_for(names)
-        self.sources = shown_sources([file.source for file in files], stand_ins)
-        labels, stems = page_names(files, stand_ins)
-        self._tasks = {}
-        for source, file, label, stem in zip(self.sources, files, labels, stems, strict=True):
-            shown = label if title is None else f"{title}: {label}"
-            self._tasks[source] = Task(
-                "render", file.path, folder / f"{stem}.html",
-                options | {"format": "html", "title": shown},
-            )  # fmt: skip
-
-    def tasks(self, chosen: Iterable[str] | None = None) -> list[Task]:
-        """Return what makes the pages of some files, by ``RankFacts.source``, or of all."""
-        return [self._tasks[source] for source in (self.sources if chosen is None else chosen)]
+def _page_tasks(
+    inputs: RunInputs, folder: Path, options: dict[str, Any], title: str | None, names: NamesWanted
+) -> dict[str, Task]:
+    """Return what makes the page of each file, by ``RankFacts.source``."""
+    files, stand_ins = inputs.files, stand_ins_for(names)
+    tasks = {}
+    for source, file, label, stem in zip(
+        shown_sources([file.source for file in files], stand_ins),
+        files,
+        *page_names(files, stand_ins),
+        strict=True,
+    ):
+        shown = {"format": "html", "title": label if title is None else f"{title}: {label}"}
+        tasks[source] = Task("render", file.path, folder / f"{stem}.html", options | shown)
+    return tasks
 
 
 def telling_sources(loaded: LoadedRun) -> list[str]:
@@ -219,7 +213,7 @@ def _target(
         raise ValueError(f"format is {kind!r}, none of {', '.join(get_args(RunFormat))}")
     path = None if output is None else as_path(output)
     chosen = cast("RunFormat | None", kind)
-    if path is not None and not path.is_dir() and path.suffix:
+    if path is not None and not path.is_dir() and is_named_as_file(path):
         told = _ENDINGS.get(path.suffix.lower())
         if told is None:
             raise OutputError(f"{path} ends in none of .html, .md and .zip, which a run can be.")

@@ -62,30 +62,9 @@ def run_tasks(
     Raises:
         EngineError: the engine cannot be used, or another version of snapreport is at its workers.
     """
-    results = dict(
-        finish_tasks(
-            function, items, lost=lost, engine=engine, jobs=jobs, watch=watch, folders=folders
-        )
-    )
-    return [results[place] for place in range(len(items))]
-
-
-def finish_tasks(
-    function: Callable[[Item, Progress], Result],
-    items: Sequence[Item],
-    *,
-    lost: Callable[[Item, str], Result],
-    engine: Engine | Executor = LOCAL,
-    jobs: int | None = None,
-    watch: Watch | None = None,
-    folders: Iterable[Path] = (),
-) -> Iterator[tuple[int, Result]]:
-    """Yield place and result of each item when it has ended; otherwise as ``run_tasks()``.
-
-    Closing the iterator ends the workers.
-    """
+    results: dict[int, Result] = {}
     if not items:
-        return
+        return []
     heard: _Heard = SimpleQueue()
 
     def hear(place: int, what: str | None, fraction: float | None) -> None:
@@ -111,15 +90,14 @@ def finish_tasks(
                 if how:
                     if queue.again(place):
                         continue
-                    result = lost(items[place], f"each process that worked on it was {how}")
-                else:
-                    result = future.result()
+                    how = f"each process that worked on it was {how}"
+                results[place] = lost(items[place], how) if how else future.result()
                 if watch is not None:
                     watch(place, None, None)
-                yield place, result
     finally:
         for folder in folders:
             remove_unfinished(folder, mark)
+    return [results[place] for place in range(len(items))]
 
 
 class _Queue:
