@@ -101,8 +101,9 @@ class StageChange:
     @property
     def change(self) -> int | None:
         """Of its peak; None where one of them is not known."""
-        known = self.base_peak is not None and self.new_peak is not None
-        return self.new_peak - self.base_peak if known else None  # type: ignore[operator]
+        if self.base_peak is None or self.new_peak is None:
+            return None
+        return self.new_peak - self.base_peak
 
 
 @dataclass(frozen=True, eq=False)

@@ -224,8 +224,7 @@ class Check:
     @property
     def over(self) -> int | None:
         """By how many bytes it is over the budget; negative where there is room."""
-        known = self.value is not None and self.limit is not None
-        return self.value - self.limit if known else None  # type: ignore[operator]
+        return None if self.value is None or self.limit is None else self.value - self.limit
 
     @property
     def passed(self) -> bool:

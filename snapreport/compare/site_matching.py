@@ -79,13 +79,10 @@ def match_sites(base: SiteList, new: SiteList) -> list[Pair]:
     ]
     for one, other in _moved(sides, *apart):
         found += _match_group(sides, one, other)
-        apart[0].remove(one)
-        apart[1].remove(other)
-    for group in sorted(apart[0]):
-        found += [Pair(tuple(at), (), ONLY_BASE) for at in sides[0].sites[group].values()]
-    for group in sorted(apart[1]):
-        found += [Pair((), tuple(at), ONLY_NEW) for at in sides[1].sites[group].values()]
-    return found
+    matched = {place for pair in found for place in pair.base}
+    found += [Pair(at, (), ONLY_BASE) for at in sides[0].lone(matched)]
+    matched = {place for pair in found for place in pair.new}
+    return [*found, *(Pair((), at, ONLY_NEW) for at in sides[1].lone(matched))]
 
 
 Group = tuple[FileKey, str]
@@ -113,6 +110,11 @@ class _Side:
         self._keys = keys
         self._around: dict[tuple[Group, int], tuple[set[str], set[str]]] | None = None
         self._stacks = stacks
+
+    def lone(self, matched: set[int]) -> list[tuple[int, ...]]:
+        """Return the call sites at each line where none of them is matched."""
+        lines = (at for group in self.sites.values() for at in group.values())
+        return [tuple(at) for at in lines if at[0] not in matched]
 
     def around(self, group: Group, line: int) -> tuple[set[str], set[str]]:
         """The functions that a line calls and those that call it, machinery passed over."""
@@ -145,7 +147,7 @@ _Sides = tuple[_Side, _Side]
 def _match_group(sides: _Sides, one: Group, other: Group) -> list[Pair]:
     """Match the call sites in a function of both recordings."""
     at_base, at_new = sides[0].sites.get(one, {}), sides[1].sites.get(other, {})
-    if not at_base and not at_new:
+    if not at_base or not at_new:
         return []
     files = (sides[0].of_file[one[0]], sides[1].of_file[other[0]])
 
@@ -156,20 +158,15 @@ def _match_group(sides: _Sides, one: Group, other: Group) -> list[Pair]:
     def file_agrees(shift: int) -> int:
         return sum((name, line + shift) in files[1] for name, line in files[0])
 
+    def how(a: int, b: int) -> str:
+        return MOVED_FILE if one != other else EXACT if a == b else MOVED_LINE
+
     lines = sorted(sides[0].lines[one]), sorted(sides[1].lines[other])
-    found, matched = [], set()
-    for a, b in match_lines(*lines, alike, file_agrees):
-        if a in at_base and b in at_new:
-            how = MOVED_FILE if one != other else EXACT if a == b else MOVED_LINE
-            found.append(Pair(tuple(at_base[a]), tuple(at_new[b]), how))
-            matched |= {("base", a), ("new", b)}
-    found += [
-        Pair(tuple(at), (), ONLY_BASE) for a, at in at_base.items() if ("base", a) not in matched
+    return [
+        Pair(tuple(at_base[a]), tuple(at_new[b]), how(a, b))
+        for a, b in match_lines(*lines, alike, file_agrees)
+        if a in at_base and b in at_new
     ]
-    found += [
-        Pair((), tuple(at), ONLY_NEW) for b, at in at_new.items() if ("new", b) not in matched
-    ]
-    return found
 
 
 def _percent(one: set[str], other: set[str]) -> int:

@@ -26,9 +26,8 @@ from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.curves import live_at, time_at
 from snapreport.figures.grouping import label_allocations
-from snapreport.frames.categories import classify
 from snapreport.frames.missing_stacks import HAS_FRAMES
-from snapreport.frames.source_files import Keys, pair_files
+from snapreport.frames.source_files import pair_files
 from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures, StageUse
 from snapreport.model.history import History
@@ -70,13 +69,18 @@ def find_diff(
         rules: for categories; None for our own.
     """
     sides = (_Side(base, curve), _Side(new, curve))
-    sites = _sorted([*_compare_sites(*sides), *_unused(*sides)])
-    categories = _sorted([*_compare_categories(*sides, rules), *_unused(*sides)])
-    if by in ("site", "category"):
-        groups = sites if by == "site" else categories
-    else:
-        compare = _compare_files if by == "file" else _labels_comparer(by, rules)
-        groups = _sorted([*compare(*sides), *_unused(*sides)])
+
+    def grouped(by: str) -> tuple[Change, ...]:
+        if by == "site":
+            found = _compare_sites(*sides)
+        elif by == "file":
+            found = _compare_files(*sides)
+        else:
+            found = _compare_labels(sides, [side.labels(by, rules) for side in sides])
+        return _sorted([*found, *_unused(*sides)])
+
+    sites, categories = grouped("site"), grouped("category")
+    groups = sites if by == "site" else categories if by == "category" else grouped(by)
     one, other = sides[0].summary(), sides[1].summary()
     parts = _sum_up(sites)
     return Diff(
@@ -122,6 +126,14 @@ class _Side:
         np.add.at(held, number[self.live], self.weight)
         count = np.bincount(number[self.live], minlength=groups)
         return list(zip(held.tolist(), count.tolist(), strict=True))
+
+    def labels(self, by: str, rules: Sequence[Rule] | None) -> Labels:
+        """Return the group of every allocation, and what these numbers stand for."""
+        figures = self.figures
+        if by == "category" and rules is None:  # which is known already
+            names = [category.name for category in figures.categories]
+            return figures.category.astype(np.int64), names
+        return label_allocations(self.file, figures.history, by, rules)
 
     def summary(self) -> DiffSide:
         """Return what a report says of this side."""
@@ -208,51 +220,25 @@ def _in_use(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.base_count or change.new_count]
 
 
-def _compare_categories(base: _Side, new: _Side, rules: Sequence[Rule] | None) -> list[Change]:
-    def labels(side: _Side) -> tuple[NDArray[np.int64], list[str]]:
-        number, categories = side.figures.category, side.figures.categories
-        if rules is not None:
-            number, categories = classify(side.file, side.figures.history, rules)
-        return number.astype(np.int64), [category.name for category in categories]
-
-    return _compare_labels(base, new, labels(base), labels(new), str)
-
-
-def _labels_comparer(
-    by: str, rules: Sequence[Rule] | None
-) -> Callable[[_Side, _Side], list[Change]]:
-    def compare(base: _Side, new: _Side) -> list[Change]:
-        one = label_allocations(base.file, base.figures.history, by, rules)
-        other = label_allocations(new.file, new.figures.history, by, rules)
-        return _compare_labels(base, new, one, other, str)
-
-    return compare
-
-
 def _compare_files(base: _Side, new: _Side) -> list[Change]:
     """Files are the same where ``pair_files`` says so, and are called as in NEW."""
-    keys = pair_files(base.sites.filenames(), new.sites.filenames())
     reasons: list[Hashable] = [("no stack", reason) for reason in MISSING_REASONS]
     names: dict[Hashable, str] = dict(zip(reasons, MISSING_REASONS, strict=True))
-
-    def labels(side: _Side, key: Keys) -> Labels:
-        names.update((key[site.filename], site.filename or "??") for site in side.sites.sites)
-        return side.number, [*(key[site.filename] for site in side.sites.sites), *reasons]
-
-    one, other = labels(base, keys[0]), labels(new, keys[1])
-    return _compare_labels(base, new, one, other, names.__getitem__)
+    labels: list[Labels] = []
+    keys = pair_files(base.sites.filenames(), new.sites.filenames())
+    for side, key in zip((base, new), keys, strict=True):
+        files = [site.filename for site in side.sites.sites]
+        names.update((key[file], file or "??") for file in files)
+        labels.append((side.number, [*map(key.__getitem__, files), *reasons]))
+    return _compare_labels((base, new), labels, names.__getitem__)
 
 
 def _compare_labels(
-    base: _Side,
-    new: _Side,
-    base_labels: Labels,
-    new_labels: Labels,
-    name: Callable[[Hashable], str],
+    sides: tuple[_Side, _Side], labels: Sequence[Labels], name: Callable[[Hashable], str] = str
 ) -> list[Change]:
     """Compare groups of one label; a label may stand at several numbers."""
     sums: dict[Hashable, list[int]] = {}
-    for k, (side, (number, texts)) in enumerate(((base, base_labels), (new, new_labels))):
+    for k, (side, (number, texts)) in enumerate(zip(sides, labels, strict=True)):
         for label, (held, count) in zip(texts, side.held(number, len(texts)), strict=True):
             total = sums.setdefault(label, [0, 0, 0, 0])
             total[2 * k] += held
@@ -284,15 +270,14 @@ def _sum_up(sites: Sequence[Change]) -> tuple[Change, ...]:
     }
     parts = []
     for key, name in names.items():
-        match = key if key in (EXACT, ONLY_BASE, ONLY_NEW) else EXACT
-        kind = "site" if key in (EXACT, ONLY_BASE, ONLY_NEW) else key
         of = [change for change in sites if _part(change) == key]
         if of:
             sums = (
                 sum(getattr(change, field) for change in of)
                 for field in ("base_bytes", "new_bytes", "base_count", "new_count")
             )
-            parts.append(Change(name, kind, None, None, match, *sums))
+            match = key if key in (ONLY_BASE, ONLY_NEW) else EXACT
+            parts.append(Change(name, of[0].kind, None, None, match, *sums))
     return tuple(parts)
 
 
