@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from snapreport.diagnosis.step_words import steps_sentence
 from snapreport.ground.units import format_bytes, format_count, rounded_share
+from snapreport.ground.wording import plural
 from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
 from snapreport.model.iterations import Steps
 
@@ -60,7 +61,7 @@ def _failure(oom: OomEvent) -> str:
 
 
 def _when(peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bool) -> str:
-    live = f"{format_count(peak.live)} allocation{'s' if peak.live != 1 else ''}"
+    live = plural(peak.live, "allocation")
     if not recorded:
         return (
             f"When the snapshot was written, {live} held {format_bytes(peak.allocated)};"

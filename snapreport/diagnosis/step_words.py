@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.wording import list_of
 from snapreport.model.iterations import Steps, StepUse, step_range
 
 _WORTH_SAYING = 0.01
@@ -55,7 +56,7 @@ def _alike(steps: Steps) -> str:
         parts.append(_apart(others[0], steady, max(worth, 1)))
     elif others:
         parts.append(f"the other {format_count(len(others))} peak at {_peaks(others)}")
-    return ", ".join(parts[:-1]) + (f", and {parts[-1]}" if len(parts) > 1 else parts[0])
+    return list_of(parts, ", and ")
 
 
 def _spread(steps: Sequence[StepUse]) -> str:
@@ -95,6 +96,6 @@ def _which(steps: Steps) -> str:
     for alike, before in ((True, ""), (False, "all but ")):
         names = named[alike]
         if len(names) <= _MOST_NAMED:
-            listed = ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+            listed = list_of(names)
             return f"{before}step{'' if names[0] == listed and ' ' not in listed else 's'} {listed}"
     return f"{format_count(len(steps.of_kind('steady')))} of them"

@@ -13,7 +13,8 @@ import click
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.ground.safe_text import visible
-from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.units import format_bytes, format_share
+from snapreport.ground.wording import plural
 
 if TYPE_CHECKING:
     from snapreport.runs import Batch, Doing, ManyProgress, Skipped
@@ -112,20 +113,16 @@ def _say_sizes(batch: Batch) -> None:
     there = sum(outcome.already for outcome in batch.outcomes)
     if there:
         files = "the same file" if there == 1 else "the same files"
-        say(f"{_bundles(there)} already there, made of {files}.")
+        say(f"{plural(there, 'bundle')} already there, made of {files}.")
     made = [each for each in batch.outcomes if each.path is not None and not each.already]
     if not made:
         return
     before = sum(each.source.stat().st_size for each in made)
     after = sum(each.path.stat().st_size for each in made if each.path is not None)
     say(
-        f"{_bundles(len(made))}: {format_bytes(after)},"
+        f"{plural(len(made), 'bundle')}: {format_bytes(after)},"
         f" {format_share(after, before)} of the {format_bytes(before)} of their snapshots."
     )
-
-
-def _bundles(count: int) -> str:
-    return f"{format_count(count)} bundle{'' if count == 1 else 's'}"
 
 
 def _say_warnings(batch: Batch) -> None:

@@ -11,6 +11,7 @@ from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -69,7 +70,7 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
                 EXPANDABLE,
             ),
         )
-    times = "1 time" if len(bursts) == 1 else f"{format_count(len(bursts))} times"
+    times = plural(len(bursts), "time")
     yield Finding(
         "allocator-retries",
         "warning",

@@ -8,6 +8,7 @@ from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at, only_at
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.ground.units import format_bytes
+from snapreport.ground.wording import list_of
 from snapreport.model.diagnoses import Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -32,10 +33,8 @@ def enough_changes(
     if plan.reached == "no" or not plan.steps:
         return
     offered = [step.suggestion for step in plan.steps]
-    *others, last = [
-        f"{each.code} ({each.number} parts)" if each.number else each.code for each in offered
-    ]
-    which = f"{', '.join(others)} and {last} together" if others else f"{last} alone"
+    names = [f"{each.code} ({each.number} parts)" if each.number else each.code for each in offered]
+    which = f"{list_of(names)} {'together' if len(names) > 1 else 'alone'}"
     yield Suggestion(
         "plan",
         f"The cheapest changes that make room for this request: {which}. About"

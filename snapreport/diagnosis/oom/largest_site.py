@@ -11,6 +11,7 @@ from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.figures.curves import live_at
 from snapreport.frames.frame_kinds import classify_frames, is_own_file
 from snapreport.ground.units import format_bytes
+from snapreport.ground.wording import list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
@@ -41,7 +42,8 @@ def begin_with(
     called = f", called from {short_site(caller)}" if caller not in ("", best.name) else ""
     if own is None:
         undone = _undone(stacks, path)
-        called = f", whose forward is at {_joined(stacks, undone)}" if undone else ""
+        places = [short_site(site_text(stacks, site)) for site in undone]
+        called = f", whose forward is at {list_of(places, ' or ')}" if undone else ""
         own = undone[0] if len(undone) == 1 else None
     code = "" if own is None else stacks.frames.code(own)
     yield Suggestion(
@@ -73,7 +75,3 @@ def _undone(stacks: StackTable, path: list[int]) -> list[int]:
     node = next((frame for frame in path if kinds[frame] == NODE), None)
     found = [] if node is None else forward_sites(stacks, stacks.frames.names[node])
     return found if len(found) <= _FEW else []
-
-
-def _joined(stacks: StackTable, sites: list[int]) -> str:
-    return " or ".join(short_site(site_text(stacks, site)) for site in sites)

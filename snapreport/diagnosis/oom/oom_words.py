@@ -9,6 +9,7 @@ from snapreport.figures.callsites import short_site
 from snapreport.ground.cards.card_lookup import card_of
 from snapreport.ground.units import format_bytes as size_text
 from snapreport.ground.units import rounded_share
+from snapreport.ground.wording import list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 
 _THERE = ("fragmented", "locked", "waiting", "other-stream")
@@ -178,9 +179,8 @@ def outside(verdict: OomVerdict) -> str:
 def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
     """Yield the least that the program could have done without."""
     for least in verdict.removals[:1]:
-        *others, last = map(short_site, least.sites)
-        which = f"{', '.join(others)} and {last}" if others else last
-        keep = "keep" if others else "keeps"
+        which = list_of([short_site(site) for site in least.sites])
+        keep = "keep" if len(least.sites) > 1 else "keeps"
         yield Suggestion(
             "make-room",
             f"Reduce what {which} {keep}: {size_text(least.bytes)} made there was live. Without it,"

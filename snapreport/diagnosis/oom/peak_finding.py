@@ -12,6 +12,7 @@ from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.largest_site import begin_with
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.history import History
@@ -27,7 +28,7 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
     """
     peak = device.peak
     size = format_bytes(peak.allocated)
-    live = f"{format_count(peak.live)} {'allocation was' if peak.live == 1 else 'allocations were'}"
+    live = plural(peak.live, "allocation was", "allocations were")
     view = View(event=peak.event, curve="allocated")
     if not device.recorded:
         return Finding(

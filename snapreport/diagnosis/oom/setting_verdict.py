@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snapreport.allocator.factual import model_device
@@ -11,6 +11,7 @@ from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.wording import list_of
 from snapreport.history.block_sizes import split_rules
 from snapreport.history.live_floor import live_at
 from snapreport.model.diagnoses import Figure, Suggestion
@@ -103,12 +104,12 @@ def settings_words(of: SettingVerdict) -> str:
         f" {format_count(replayed.allocations)} allocations where they were recorded,"
     )
     if not replayed.serve:
-        others = _listed(replayed.fail, "or")
+        others = list_of(replayed.fail, " or ")
         return f"{by} this request would probably have failed under {others} as well."
     first, *rest = replayed.serve
     text = f"{by} {first} would {_PROBABLY[replayed.late]}have served this request"
     if rest:
-        text += f", and so would {_listed(rest, 'and')}"
+        text += f", and so would {list_of(rest)}"
     if replayed.late:
         text += "; how memory from before the recording would have lain is not known"
         return f"{text}, nor what the program would have asked for next."
@@ -144,8 +145,3 @@ def _hopeless(needed: int, there: int) -> str:
         more = format_bytes(needed - there)
         return f"No setting could have helped: {has} were there, and {more} more were needed."
     return f"No setting could have helped: {needs} were needed, {has} were there."
-
-
-def _listed(settings: Sequence[str], joint: str) -> str:
-    *others, last = settings
-    return f"{', '.join(others)} {joint} {last}" if others else last

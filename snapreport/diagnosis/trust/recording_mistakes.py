@@ -20,6 +20,7 @@ from snapreport.diagnosis.trust.how_to_record import (
 from snapreport.figures.curves import Curves, event_times, live_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, rounded_share
+from snapreport.ground.wording import list_of, plural
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
@@ -75,14 +76,14 @@ def history_faults(
     stacks = int((reason[live] == HAS_FRAMES).sum())
     others = any(recorded(other, tables) for other in tables.devices)
     if others:
-        title = f"{'1 event' if history.events else '0 events'} here while other devices have many"
+        title = f"{plural(history.events, 'event')} here while other devices have many"
         text = (
             "History was recorded, as other devices show. On this one next to nothing was allocated"
             " or freed meanwhile."
         )
     else:
         title = (
-            f"No history was recorded: {'1 event' if history.events else '0 events'} beside"
+            f"No history was recorded: {plural(history.events, 'event')} beside"
             f" {format_count(count)} live allocations"
         )
         text = (
@@ -170,8 +171,7 @@ def baseline_faults(
         yield Finding(
             "unmatched-frees",
             "note",
-            f"{format_count(count)} {'free' if count == 1 else 'frees'} of memory from before the"
-            f" recording: {format_bytes(size)}",
+            f"{plural(count, 'free')} of memory from before the recording: {format_bytes(size)}",
             "The recording does not hold the allocations of this memory: they came before it began,"
             " or are lost. The memory is counted as live from the start; its call stacks are not"
             " known.",
@@ -190,7 +190,8 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
         if loss.state == "missing"
         else "PyTorch keeps only the newest events, as many as max_entries says. "
     )
-    also = f" More signs of that: {_joined(loss.signs[1:])}." if len(loss.signs) > 1 else ""
+    _, *more = loss.signs
+    also = f" More signs of that: {list_of(more, ', and ')}." if more else ""
     yield Finding(
         "ring-overflowed",
         "warning" if loss.full else "note",
@@ -226,8 +227,8 @@ def stack_faults(
             f"Call stacks are missing for {rounded_share(missing, total)} of all bytes ever"
             " allocated",
             "Who made that memory is not known:"
-            f" {format_count(count)} {'allocation has' if count == 1 else 'allocations have'}"
-            " no call stack. Recording was set up to keep none, or not for all events.",
+            f" {plural(count, 'allocation has', 'allocations have')} no call stack. Recording was"
+            " set up to keep none, or not for all events.",
             evidence=(
                 Figure("allocations without a call stack", count, "count"),
                 Figure("their bytes", missing),
@@ -378,7 +379,3 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
         view=View(event=oom.event),
         bytes=freed,
     )
-
-
-def _joined(signs: tuple[str, ...]) -> str:
-    return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])}, and {signs[-1]}"

@@ -17,6 +17,7 @@ from snapreport.figures.curves import Curves
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
@@ -106,8 +107,8 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
     yield Finding(
         "inferred-sizes",
         "note",
-        f"{format_bytes(doubt)} in doubt: the exact size of {format_count(count)}"
-        f" {'block' if count == 1 else 'blocks'} is not recorded",
+        f"{format_bytes(doubt)} in doubt: the exact size of {plural(count, 'block')} is not"
+        " recorded",
         "Blocks from before the recording that were freed in it: the file has only the bytes"
         f" requested. Their smallest possible size is used; {effect}.",
         evidence=(
@@ -140,7 +141,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         yield Finding(
             "unknown-actions",
             "note",
-            f"{format_count(count)} {'event' if count == 1 else 'events'} of unknown kinds",
+            f"{plural(count, 'event')} of unknown kinds",
             f"They are listed, but counted as no bytes: {names}. This snapshot may be from a newer"
             " PyTorch.",
             evidence=(Figure("events", count, "count"),),
@@ -154,8 +155,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         yield Finding(
             "odd-events",
             "warning",
-            f"{format_count(count)} {'event does' if count == 1 else 'events do'} not fit the"
-            " others",
+            f"{plural(count, 'event does', 'events do')} not fit the others",
             f"Some events do not fit together ({what}). Part of the recording may be missing, for"
             " instance through skip_actions; figures near those events may be off.",
             evidence=tuple(

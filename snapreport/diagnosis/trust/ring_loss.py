@@ -9,6 +9,7 @@ import numpy as np
 
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.ground.units import format_count
+from snapreport.ground.wording import plural
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss
@@ -54,7 +55,10 @@ def find_loss(
     if said:
         proofs.append("the file says that the ring overflowed")
     if made:
-        proofs.append(f"{_blocks(made)} from an event that is not in the file")
+        proofs.append(
+            f"{plural(made, 'block has', 'blocks have')} a call stack from an event that is not in"
+            " the file"
+        )
     if most is not None and events >= most:
         signs.append(f"there are {format_count(events)} events, as many as the ring holds")
     elif _is_round(events):
@@ -134,29 +138,12 @@ def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
     headless = int((stages.start_time_us == NO_TIME).sum())
     signs = []
     if unmatched:
-        signs.append(f"{_frees(unmatched)} memory that was not allocated in the recording")
+        signs.append(
+            f"{plural(unmatched, 'free is', 'frees are')} of memory that was not allocated in the"
+            " recording"
+        )
     if headless:
-        signs.append(f"{_stages(headless)} {_has(headless)} an end but no start")
+        signs.append(f"{plural(headless, 'stage has', 'stages have')} an end but no start")
     if ended:
-        signs.append(f"{_stages(ended)} ended before the first event")
+        signs.append(f"{plural(ended, 'stage')} ended before the first event")
     return signs
-
-
-def _blocks(count: int) -> str:
-    return (
-        "1 block has a call stack"
-        if count == 1
-        else f"{format_count(count)} blocks have a call stack"
-    )
-
-
-def _frees(count: int) -> str:
-    return "1 free is of" if count == 1 else f"{format_count(count)} frees are of"
-
-
-def _stages(count: int) -> str:
-    return "1 stage" if count == 1 else f"{format_count(count)} stages"
-
-
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_mistakes import GONE
 from snapreport.diagnosis.trust.replay_check import check_replay
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, share_in_words
+from snapreport.ground.units import format_bytes, format_signed_bytes, share_in_words
+from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import Figure, Finding
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
@@ -73,7 +74,7 @@ def _doubt(facts: TrustFacts) -> str:
         reasons.append(f"the events miss the final state by {format_bytes(abs(worst))}")
     if facts.anomalies:
         count = sum(facts.anomalies.values())
-        reasons.append(f"{_plural(count, 'event does', 'events do')} not fit the others")
+        reasons.append(f"{plural(count, 'event does', 'events do')} not fit the others")
     off = [
         parts.difference
         for parts in (facts.at_peak, facts.at_end)
@@ -163,7 +164,7 @@ def write_checks(
         account.check(
             "history",
             "History",
-            f"{_plural(facts.window.events, 'event was', 'events were')} recorded.",
+            f"{plural(facts.window.events, 'event was', 'events were')} recorded.",
             _covered(facts.window),
             no_history="not ok",
         )
@@ -302,7 +303,3 @@ def _reserved(account: _Account, device: DeviceFigures, facts: TrustFacts) -> Ch
         "reserved", "Reserved memory", good,
         mark=mark, no_allocator="unknown", reserved_too_low="not ok",
     )  # fmt: skip
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{format_count(count)} {one if count == 1 else many}"

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.ground.version import __version__
+from snapreport.ground.wording import plural
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
@@ -28,7 +29,6 @@ from snapreport.reporters.run.run_words import (
     peak_text,
 )
 from snapreport.reporters.words.plain_text import code_span, cut, escaped
-from snapreport.reporters.words.summary_rows import plural
 
 
 @dataclass(frozen=True)

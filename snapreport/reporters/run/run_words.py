@@ -11,7 +11,6 @@ from snapreport.ground.units import (
 )
 from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings
-from snapreport.reporters.words.summary_rows import plural
 
 ODD_WORDS = {
     "heavier": "Heavier",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.wording import plural
 from snapreport.model.replay.replays import CAUSES, FactualReplay, OtherSettings
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.allocator_words import (
@@ -14,7 +15,7 @@ from snapreport.reporters.words.allocator_words import (
     how_text,
     setting_name,
 )
-from snapreport.reporters.words.summary_rows import event_name, plural
+from snapreport.reporters.words.summary_rows import event_name
 
 
 def factual(page: Page, device: str, found: FactualReplay) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change
 from snapreport.compare.gate_types import Check, Raised, Verdict
+from snapreport.ground.wording import plural
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.gate_rows import (
     HEADINGS,
@@ -18,7 +19,6 @@ from snapreport.reporters.words.gate_rows import (
     site_row,
 )
 from snapreport.reporters.words.plain_text import one_line
-from snapreport.reporters.words.summary_rows import plural
 
 
 def write_verdict(page: Page, verdict: Verdict, most: int) -> None:

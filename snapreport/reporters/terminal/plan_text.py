@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from snapreport.ground.units import format_bytes, format_share, share_in_words
+from snapreport.ground.wording import list_of, plural
 from snapreport.model.what_if import MOST_CHANGES, Plan, RoleLeft
 from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.role_words import plural_of
-from snapreport.reporters.words.summary_rows import plural
 
 _NAMED = 3
 """Roles that the sentence names."""
@@ -84,10 +84,8 @@ def _remains(left: tuple[RoleLeft, ...]) -> str:
     words = [plural_of(each.role) for each in named]
     if not words:
         return ""
-    *others, last = words
-    which = f"{', '.join(others)} and {last}" if others else last
     held = sum(each.bytes for each in named)
-    return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {which}."
+    return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {list_of(words)}."
 
 
 def plan_notes(beyond: int | None, failed: bool) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.wording import plural
 from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.reporters.terminal.answers_text import groups
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import one_line
-from snapreport.reporters.words.summary_rows import event_name, plural
+from snapreport.reporters.words.summary_rows import event_name
 
 _NAMED = 3
 """Names of what was taken away that are written out."""

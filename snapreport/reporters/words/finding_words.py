@@ -13,6 +13,7 @@ from snapreport.ground.units import (
     format_number,
     format_share,
 )
+from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import (
     SEVERITIES,
     Diagnosis,
@@ -23,7 +24,7 @@ from snapreport.model.diagnoses import (
     Unit,
     Value,
 )
-from snapreport.reporters.words.summary_rows import event_name, plural
+from snapreport.reporters.words.summary_rows import event_name
 
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
 

@@ -143,11 +143,6 @@ def lines_note(history: History) -> str:
     return ""
 
 
-def plural(number: int, noun: str) -> str:
-    """Write a count with its noun: ``1 event``, ``22,332 events``."""
-    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"
-
-
 CUT_WORDS = {
     "start": "began before the first event",
     "end": "still open at the end",
