@@ -108,7 +108,7 @@ class _Writer:
         self._stacks(history.stacks)
         for i in default_first(history):
             device = history.devices[i]
-            role = self._roles_of(find_roles(history, device))
+            role = self._roles_of(find_roles(device, history))
             meta[f"anomalies.{i}"] = device.anomalies
             meta[f"requested_before.{i}"] = self._device(i, device, role)
         self._insert(

@@ -148,7 +148,7 @@ def find_figures(
     changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
     category, categories = classify(tables, history, rules)
-    roles = find_roles(tables, history)
+    roles = find_roles(history, tables)
     return DeviceFigures(
         history=history,
         recorded=recorded(history, tables),

@@ -91,7 +91,7 @@ def label_allocations(
         number, categories = classify(file, history, rules)
         return number.astype(np.int64), [category.name for category in categories]
     if by == "role":
-        return find_roles(file, history).role.astype(np.int64), list(ROLES)
+        return find_roles(history, file).role.astype(np.int64), list(ROLES)
     if by == "stage":
         return _by_stage(history)
     if by == "size":

@@ -102,17 +102,13 @@ class _Judge:
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
-def find_roles(tables: History, history: DeviceHistory) -> Roles:
-    """Tell what each allocation of a device is for."""
-    return _roles_of(history, tables)
-
-
 @once_for_both
-def _roles_of(history: DeviceHistory, tables: History) -> Roles:
+def find_roles(history: DeviceHistory, tables: History) -> Roles:
+    """Tell what each allocation of a device is for."""
     rows = history.allocations
     judge = _Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
-    passes = find_passes(tables, history)
+    passes = find_passes(history, tables)
     _by_statement(judge, tables, rows.category)
     graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
     judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)

@@ -65,16 +65,12 @@ class Passes:
         return (place >= 0) & (events <= np.append(end, START)[place])
 
 
-def find_passes(tables: History, history: DeviceHistory) -> Passes:
+@once_for_both
+def find_passes(history: DeviceHistory, tables: History) -> Passes:
     """Tell the passes from the call stacks of allocations and frees, and from named stages.
 
     A thread without Python frames in a recording of Python frames alone is autograd's.
     """
-    return _passes_of(history, tables)
-
-
-@once_for_both
-def _passes_of(history: DeviceHistory, tables: History) -> Passes:
     rows = history.allocations
     marks = stack_marks(tables.stacks)
     made, freed = _phases(marks[rows.stack]), _phases(marks[rows.free_stack])

@@ -63,7 +63,7 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     allocated = sum_live(
         rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
     )
-    passes = find_passes(tables, history)
+    passes = find_passes(history, tables)
     found = (
         _from_profiler(stages, history.events)
         or _from_optimizer(history, passes, allocated)

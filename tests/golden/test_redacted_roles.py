@@ -25,7 +25,7 @@ def test_roles_and_their_evidence_are_the_same_without_names(path: Path, functio
     plain = loaded(path).history
     hidden = redact(plain, NamesWanted(redact=True, redact_functions=functions))
     for one, other in zip(plain.devices, hidden.devices, strict=True):
-        before, after = find_roles(plain, one), find_roles(hidden, other)
+        before, after = find_roles(one, plain), find_roles(other, hidden)
         assert np.array_equal(before.role, after.role)
         assert before.seen == after.seen
         assert np.array_equal(before.evidence, after.evidence)

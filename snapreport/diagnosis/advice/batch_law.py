@@ -108,7 +108,7 @@ class SeveralSizes:
         """Return the peak at a batch."""
         expected, event = self.peak(batch)
         recorded = dict(zip(self.laws.batches.tolist(), self.peaks, strict=True)).get(batch)
-        passes, here = find_passes(self.file, self.device), np.array([event])
+        passes, here = find_passes(self.device, self.file), np.array([event])
         phase = (name for pass_, name in _PHASES.items() if passes.covers(pass_, here)[0])
         return BatchPeak(batch, expected, recorded, next(phase, ""))
 
@@ -124,7 +124,7 @@ class SeveralSizes:
         blocks = self.expected(batch)
         # What rounding adds is fixed: a block is a little more than its line.
         over = blocks - (fixed + each * batch + squared * batch**2)
-        role = find_roles(self.file, self.device).role[live]
+        role = find_roles(self.device, self.file).role[live]
         columns = [
             np.bincount(role, weights=column[live], minlength=len(ROLES))
             for column in (fixed + over, each, squared, blocks)
@@ -145,7 +145,7 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
     batches = np.array([batch for batch, _, _ in recordings], np.int64)
     matched = match_recordings([(file, device) for _, file, device in recordings])
     _, file, last = recordings[-1]
-    role = find_roles(file, last).role
+    role = find_roles(last, file).role
     grows = ~np.isin(role, _FIXED)
     sizes, spare, peaks, requested = [], [], [], []
     for (batch, one, device), rows in zip(recordings, matched.rows, strict=True):

@@ -89,7 +89,7 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
         curve: int64, shape (n_events + 1,): the allocated curve.
     """
     rows = history.allocations
-    roles, passes = find_roles(tables, history), find_passes(tables, history)
+    roles, passes = find_roles(history, tables), find_passes(history, tables)
     kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
     starts = passes.of(FORWARD)[0]
     marks = stack_marks(tables.stacks)

@@ -26,7 +26,7 @@ def doubt_of(file: History, device: DeviceHistory) -> str:
     """
     if _convolves(file.stacks.frames):
         return "convolutions"
-    starts = find_passes(file, device).of(FORWARD)[0]
+    starts = find_passes(device, file).of(FORWARD)[0]
     if len(starts) < 2:
         return "one step"
     return "data" if _differ(device, starts) else ""

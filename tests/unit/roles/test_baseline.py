@@ -67,7 +67,7 @@ def told(made: TraceBuilder, *before: int) -> list[str]:
 
 def roles_before(file: History, address: int) -> list[str]:
     device = file.devices[0]
-    rows, roles = device.allocations, find_roles(file, device)
+    rows, roles = device.allocations, find_roles(device, file)
     at = [i for i in range(len(rows)) if rows.alloc_event[i] < 0 and rows.addr[i] >= address]
     assert (roles.evidence[at] >= 0).all()
     return [ROLES[roles.role[i]] for i in sorted(at, key=lambda i: int(rows.addr[i]))]

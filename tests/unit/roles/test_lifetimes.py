@@ -55,7 +55,7 @@ def training(turns: int = 3, late: bool = False) -> Any:
 def roles_of(file: History) -> dict[int, set[str]]:
     """Return the roles of each size in KiB."""
     device = file.devices[0]
-    found = find_roles(file, device)
+    found = find_roles(device, file)
     roles: dict[int, set[str]] = {}
     for size, role in zip(device.allocations.size.tolist(), found.role.tolist(), strict=True):
         roles.setdefault(size // KIB, set()).add(ROLES[role])
@@ -74,7 +74,7 @@ def test_a_training_step_has_every_role() -> None:
 def test_gradients_are_told_in_every_turn() -> None:
     file = training(turns=4).file()
     device = file.devices[0]
-    role = find_roles(file, device).role
+    role = find_roles(device, file).role
     assert np.count_nonzero(role == ROLES.index("gradient")) == 4
     assert np.count_nonzero(role == ROLES.index("optimizer state")) == 1
 
@@ -82,7 +82,7 @@ def test_gradients_are_told_in_every_turn() -> None:
 def test_blocks_from_before_are_told_by_the_sizes_of_gradients() -> None:
     file = training(late=True).file()
     device = file.devices[0]
-    found = find_roles(file, device)
+    found = find_roles(device, file)
     before = device.allocations.alloc_event < 0
     assert sorted(ROLES[role] for role in found.role[before].tolist()) == [
         "optimizer state", "optimizer state", "parameter",
@@ -98,7 +98,7 @@ def test_a_forward_pass_cut_short_holds_what_others_like_it_held() -> None:
 
 def test_passes_come_in_the_order_of_a_step() -> None:
     file = training(turns=2).file()
-    passes = find_passes(file, file.devices[0])
+    passes = find_passes(file.devices[0], file)
     assert passes.phase.tolist()[1:] == [FORWARD, BACKWARD, OPTIMIZER] * 2
     assert (passes.end >= passes.start).all()
     assert (np.diff(passes.start) > 0).all()
@@ -135,7 +135,7 @@ def test_what_any_class_makes_is_less_surely_a_parameter_than_what_a_module_make
     made.events[0]["frames"] = [frame("__init__", "dataset.py", 4), MAIN]
     made.alloc("norm", 2 * KIB, frames=BUILD)
     file = made.file()
-    found = find_roles(file, file.devices[0])
+    found = find_roles(file.devices[0], file)
     sure = {
         size // KIB: found.seen[evidence].confidence
         for size, role, evidence in zip(
