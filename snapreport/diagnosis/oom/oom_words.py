@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict
 from snapreport.figures.callsites import short_site
 from snapreport.ground.cards.card_lookup import card_of
 from snapreport.ground.units import format_bytes as size_text
@@ -47,7 +47,7 @@ _TITLES = {
 
 def why(verdict: OomVerdict) -> str:
     """Say the cause, in a sentence or two."""
-    text = _CAUSES[verdict.cause](verdict)
+    text = _said(verdict)[verdict.cause]
     if not verdict.alone and verdict.cause != "unclear":
         text += (
             " That alone would not have been enough; more was free that could not be used either."
@@ -58,106 +58,70 @@ def why(verdict: OomVerdict) -> str:
     return text
 
 
-def _full(of: OomVerdict) -> str:
+def _said(of: OomVerdict) -> dict[Cause, str]:
+    """Return what is said of each cause, with the verdict's figures."""
     used, reserved = size_text(of.allocated), size_text(of.reserved)
     part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
-    return (
-        f"The memory was truly full: {part} that PyTorch had reserved were in use."
-        f" {size_text(of.missing)} were missing: more than all free memory of PyTorch put together."
-    )
-
-
-def _fragmented(of: OomVerdict) -> str:
-    text = (
-        f"The memory was there, but in pieces: {size_text(of.pieces)} of what PyTorch had reserved"
-        f" were free, and the largest hole was {size_text(of.hole)}. The pieces lie in segments"
-        " that are partly in use, so they could not go back to the driver."
-        f" {size_text(of.missing)} were missing."
-    )
-    if of.hole >= of.size:
-        text += " That hole is large enough, but max_split_size_mb forbids splitting it."
-    return text
-
-
-def _locked(of: OomVerdict) -> str:
-    if of.pool != "default":
-        return (
-            "As far as the recording shows, the request was for a private pool"
+    hole, locked, ceiling = size_text(of.hole), size_text(of.locked), size_text(of.ceiling)
+    missing = f"{size_text(of.missing)} were missing"
+    return {
+        "full": (
+            f"The memory was truly full: {part} that PyTorch had reserved were in use. {missing}:"
+            " more than all free memory of PyTorch put together."
+        ),
+        "fragmented": (
+            f"The memory was there, but in pieces: {size_text(of.pieces)} of what PyTorch had"
+            f" reserved were free, and the largest hole was {hole}. The pieces lie in segments that"
+            f" are partly in use, so they could not go back to the driver. {missing}."
+            + (
+                " That hole is large enough, but max_split_size_mb forbids splitting it."
+                if of.hole >= of.size
+                else ""
+            )
+        ),
+        "locked": (
+            f"{locked} were free, but in private pools (of CUDA graphs or a MemPool). These serve"
+            f" nothing else and keep their memory. {missing}."
+            if of.pool == "default"
+            else "As far as the recording shows, the request was for a private pool"
             f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured. The"
-            f" {size_text(of.locked)} that were free in other pools could not serve it, nor go back"
-            f" to the driver meanwhile. {size_text(of.missing)} were missing."
-        )
-    return (
-        f"{size_text(of.locked)} were free, but in private pools (of CUDA graphs or a MemPool)."
-        " These serve nothing else and keep their memory."
-        f" {size_text(of.missing)} were missing."
-    )
-
-
-def _waiting(of: OomVerdict) -> str:
-    return (
-        f"{size_text(of.pending)} were freed already, but could not be used again yet: another"
-        f" stream might still be using them. {size_text(of.missing)} were missing."
-    )
-
-
-def _other_stream(of: OomVerdict) -> str:
-    return (
-        f"{size_text(of.other_streams)} were free, but for other streams: a block is only used"
-        " again on the stream that it was made on. They lie in segments that are partly in use, so"
-        " they could not go back to the driver either."
-        f" {size_text(of.missing)} were missing."
-    )
-
-
-def _giant(of: OomVerdict) -> str:
-    if of.size > of.ceiling:
-        return (
-            f"The request is larger than the {size_text(of.ceiling)} that PyTorch could have had"
-            " here with everything of its own freed: the program has to ask for less."
-        )
-    return (
-        f"One giant request: it asked for more than half of the {size_text(of.ceiling)} that"
-        f" PyTorch could have had at that moment, and {size_text(of.allocated)} were in use."
-    )
-
-
-def _foreign(of: OomVerdict) -> str:
-    return (
-        f"At least {size_text(of.foreign)} had been taken by something outside PyTorch's"
-        " allocator (another process, NCCL, another library): earlier in this recording PyTorch"
-        f" could have had that much more. {size_text(of.missing)} were missing."
-    )
-
-
-def _limit(of: OomVerdict) -> str:
-    low, high = size_text(of.most_reserved), size_text(of.reserved + of.needed)
-    return (
-        f"The device had room: only {size_text(of.needed)} were needed. So the process is probably"
-        f" limited to between {low} and {high}, as by set_per_process_memory_fraction(); or the"
-        " device's memory became free just after the request."
-    )
-
-
-def _unclear(of: OomVerdict) -> str:
-    return (
-        f"The recording does not show why. The largest hole was {size_text(of.hole)}, and"
-        f" {size_text(of.returnable)} could go back to the driver: enough for an ordinary request."
-        " This one may have been for a private pool, as while a CUDA graph is captured."
-    )
-
-
-_CAUSES = {
-    "full": _full,
-    "fragmented": _fragmented,
-    "locked": _locked,
-    "waiting": _waiting,
-    "other-stream": _other_stream,
-    "giant": _giant,
-    "foreign": _foreign,
-    "limit": _limit,
-    "unclear": _unclear,
-}
+            f" {locked} that were free in other pools could not serve it, nor go back to the driver"
+            f" meanwhile. {missing}."
+        ),
+        "waiting": (
+            f"{size_text(of.pending)} were freed already, but could not be used again yet: another"
+            f" stream might still be using them. {missing}."
+        ),
+        "other-stream": (
+            f"{size_text(of.other_streams)} were free, but for other streams: a block is only used"
+            " again on the stream that it was made on. They lie in segments that are partly in use,"
+            f" so they could not go back to the driver either. {missing}."
+        ),
+        "giant": (
+            f"The request is larger than the {ceiling} that PyTorch could have had here with"
+            " everything of its own freed: the program has to ask for less."
+            if of.size > of.ceiling
+            else f"One giant request: it asked for more than half of the {ceiling} that PyTorch"
+            f" could have had at that moment, and {used} were in use."
+        ),
+        "foreign": (
+            f"At least {size_text(of.foreign)} had been taken by something outside PyTorch's"
+            " allocator (another process, NCCL, another library): earlier in this recording"
+            f" PyTorch could have had that much more. {missing}."
+        ),
+        "limit": (
+            f"The device had room: only {size_text(of.needed)} were needed. So the process is"
+            f" probably limited to between {size_text(of.most_reserved)} and"
+            f" {size_text(of.reserved + of.needed)}, as by set_per_process_memory_fraction(); or"
+            " the device's memory became free just after the request."
+        ),
+        "unclear": (
+            f"The recording does not show why. The largest hole was {hole}, and"
+            f" {size_text(of.returnable)} could go back to the driver: enough for an ordinary"
+            " request. This one may have been for a private pool, as while a CUDA graph is"
+            " captured."
+        ),
+    }
 
 
 def outside(verdict: OomVerdict) -> str:
