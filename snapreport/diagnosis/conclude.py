@@ -175,9 +175,7 @@ def find_figures(
         steps=steps,
         ooms=ooms,
         closing=closing,
-        own_counters=own_counters(
-            tables.recorder.device(str(history.device)) if tables.recorder else None, peaks
-        ),
+        own_counters=own_counters(tables.noted(history.device), peaks),
         inferred_blocks=int(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),

@@ -44,6 +44,13 @@ class Heap:
     pending: NDArray[np.bool_]
     """Whether its free was requested, but is not complete."""
 
+    @cached_property
+    def used(self) -> NDArray[np.int64]:
+        """What blocks take of each segment; int64, shape (n_segments,), in bytes."""
+        used = np.zeros(len(self.address), np.int64)
+        np.add.at(used, self.segment, self.bytes)
+        return used
+
     @property
     def granule(self) -> NDArray[np.int64]:
         """The unit in which each segment's memory goes back to the driver; (n_segments,)."""

@@ -10,7 +10,7 @@ import numpy as np
 from snapreport.ground.object_display import Shown
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import AS_RECORDED, NamesDone
-from snapreport.model.recorder_notes import RecorderInfo
+from snapreport.model.recorder_notes import RecordedDevice, RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
 
@@ -157,6 +157,10 @@ class History(Shown):
     """Whether paths and names are as recorded, shortened, or redacted."""
     length: int = field(default=0, compare=False)
     """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""
+
+    def noted(self, device: DeviceId) -> RecordedDevice | None:
+        """Return what snapreport noted of a device while it recorded, None where it did not."""
+        return self.recorder.device(str(device)) if self.recorder else None
 
     @property
     def title(self) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, in_module, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
+from snapreport.figures.curves import live_at
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 
 _ALIKE = 1.15
@@ -42,11 +43,10 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     Args:
         event: -1 for the start.
     """
-    rows = situation.history.allocations
-    live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
-    held = np.where(live, rows.block_size, 0)
+    live = live_at(situation.history, event, "allocated")
+    held = np.where(live, situation.history.allocations.block_size, 0)
     found = max(_candidates(situation, held, event), key=lambda each: each.bytes, default=None)
-    if found is None or found.bytes < _PART * int(held.sum()):
+    if found is None or found.bytes < _PART * situation.curve[event + 1]:
         return None
     return found
 
@@ -56,12 +56,9 @@ def layers_sentence(situation: Situation, event: int) -> str:
     found = find_layers(situation, event)
     if found is None:
         return ""
-    live = situation.history.allocations
-    now = (live.alloc_event <= event) & (event < live.free_requested_event)
-    whole = int(live.block_size[now].sum())
     least, most = format_bytes(found.least), format_bytes(found.most)
     each = least if least == most else f"{least} to {most}"
-    share = share_in_words(found.bytes, whole)
+    share = share_in_words(found.bytes, int(situation.curve[event + 1]))
     calls = f"{format_count(found.called)} calls of layers from {found.caller}"
     few = found.count < found.called
     calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"

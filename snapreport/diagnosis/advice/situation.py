@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
 from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
+from snapreport.figures.curves import live_at
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, ROLES, Roles
@@ -78,8 +79,7 @@ class Situation:
 
     def live(self) -> NDArray[np.bool_]:
         """Say which allocations are live at the peak."""
-        rows = self.history.allocations
-        return (rows.alloc_event <= self.event) & (self.event < rows.free_requested_event)
+        return live_at(self.history, self.event, "allocated")
 
 
 def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:

@@ -130,19 +130,17 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
             beyond=max(beyond, 0),
         )
     heap = heap_at(tables, device, event)
-    used = np.zeros(len(heap.address), np.int64)
-    np.add.at(used, heap.segment, heap.bytes)
     same = _served_like(device, heap, event)
     if not len(same):  # the new allocation lies in no segment: events are missing
         return None
-    free = heap.size - used
+    free = heap.size - heap.used
     return Tightest(
         event=event,
         grew=True,
         reserved=int(device.curves["reserved"][event + 1]),
         active=int(device.curves["active"][event + 1]),
-        pieces=int(free[same & (used > 0)].sum()),
-        whole=int(free[same & (used == 0)].sum()),
+        pieces=int(free[same & (heap.used > 0)].sum()),
+        whole=int(free[same & (heap.used == 0)].sum()),
         elsewhere=int(free[~same].sum()),
         beyond=max(beyond, 0),
     )
@@ -191,13 +189,11 @@ def find_private_pools(
         event: -1 for the start.
     """
     heap = heap_at(tables, device, event)
-    used = np.zeros(len(heap.address), np.int64)
-    np.add.at(used, heap.segment, heap.bytes)
     pools = []
     for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
         inside = heap.pool == pool
         first, second = tables.pools[pool]
-        reserved, active = int(heap.size[inside].sum()), int(used[inside].sum())
+        reserved, active = int(heap.size[inside].sum()), int(heap.used[inside].sum())
         pools.append(PrivatePool(f"{first},{second}", reserved, active))
     return tuple(sorted(pools, key=lambda each: -each.inactive))
 

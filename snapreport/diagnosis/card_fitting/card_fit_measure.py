@@ -115,7 +115,7 @@ def _smallest_capacity(tables: History, device: DeviceFigures) -> Between | None
 
 def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
     """Return the card with the memory that was measured, if it was recorded on such a one."""
-    noted = tables.recorder.device(str(device.device)) if tables.recorder else None
+    noted = tables.noted(device.device)
     if noted is None or noted.name is None or noted.capacity is None:
         return card
     try:
@@ -128,8 +128,7 @@ def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
 def _allowance(tables: History, device: DeviceFigures, given: int | None) -> Allowance:
     if given is not None:
         return Allowance(given, given, "given")
-    noted = tables.recorder
-    about = None if noted is None else noted.device(str(device.device))
+    about = tables.noted(device.device)
     measured = [] if device.own_counters is None else [device.own_counters.foreign_after]
     total = None if about is None else about.total_after or about.capacity
     if total is not None:
@@ -141,7 +140,7 @@ def _allowance(tables: History, device: DeviceFigures, given: int | None) -> All
     known = [each for each in measured if each is not None]
     if known:
         return Allowance(max(known), 0, "measured")
-    several = noted is not None and noted.world_size > 1
+    several = tables.recorder is not None and tables.recorder.world_size > 1
     return Allowance(_SEVERAL if several else _ONE_PROCESS, 0, "assumed")
 
 

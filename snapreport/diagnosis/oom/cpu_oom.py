@@ -20,8 +20,8 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
     """
     last, asked = device.history.events - 1, failed.cpu_request or 0
     held = device.end.allocated
-    noted = tables.recorder.device(str(device.device)) if tables.recorder is not None else None
-    there = noted.capacity if noted is not None and noted.capacity else 0
+    noted = tables.noted(device.device)
+    there = (noted.capacity if noted else 0) or 0
     figures = [Figure("asked for", asked)] if asked else []
     if there:
         figures.append(Figure("the machine's memory", there))

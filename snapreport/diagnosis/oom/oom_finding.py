@@ -131,7 +131,7 @@ def _kept(tables: History, device: DeviceFigures, verdict: OomVerdict) -> KeptBy
 
 def _capacity(tables: History, device: DeviceFigures) -> int | None:
     """All memory of the device, as the driver counts it; None where it was not noted."""
-    noted = tables.recorder.device(str(device.device)) if tables.recorder else None
+    noted = tables.noted(device.device)
     return None if noted is None else noted.total_after or noted.capacity
 
 

@@ -171,15 +171,13 @@ def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
     A segment at least as large as the limit serves no smaller request; so one that smaller blocks
     alone keep from being free would have been free.
     """
-    n = len(heap.size)
-    used, largest = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(used, heap.segment, heap.bytes)
+    largest = np.zeros(len(heap.size), np.int64)
     np.maximum.at(largest, heap.segment, heap.bytes)
-    own = request.sources(heap) & ~heap.expandable & (used > 0)
+    own = request.sources(heap) & ~heap.expandable & (heap.used > 0)
     best = (_SPLIT_SIZES[0], 0)
     for limit in _SPLIT_SIZES:
         kept = own & (heap.size >= limit) & (largest < limit)
-        free = int((heap.size - used)[kept].sum())
+        free = int((heap.size - heap.used)[kept].sum())
         if free > best[1]:
             best = (limit, free)
     return best

@@ -216,9 +216,8 @@ class AllocatorScreen(ListScreen):
         """Return every segment."""
         self.sync()
         heap = self.heap
-        used = np.zeros(len(heap.address), np.int64)
-        np.add.at(used, heap.segment, heap.bytes)
-        columns = (heap.address, heap.size, used, np.bincount(heap.segment, minlength=len(used)))
+        blocks = np.bincount(heap.segment, minlength=len(heap.address))
+        columns = (heap.address, heap.size, heap.used, blocks)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return ("address", "size", "in use", "blocks"), [
             (f"{address:#x}", size, use, blocks) for address, size, use, blocks in rows
