@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from snapreport.diagnosis.allocator_use.allocator_findings import find_allocator_faults
 from snapreport.diagnosis.churn.churn_findings import find_churn
 from snapreport.diagnosis.growth.growth_findings import find_growth
-from snapreport.diagnosis.oom.who_held import find_memory
-from snapreport.diagnosis.trust.trust_finding import find_trust
+from snapreport.diagnosis.oom.cpu_oom import cpu_oom_finding
+from snapreport.diagnosis.oom.oom_finding import oom_findings
+from snapreport.diagnosis.oom.peak_finding import peak_finding
 from snapreport.ground.memoize import once_for_both
-from snapreport.model.diagnoses import Diagnosis, in_order
+from snapreport.model.diagnoses import Diagnosis, Finding, in_order
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-
-_DETECTORS = (find_memory, find_trust, find_growth, find_churn, find_allocator_faults)
 
 
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
-    return Diagnosis(in_order(each for find in _DETECTORS for each in find(tables, device)))
+    return Diagnosis(in_order(_find_all(tables, device)))
+
+
+def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    yield from find_memory(tables, device)
+    # What a bundle's manifest has, too; but a failed request has a verdict of its own.
+    yield from (warning for warning in device.warnings if warning.code != "oom")
+    yield from find_growth(tables, device)
+    yield from find_churn(tables, device)
+    yield from find_allocator_faults(tables, device)
+
+
+def find_memory(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield a verdict for each place at which requests failed, or else who held the peak."""
+    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    if device.ooms:
+        yield from oom_findings(tables, device)
+    elif failed is not None and device.history.device.kind == "cpu":
+        yield cpu_oom_finding(tables, device, failed)
+    elif device.peak.allocated:
+        yield peak_finding(tables, device)

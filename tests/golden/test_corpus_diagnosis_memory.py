@@ -9,7 +9,7 @@ import pytest
 
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
-from snapreport.diagnosis.oom.who_held import find_memory
+from snapreport.diagnosis.collect import find_memory
 from snapreport.model.diagnoses import Finding, Frees
 from tests.corpus import every_corpus_file, loaded
 

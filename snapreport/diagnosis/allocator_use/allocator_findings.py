@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from snapreport.diagnosis.allocator_use.allocator_fault_types import Tightest
 from snapreport.diagnosis.allocator_use.allocator_faults import (
+    Tightest,
     find_private_pools,
     find_slack,
     find_tightest,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from snapreport.diagnosis.allocator_use.allocator_fault_types import Burst
-from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts
+from snapreport.diagnosis.allocator_use.allocator_faults import Burst, find_bursts
 from snapreport.diagnosis.oom.setting_verdict import settings_answer
 from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
