@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.peak_finding import peak_finding
+from snapreport.diagnosis.site_tables import held_tables
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import DeviceFigures
@@ -51,8 +51,7 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
             Figure("most allocated", device.peak.allocated, meaning="at the peak"),
         ),
         tables=(
-            sites_table(tables, device, last, "Who held it, by call site"),
-            categories_table(device, last, "Who held it, by category"),
+            *held_tables(tables, device, last, "Who held it,"),
             *(peak.tables if peak else ()),
         ),
         suggestions=peak.suggestions if peak else (),

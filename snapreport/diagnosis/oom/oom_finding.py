@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
-from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.kept_blocks import KeptBySmall, tell_of_kept
 from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
@@ -26,6 +25,7 @@ from snapreport.diagnosis.oom.setting_verdict import (
 from snapreport.diagnosis.oom.settings_advice import advise_on_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
+from snapreport.diagnosis.site_tables import held_tables
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.heap import heap_at
 from snapreport.ground.units import format_bytes, format_count
@@ -73,10 +73,7 @@ def _finding(
             f" {format_count(len(ooms))} requests failed there; the figures are those of the last."
         )
     view = View(event=oom.event, curve="allocated", oom=True)
-    held = (
-        sites_table(tables, device, oom.event, "Who held it, by call site"),
-        categories_table(device, oom.event, "Who held it, by category"),
-    )
+    held = held_tables(tables, device, oom.event, "Who held it,")
     if verdict is None:
         return Finding(
             "oom",

@@ -8,8 +8,8 @@ import numpy as np
 
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
-from snapreport.diagnosis.held_tables import categories_table, sites_table
 from snapreport.diagnosis.oom.largest_site import begin_with
+from snapreport.diagnosis.site_tables import held_tables
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.ground.wording import plural
@@ -38,10 +38,7 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
             f"{live} live. No history was recorded, so it is not known how high the peak was, nor"
             " whether a request for memory failed.",
             evidence=_figures(peak, peak.allocated_width),
-            tables=(
-                sites_table(tables, device, peak.event, "Held by call site"),
-                categories_table(device, peak.event, "Held by category"),
-            ),
+            tables=held_tables(tables, device, peak.event, "Held"),
             view=view,
             bytes=peak.allocated,
         )
