@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,8 +67,9 @@ class Pair:
 def predictions(device: Device) -> Mapping[str, Predicted]:
     """Return what is judged: each suggestion of a recording, by its code and its number."""
     situation = look_at(device.file, device.history, np.asarray(device.curve("allocated")))
+    situation = replace(situation, to_host=True)
     found: dict[str, Predicted] = {}
-    for each in suggest(situation, parts=(2, 4), chunks=(4, 8), to_host=True):
+    for each in suggest(situation, parts=(2, 4), chunks=(4, 8)):
         frees = each.frees
         if frees is not None:
             predicted = Predicted(frees.least, frees.expected, frees.most)

@@ -101,9 +101,8 @@ def _called(situation: Situation, blocks: Blocks, here: NDArray[np.bool_], event
     """Count some calls that began by an event; one that keeps little beside others is none."""
     rows = situation.history.allocations
     born, n = rows.alloc_event[blocks.rows], len(blocks)
-    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, -1, np.int64)
+    first, last = np.full(n, np.iinfo(np.int64).max), blocks.last_event(situation.history)
     np.minimum.at(first, blocks.instance, born)
-    np.maximum.at(last, blocks.instance, born)
     stays = rows.free_requested_event[blocks.rows] > last[blocks.instance]
     kept = np.bincount(blocks.instance, rows.block_size[blocks.rows] * stays, n)
     return int((keep_much(kept) & here & (first <= event)).sum())

@@ -54,6 +54,12 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.turn)
 
+    def last_event(self, history: DeviceHistory) -> NDArray[np.int64]:
+        """Return the event of each call's last allocation; int64, shape (n_instances,)."""
+        last = np.full(len(self), -1, np.int64)
+        np.maximum.at(last, self.instance, history.allocations.alloc_event[self.rows])
+        return last
+
     @property
     def in_a_turn(self) -> int:
         """How many calls a forward pass has, at the most."""

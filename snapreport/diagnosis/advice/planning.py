@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from snapreport.diagnosis.advice.edits import Change, Edit, sizes_left
+from snapreport.diagnosis.advice.edits import Change, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, only_at
@@ -62,7 +62,7 @@ def make_plan(situation: Situation, target: int) -> Plan:
     found = [
         change
         for change in find_changes(situation, _PARTS, _CHUNKS)
-        if peak - _peak(situation, [change.expected]) >= _WORTH * peak
+        if peak - situation.left(change.expected) >= _WORTH * peak
     ]
     # At the recorded peak alone a combination is tried quickly: what is too much there is too much.
     there = only_at(situation, situation.event)
@@ -71,9 +71,9 @@ def make_plan(situation: Situation, target: int) -> Plan:
     for chosen in sorted(_combinations(found), key=_cost):
         if expected is None:
             edits = [each.expected for each in chosen]
-            left = _peak(there, edits)
+            left = there.left(*edits)
             if left <= target:
-                left = _peak(situation, edits)
+                left = situation.left(*edits)
             if left > target:
                 too_much.append((left, chosen))
                 continue
@@ -83,7 +83,7 @@ def make_plan(situation: Situation, target: int) -> Plan:
     if expected is not None:
         return _plan(situation, target, expected, "expected")
     lowest = sorted(too_much, key=lambda each: each[0])[:_COMPARED]
-    tried = [(_peak(situation, [each.expected for each in chosen]), chosen) for _, chosen in lowest]
+    tried = [(situation.left(*(each.expected for each in chosen)), chosen) for _, chosen in lowest]
     best = min(tried, key=lambda each: each[0], default=(peak, ()))[1]
     return _plan(situation, target, best, "no")
 
@@ -121,23 +121,18 @@ def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: 
     )
 
 
-def _peak(situation: Situation, edits: Sequence[Sequence[Edit]]) -> int:
-    flat = [edit for some in edits for edit in some]
-    return situation.edited(flat)[0]
-
-
 def _bound(situation: Situation, chosen: Sequence[Change]) -> int:
     """Return the peak that some changes leave at the most."""
-    left = _peak(situation, [each.least for each in chosen])
+    left = situation.left(*(each.least for each in chosen))
     return left + sum(each.extra for each in chosen)
 
 
 def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
-    in_order = sorted(chosen, key=lambda each: _peak(situation, [each.expected]))
+    in_order = sorted(chosen, key=lambda each: situation.left(each.expected))
     steps = []
     for i, change in enumerate(in_order):
         so_far = in_order[: i + 1]
-        expected = _peak(situation, [each.expected for each in so_far])
+        expected = situation.left(*(each.expected for each in so_far))
         most = max(_bound(situation, so_far), expected)
         steps.append(PlanStep(as_suggestion(situation, change), expected, most))
     return tuple(steps)

@@ -34,10 +34,7 @@ def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
 
 
 def suggest(
-    situation: Situation,
-    parts: Sequence[int] = (2,),
-    chunks: Sequence[int] = (8,),
-    to_host: bool | None = None,
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
 ) -> tuple[Suggestion, ...]:
     """Return changes to the program that are worth it: the most first, but the slowest last.
 
@@ -47,13 +44,12 @@ def suggest(
     Args:
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
-        to_host: as in ``find_changes``.
     """
     peak = situation.peak
     found = [
         as_suggestion(situation, each)
-        for each in find_changes(situation, parts, chunks, to_host)
-        if peak - situation.edited(each.expected)[0] >= _WORTH * peak
+        for each in find_changes(situation, parts, chunks)
+        if peak - situation.left(each.expected) >= _WORTH * peak
     ]
     return tuple(sorted(found, key=lambda each: (each.code in _LAST, -each.expected)))
 
@@ -62,7 +58,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     """Say what a change is, and what it frees by itself."""
     words = WORDS[f"{change.code} {change.about}".strip()]
     least, expected, most = (
-        situation.peak - situation.edited(edits)[0]
+        situation.peak - situation.left(edits)
         for edits in (change.least, change.expected, change.most)
     )
     expected = max(expected, 0)

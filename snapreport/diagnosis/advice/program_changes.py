@@ -52,28 +52,20 @@ _LEAKS = 3
 
 
 def find_changes(
-    situation: Situation,
-    parts: Sequence[int] = (2,),
-    chunks: Sequence[int] = (8,),
-    to_host: bool | None = None,
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
 ) -> Iterator[Change]:
     """Yield the changes that are expected to lower the peak, and whose conditions are met.
 
     Args:
         parts: into how many the batch may be cut.
         chunks: into how many the loss may be cut.
-        to_host: whether the host has memory that is not this device's; None to tell by its kind.
     """
-    if to_host is None:
-        to_host = situation.history.device.kind != "cpu"
-    for change in _changes(situation, parts, chunks, to_host):
-        if situation.edited(change.expected)[0] < situation.peak:
+    for change in _changes(situation, parts, chunks):
+        if situation.left(change.expected) < situation.peak:
             yield change
 
 
-def _changes(
-    situation: Situation, parts: Sequence[int], chunks: Sequence[int], to_host: bool
-) -> Iterator[Change]:
+def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) -> Iterator[Change]:
     if not len(situation.passes.phase):
         return
     if state_depends_on_data(situation):
@@ -88,9 +80,9 @@ def _changes(
         yield from _accumulate(situation, number)
     yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
-    if to_host:
+    if situation.to_host:
         yield from _offload_activations(situation)
-    yield from optimizer_changes(situation, to_host)
+    yield from optimizer_changes(situation)
     yield from _inference(situation)
     yield _release_outputs(situation)
     yield from _stop_leaks(situation)
@@ -134,16 +126,13 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
     """Yield the one of some changes that leaves the lowest peak, the first of equals."""
-    ordered = sorted(changes, key=lambda change: situation.edited(change.expected)[0])
+    ordered = sorted(changes, key=lambda change: situation.left(change.expected))
     yield from ordered[:1]
 
 
 def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     history, rows = situation.history, situation.history.allocations
-    n = len(blocks)
-    born = rows.alloc_event[blocks.rows]
-    last = np.full(n, -1, np.int64)
-    np.maximum.at(last, blocks.instance, born)
+    n, last = len(blocks), blocks.last_event(history)
     activation = situation.of(ACTIVATION)
     stays = activation[blocks.rows] & (
         rows.free_requested_event[blocks.rows] > last[blocks.instance]
@@ -359,10 +348,8 @@ def _inference(situation: Situation) -> Iterator[Change]:
     everything = scaled(history, kept, 1.0)
 
     def freed_after(blocks: Blocks) -> Change:
-        last = np.full(len(blocks), -1, np.int64)
-        np.maximum.at(last, blocks.instance, rows.alloc_event[blocks.rows])
         begin = np.full(len(rows), np.iinfo(np.int64).max)
-        begin[blocks.rows] = last[blocks.instance] + 1
+        begin[blocks.rows] = blocks.last_event(history)[blocks.instance] + 1
         edit = away(history, kept, begin, rows.free_requested_event)
         return Change("inference-mode", kept, (edit,), (edit,), (everything,), about)
 

@@ -37,6 +37,8 @@ class Situation:
     """Functions that call modules, those that keep most for backward first."""
     next_backward: NDArray[np.int64]
     """The event with which the next backward pass begins, ``events`` where none does."""
+    to_host: bool
+    """Whether the host has memory that is not this device's."""
     moment: int | None = None
     """The one event that counts, however much is live at others; None for all."""
 
@@ -56,6 +58,10 @@ class Situation:
         if key not in self._tried:
             self._tried[key] = self._try(key)
         return self._tried[key]
+
+    def left(self, *edits: Sequence[Edit]) -> int:
+        """Return the allocated peak after all of some edits."""
+        return self.edited([edit for some in edits for edit in some])[0]
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
@@ -99,7 +105,10 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
     following = following.astype(np.int64)
     own = marks[rows.stack]
-    return Situation(tables, history, curve, roles, passes, own, tuple(blocks), following)
+    return Situation(
+        tables, history, curve, roles, passes, own, tuple(blocks), following,
+        to_host=history.device.kind != "cpu",
+    )  # fmt: skip
 
 
 def only_at(situation: Situation, event: int) -> Situation:

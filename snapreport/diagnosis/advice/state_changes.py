@@ -35,17 +35,16 @@ _GROWS = 3
 _LONG = 200
 
 
-def optimizer_changes(situation: Situation, to_host: bool) -> Iterator[Change]:
+def optimizer_changes(situation: Situation) -> Iterator[Change]:
     """Yield what can be changed about the optimizer, its state and gradients.
 
     Args:
-        situation: of the device, of a program that trains.
-        to_host: whether the host has memory that is not this device's.
+        situation: of a program that trains.
     """
     yield _temporaries(situation)
     yield _low_bit_state(situation)
     yield from _shard_state(situation)
-    if to_host:
+    if situation.to_host:
         yield from _offload_state(situation)
     yield _clear_gradients(situation)
 
