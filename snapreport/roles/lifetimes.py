@@ -288,10 +288,15 @@ def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArra
 
     So autograd's graph goes; what needs no gradient is freed soon after it was made.
     """
+    return _of_many_stacks(history.allocations.stack, _rows_of_frees(history), chosen)
+
+
+def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
+    """Number the row of frees that each allocation goes in, by the allocations made before it."""
     rows = history.allocations
     allocates = np.zeros(history.events + 1, np.int64)
     allocates[rows.alloc_event[rows.alloc_event > START]] = 1
-    return _of_many_stacks(rows.stack, np.cumsum(allocates)[rows.free_requested_event], chosen)
+    return np.cumsum(allocates)[rows.free_requested_event]
 
 
 def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -302,9 +307,7 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     rows = history.allocations
     at = np.flatnonzero(chosen)
     born, size = rows.alloc_event[at], rows.block_size[at]
-    allocates = np.zeros(history.events + 1, np.int64)
-    allocates[rows.alloc_event[rows.alloc_event > START]] = 1
-    _, group = distinct(np.cumsum(allocates)[rows.free_requested_event[at]])
+    _, group = distinct(_rows_of_frees(history)[at])
     groups = int(group.max(initial=-1)) + 1
     first, last = np.full(groups, history.events), np.zeros(groups, np.int64)
     np.minimum.at(first, group, born)

@@ -52,82 +52,61 @@ make anything. IN_DDP: a model that DDP wraps runs. ONE_STATE: an optimizer that
 tensor for each parameter."""
 
 
-_RULES: tuple[tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
-    (CLEARS, re.compile(r"^zero_grad$"), None),
-    (
-        IN_OPTIMIZER,
-        re.compile(r"^(?!zero_grad$)"),
-        re.compile(r"torch[/\\]optim[/\\](?!lr_sch|swa_)"),
-    ),
-    (IN_OPTIMIZER, None, re.compile(r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch")),
-    (IN_OPTIMIZER, None, re.compile(r"transformers[/\\]optimization\.py|torchao[/\\]optim")),
-    (IN_OPTIMIZER, None, re.compile(r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam")),
-    (IN_OPTIMIZER, re.compile(r"^(_init_group|init_group|_init_state|init_state)$"), None),
-    (
-        CLIPS,
-        None,
-        re.compile(r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
-    ),
-    (
-        IN_BACKWARD,
-        re.compile(r"Backward\w{0,40}::|torch::autograd::Engine|^\w{1,80}Backward\d*$"),
-        None,
-    ),
-    (IN_BACKWARD, re.compile(r"AccumulateGrad|^(backward|_engine_run_backward)$"), None),
-    (
-        IN_BACKWARD,
-        re.compile(r"^(backward|grad)$"),
-        re.compile(r"torch[/\\]autograd[/\\]__init__\.py"),
-    ),
-    (RECOMPUTES, None, re.compile(r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing")),
-    (RECOMPUTES, None, re.compile(r"tensor_parallel[/\\]random\.py")),
-    (IN_FORWARD, re.compile(r"^(_call_impl|_wrapped_call_impl|forward)$"), None),
-    (IN_FORWARD, None, re.compile(r"torch[/\\]nn[/\\]functional\.py")),
-    (COMPILED, None, re.compile(r"torchinductor_|torch[/\\]_inductor[/\\]")),
-    (
-        LOADS,
-        None,
-        re.compile(r"torch[/\\]utils[/\\]data[/\\]|-packages[/\\]datasets[/\\]|data_collator"),
-    ),
-    (BUILDS | OF_MODULES, None, re.compile(r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors")),
-    (
-        BUILDS | OF_MODULES,
-        re.compile(r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
-        None,
-    ),
-    (BUILDS | OF_MODULES, re.compile(r"^(reset_parameters|from_pretrained)$"), None),
-    (BUILDS, re.compile(r"^__init__$"), None),
-    (OF_MODULES, re.compile(r"^__init__$"), re.compile(r"torch[/\\]nn[/\\]modules[/\\]")),
-    (LOSES, re.compile(r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"), None),
-    (ATTENDS, re.compile(r"^(aten::)?_?softmax$|SoftmaxBackward"), None),
-    (FUSES, None, re.compile(r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py")),
-    (ONE_STATE, None, re.compile(r"torch[/\\]optim[/\\](sgd|adagrad)\.py")),
-    (FEW_BITS, None, re.compile(r"bitsandbytes[/\\]optim|torchao[/\\]optim")),
-    (ZEROES, re.compile(r"zeros_like|zeros$"), None),
-    (NO_GRAD, re.compile(r"^decorate_context$"), None),
-    (
+def _rule(
+    mark: np.int32, function: str = "", file: str = ""
+) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
+    """Return a mark, and what a frame's function and file have where it sets it; None for any."""
+    return mark, re.compile(function) if function else None, re.compile(file) if file else None
+
+
+_RULES = (
+    _rule(CLEARS, r"^zero_grad$"),
+    _rule(IN_OPTIMIZER, r"^(?!zero_grad$)", r"torch[/\\]optim[/\\](?!lr_sch|swa_)"),
+    _rule(IN_OPTIMIZER, file=r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch"),
+    _rule(IN_OPTIMIZER, file=r"transformers[/\\]optimization\.py|torchao[/\\]optim"),
+    _rule(IN_OPTIMIZER, file=r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam"),
+    _rule(IN_OPTIMIZER, r"^(_init_group|init_group|_init_state|init_state)$"),
+    _rule(CLIPS, file=r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
+    _rule(IN_BACKWARD, r"Backward\w{0,40}::|torch::autograd::Engine|^\w{1,80}Backward\d*$"),
+    _rule(IN_BACKWARD, r"AccumulateGrad|^(backward|_engine_run_backward)$"),
+    _rule(IN_BACKWARD, r"^(backward|grad)$", r"torch[/\\]autograd[/\\]__init__\.py"),
+    _rule(RECOMPUTES, file=r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing"),
+    _rule(RECOMPUTES, file=r"tensor_parallel[/\\]random\.py"),
+    _rule(IN_FORWARD, r"^(_call_impl|_wrapped_call_impl|forward)$"),
+    _rule(IN_FORWARD, file=r"torch[/\\]nn[/\\]functional\.py"),
+    _rule(COMPILED, file=r"torchinductor_|torch[/\\]_inductor[/\\]"),
+    _rule(LOADS, file=r"torch[/\\]utils[/\\]data[/\\]|-packages[/\\]datasets[/\\]|data_collator"),
+    _rule(BUILDS | OF_MODULES, file=r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors"),
+    _rule(BUILDS | OF_MODULES, r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
+    _rule(BUILDS | OF_MODULES, r"^(reset_parameters|from_pretrained)$"),
+    _rule(BUILDS, r"^__init__$"),
+    _rule(OF_MODULES, r"^__init__$", r"torch[/\\]nn[/\\]modules[/\\]"),
+    _rule(LOSES, r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"),
+    _rule(ATTENDS, r"^(aten::)?_?softmax$|SoftmaxBackward"),
+    _rule(FUSES, file=r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py"),
+    _rule(ONE_STATE, file=r"torch[/\\]optim[/\\](sgd|adagrad)\.py"),
+    _rule(FEW_BITS, file=r"bitsandbytes[/\\]optim|torchao[/\\]optim"),
+    _rule(ZEROES, r"zeros_like|zeros$"),
+    _rule(NO_GRAD, r"^decorate_context$"),
+    _rule(
         COMMUNICATES,
-        re.compile(
-            r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast(_object_list|_coalesced)?$)"
-        ),
-        None,
+        r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast(_object_list|_coalesced)?$)",
     ),
-    (COMMUNICATES, re.compile(r"c10d::|ProcessGroup"), None),
-    (COMMUNICATES, None, re.compile(r"torch[/\\]distributed[/\\](distributed_c10d|nn)")),
-    (
+    _rule(COMMUNICATES, r"c10d::|ProcessGroup"),
+    _rule(COMMUNICATES, file=r"torch[/\\]distributed[/\\](distributed_c10d|nn)"),
+    _rule(
         FILLS_BUCKETS,
-        re.compile(r"^(_ddp_init_helper|_pre_forward)$"),
-        re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
+        r"^(_ddp_init_helper|_pre_forward)$",
+        r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py",
     ),
-    (FILLS_BUCKETS, re.compile(r"Reducer::initialize_buckets"), None),
-    (IN_DDP, None, re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py")),
-    (IN_DDP, re.compile(r"c10d::Reducer::"), None),
-    (WORKS, re.compile(r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"), None),
-    (WORKS, re.compile(r"Workspace::Workspace"), None),
-    (CACHES, None, re.compile(r"cache_utils\.py|kv_?cache|KVCache")),
-    (CACHES, re.compile(r"[kK][vV]_?[cC]ache|past_key_value"), None),
+    _rule(FILLS_BUCKETS, r"Reducer::initialize_buckets"),
+    _rule(IN_DDP, file=r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
+    _rule(IN_DDP, r"c10d::Reducer::"),
+    _rule(WORKS, r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"),
+    _rule(WORKS, r"Workspace::Workspace"),
+    _rule(CACHES, file=r"cache_utils\.py|kv_?cache|KVCache"),
+    _rule(CACHES, r"[kK][vV]_?[cC]ache|past_key_value"),
 )
-"""Each a mark, and what a frame's function and file have where it sets it."""
 
 
 @once_for_each

@@ -18,26 +18,13 @@ from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.ground.wording import plural
+from snapreport.model.bounds import MOVES
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
 from snapreport.model.snapshot import NO_TIME
 
-_KNOWN_EVENTS = frozenset(
-    [
-        "segment_alloc",
-        "segment_free",
-        "segment_map",
-        "segment_unmap",
-        "oom",
-        "snapshot",
-        "annotate",
-        "user_defined",
-        "alloc",
-        "free_requested",
-        "free_completed",
-    ]
-)
+_KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
 _RECORDING = View(tab="recording")
 
 
