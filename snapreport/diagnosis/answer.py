@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from snapreport.diagnosis.step_words import steps_sentence
-from snapreport.ground.units import format_bytes, format_count, rounded_share
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, plural, rounded_share
 from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
 from snapreport.model.iterations import Steps
 

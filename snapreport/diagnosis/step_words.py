@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.model.iterations import Steps, StepUse, step_range
 
 _WORTH_SAYING = 0.01

@@ -48,6 +48,7 @@ MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
     "read/rules_file.py": lambda: (),
     "runs/rank_names.py": lambda: (),  # reader_by()'s
     "frames/categories.py": lambda: (),
+    "roles/stack_phases.py": lambda: (),  # a table of the module
     "names/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
     "names/short_paths.py": lambda: patterns_of(
         short_paths._shorten_texts(("", "home", "x", "work"), [])

@@ -13,8 +13,7 @@ import click
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
 from snapreport.ground.safe_text import visible
-from snapreport.ground.units import format_bytes, format_share
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_share, plural
 
 if TYPE_CHECKING:
     from snapreport.runs import Batch, Doing, ManyProgress, Skipped

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.run.run_findings import Difference
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from snapreport.ground.units import format_count
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_count, list_of
 
 _MOST_RANGES = 5
 

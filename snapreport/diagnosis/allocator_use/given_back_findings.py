@@ -9,8 +9,7 @@ from snapreport.diagnosis.oom.setting_verdict import settings_answer
 from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History

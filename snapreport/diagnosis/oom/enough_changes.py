@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at, only_at
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
-from snapreport.ground.units import format_bytes
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History

@@ -10,8 +10,7 @@ from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.figures.curves import live_at
 from snapreport.frames.frame_kinds import classify_frames, is_own_file
-from snapreport.ground.units import format_bytes
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History

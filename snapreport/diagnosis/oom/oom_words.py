@@ -8,8 +8,7 @@ from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict
 from snapreport.figures.callsites import short_site
 from snapreport.ground.cards.card_lookup import card_of
 from snapreport.ground.units import format_bytes as size_text
-from snapreport.ground.units import rounded_share
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import list_of, rounded_share
 from snapreport.model.diagnoses import Frees, Suggestion
 
 _THERE = ("fragmented", "locked", "waiting", "other-stream")

@@ -11,8 +11,7 @@ from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.oom.largest_site import begin_with
 from snapreport.diagnosis.site_tables import held_tables
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.history import History

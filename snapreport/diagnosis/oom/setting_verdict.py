@@ -10,8 +10,7 @@ from snapreport.allocator.failed_settings import FailedSettings, settings_for_fa
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.ground.memoize import once_for_both
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import list_of
+from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.history.block_sizes import split_rules
 from snapreport.history.live_floor import live_at
 from snapreport.model.diagnoses import Figure, Suggestion

@@ -19,8 +19,7 @@ from snapreport.diagnosis.trust.how_to_record import (
 )
 from snapreport.figures.curves import Curves, event_times, live_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
-from snapreport.ground.units import format_bytes, format_count, rounded_share
-from snapreport.ground.wording import list_of, plural
+from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History

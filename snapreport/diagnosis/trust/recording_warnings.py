@@ -16,8 +16,7 @@ from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.figures.curves import Curves
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.bounds import MOVES
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.history import DeviceHistory, History

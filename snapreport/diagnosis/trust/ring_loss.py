@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapreport.frames.missing_stacks import HAS_FRAMES
-from snapreport.ground.units import format_count
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_count, plural
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_mistakes import GONE
 from snapreport.diagnosis.trust.replay_check import check_replay
-from snapreport.ground.units import format_bytes, format_signed_bytes, share_in_words
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_signed_bytes, plural, share_in_words
 from snapreport.model.diagnoses import Figure, Finding
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History

@@ -13,8 +13,7 @@ from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.screens.screen_base import ListScreen
 from snapreport.figures.heap import Heap, heap_at
 from snapreport.figures.segments.kept_segments import KeptSegment, kept_segments
-from snapreport.ground.units import format_bytes, format_count, format_share
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.reporters.words.summary_rows import amount, event_name
 

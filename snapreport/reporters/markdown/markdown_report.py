@@ -10,7 +10,6 @@ from typing import BinaryIO
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.ground.version import __version__
-from snapreport.ground.wording import plural
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.markdown.allocator_markdown import settings_lines
 from snapreport.reporters.markdown.curve_text import curve_lines

@@ -16,8 +16,8 @@ from snapreport.ground.units import (
     format_duration,
     format_share,
     format_signed_bytes,
+    plural,
 )
-from snapreport.ground.wording import plural
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_parts import with_format
 from snapreport.reporters.json.json_report import findings_as_json

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.ground.version import __version__
-from snapreport.ground.wording import plural
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table

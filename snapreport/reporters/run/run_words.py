@@ -8,6 +8,7 @@ from snapreport.ground.units import (
     format_bytes,
     format_count,
     format_signed_bytes,
+    plural,
 )
 from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count, format_share
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.model.replay.replays import CAUSES, FactualReplay, OtherSettings
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.allocator_words import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change
 from snapreport.compare.gate_types import Check, Raised, Verdict
-from snapreport.ground.wording import plural
+from snapreport.ground.units import plural
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.gate_rows import (
     HEADINGS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_share, share_in_words
-from snapreport.ground.wording import list_of, plural
+from snapreport.ground.units import format_bytes, format_share, list_of, plural, share_in_words
 from snapreport.model.what_if import MOST_CHANGES, Plan, RoleLeft
 from snapreport.reporters.terminal.diagnosis_text import suggestion
 from snapreport.reporters.terminal.text_tables import Page

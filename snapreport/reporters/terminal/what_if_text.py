@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.what_if import PeakWithout, WhatIf
 from snapreport.reporters.terminal.answers_text import groups
 from snapreport.reporters.terminal.text_tables import Page

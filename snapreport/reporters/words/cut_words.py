@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapreport.ground.units import format_bytes, format_count, format_duration, share_in_words
-from snapreport.ground.wording import plural
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    plural,
+    share_in_words,
+)
 from snapreport.model.cut import Drawn, Picture
 from snapreport.model.findings import Findings
 from snapreport.reporters.words.summary_rows import event_name

@@ -12,8 +12,8 @@ from snapreport.ground.units import (
     format_duration,
     format_number,
     format_share,
+    plural,
 )
-from snapreport.ground.wording import plural
 from snapreport.model.diagnoses import (
     SEVERITIES,
     Diagnosis,

@@ -8,8 +8,7 @@ from typing import Any
 
 from snapreport.compare.diff_types import Change, Diff
 from snapreport.compare.gate_types import Check, Raised, Verdict
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
-from snapreport.ground.wording import plural
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import CallSite
 from snapreport.reporters.words.diff_rows import match_text, place_of, place_text
