@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def _spans(
     end = int(stages.end_event[last])
     if end >= events and int(stages.end_time_us[last]) == NO_TIME:  # it was still running
         starts, names, end = starts[:-1], names[:-1], int(starts[-1])
-    return _iterations(source, sure, starts, end, names, how)
+    return _iterations(source, sure, np.append(starts, end), how, names)
 
 
 def _from_optimizer(
@@ -133,9 +134,10 @@ def _from_optimizer(
     if not rows:
         return None
     ends = np.array(sorted(rows), np.int64)
-    names = [stages.name[rows[end]] for end in ends.tolist()]
-    starts = stages.start_event[[rows[end] for end in ends.tolist()]]
-    cycle = _cycle(history, [rows[end] for end in ends.tolist()])
+    steps = [rows[end] for end in ends.tolist()]
+    names = [stages.name[i] for i in steps]
+    starts = stages.start_event[steps]
+    cycle = _cycle(history, steps)
     if cycle > 1:
         first = cycle - 1
         if not (passes.of(BUILD)[0] < ends[0]).any():
@@ -158,7 +160,7 @@ def _from_optimizer(
     how = f"by the stage {last}, which ends each"
     if not alone:
         how = f"by the stages Optimizer.step, of which {cycle} make one"
-    return _iterations("optimizer", _BY_OPTIMIZER, bounds[:-1], int(bounds[-1]), None, how)
+    return _iterations("optimizer", _BY_OPTIMIZER, bounds, how)
 
 
 def _cycle(history: DeviceHistory, rows: list[int]) -> int:
@@ -200,9 +202,8 @@ def _from_markers(
         ]
         if len(rows) > _FEWEST:
             bounds = _settle(unique(stages.start_event[rows]), history, passes, allocated)
-            name = stages.name[rows[0]]
-            how = f"by the stage {name}, which begins each"
-            found = _iterations("stages", _BY_MARKER, bounds[:-1], int(bounds[-1]), None, how)
+            how = f"by the stage {stages.name[rows[0]]}, which begins each"
+            found = _iterations("stages", _BY_MARKER, bounds, how)
             if found is not None:
                 return found
     return None
@@ -221,7 +222,7 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
     built = passes.of(BUILD)[1] + 1
     built = built[(built <= marks[0]) & (built >= marks[0] - _LIMIT * usual)]
     bounds = np.append(built[-1:], bounds)
-    return _iterations("pattern", period.confidence, bounds[:-1], int(bounds[-1]), None, period.how)
+    return _iterations("pattern", period.confidence, bounds, period.how)
 
 
 def _places(passes: Passes, events: int) -> NDArray[np.int8]:
@@ -300,13 +301,13 @@ def _at_lowest(
 def _iterations(
     source: Source,
     confidence: float,
-    starts: NDArray[np.int64],
-    end: int,
-    names: list[str] | None,
+    bounds: NDArray[np.int64],
     how: str,
+    names: Sequence[str] | None = None,
 ) -> Iterations | None:
+    """Return the turns between some bounds, None where there are too few of them."""
+    starts, end = bounds[:-1].astype(np.int64), int(bounds[-1])
     if len(starts) < _FEWEST:
         return None
-    if names is None:
-        names = [f"step {i + 1}" for i in range(len(starts))]
-    return Iterations(source, confidence, starts.astype(np.int64), end, tuple(names), how)
+    names = names or [f"step {i + 1}" for i in range(len(starts))]
+    return Iterations(source, confidence, starts, end, tuple(names), how)

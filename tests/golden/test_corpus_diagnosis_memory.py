@@ -31,8 +31,7 @@ def oom(corpus: Path) -> OomVerdict:
 
 def test_the_failed_request_has_the_figures_of_the_reference(oom: OomVerdict) -> None:
     assert (oom.event, oom.size, oom.device_free) == (421, 5_308_694_528, 95_682_560)
-    assert (oom.allocated, oom.requested) == (84_063_358_976, 84_063_351_764)
-    assert (oom.reserved, oom.pending) == (84_202_749_952, 0)
+    assert (oom.allocated, oom.reserved, oom.pending) == (84_063_358_976, 84_202_749_952, 0)
     assert oom.slack == 84_063_358_976 - 84_063_351_764
     assert oom.inactive == 84_202_749_952 - 84_063_358_976
     assert oom.ceiling == 84_202_749_952 + 95_682_560

@@ -28,6 +28,12 @@ class ChangeWords:
     """Why no less, why this, and why no more."""
 
 
+_LATER = "Not possible where gradients are wanted later."
+_AFTER_ITS_CALL = (
+    "memory goes when the call that made it has ended",
+    "memory goes when the call that made it has ended",
+    "nothing is kept beyond the operation that reads it",
+)
 WORDS = {
     "checkpoint": ChangeWords(
         "Checkpoint the {count} calls of layers from {caller} in each forward pass: keep what each"
@@ -161,25 +167,15 @@ WORDS = {
     "inference-mode": ChangeWords(
         "Run it in inference mode: what is kept for a backward pass is never used.",
         "with torch.inference_mode():",
-        "",
-        "Not possible where gradients are wanted later.",
-        (
-            "memory goes when the call that made it has ended",
-            "memory goes when the call that made it has ended",
-            "nothing is kept beyond the operation that reads it",
-        ),
+        unless=_LATER,
+        whys=_AFTER_ITS_CALL,
     ),
     "inference-mode evaluation": ChangeWords(
         "Evaluate in inference mode: some forward passes keep memory for a backward pass that"
         " never comes.",
         "with torch.inference_mode():  # around the evaluation",
-        "",
-        "Not possible where gradients are wanted later.",
-        (
-            "memory goes when the call that made it has ended",
-            "memory goes when the call that made it has ended",
-            "nothing is kept beyond the operation that reads it",
-        ),
+        unless=_LATER,
+        whys=_AFTER_ITS_CALL,
     ),
     "leak": ChangeWords(
         "Do not keep what each step makes: it is never freed.",

@@ -143,18 +143,16 @@ class _Words:
         return [site for site in sites if site.grown >= least]
 
     def leak(self, sites: Sequence[SiteGrowth]) -> Finding:
-        """Say that call sites keep more with every step."""
-        top = max(sites, key=lambda site: site.per_step)
-        per_step = sum(site.per_step for site in sites)
-        grown = sum(site.grown for site in sites)
-        name = self.name(top)
+        """Say that call sites, the fastest first, keep more with every step."""
+        top, name = sites[0], self.name(sites[0])
+        per_step, grown = sum(each.per_step for each in sites), sum(each.grown for each in sites)
         short = short_site(name)
         who = short if len(sites) == 1 else f"{len(sites)} call sites, most of it by {short}"
         every = "with every step" if top.growing >= top.turns - 1 else "from step to step"
         title = f"{format_bytes(per_step)} more stays live {every}, made by {who}"
         return Finding(
             "leak",
-            self._severity(sites, per_step),
+            self._severity(per_step, grown),
             title,
             f"What was made there and is live between steps grew in"
             f" {format_count(top.growing)} of the last {format_count(top.turns)} steps. None"
@@ -182,18 +180,20 @@ class _Words:
             per_step=per_step,
         )
 
-    def _severity(self, sites: Sequence[SiteGrowth], per_step: int) -> Severity:
-        oom = self.device.ooms[-1] if self.device.ooms else None
-        if oom is not None and sum(site.grown for site in sites) >= _CAUSED * oom.allocated:
+    def _severity(self, per_step: int, grown: int) -> Severity:
+        if self.device.ooms and grown >= _CAUSED * self.device.ooms[-1].allocated:
             return "critical"
         matters = max(_MATTERS * self.device.peak.allocated, _LEAST)
         return "warning" if per_step * MANY >= matters else "note"
 
+    def _since(self, site: SiteGrowth) -> Figure:
+        turn = min(site.since, len(self.turns) - 1)
+        return Figure("grows since event", int(self.turns.starts[turn]), "event")
+
     def _evidence(
         self, sites: Sequence[SiteGrowth], per_step: int, grown: int
     ) -> tuple[Figure, ...]:
-        top = max(sites, key=lambda site: site.per_step)
-        start = int(self.turns.starts[min(top.since, len(self.turns) - 1)])
+        top = sites[0]
         return (
             Figure("growth per step", per_step, meaning="bytes of blocks added in a step"),
             Figure(
@@ -209,7 +209,7 @@ class _Words:
             Figure("grown in the recording", grown),
             Figure("steps watched", top.turns, "count"),
             Figure("steps that grew", top.growing, "count"),
-            Figure("grows since event", start, "event"),
+            self._since(top),
             Figure(f"after {format_count(MANY)} more steps", per_step * MANY),
             *self._steps(),
         )
@@ -241,10 +241,8 @@ class _Words:
         return Table("What grew", columns, tuple(rows), left_out=len(sites) - len(shown))
 
     def _view(self, site: SiteGrowth) -> View:
-        rows = self.device.history.allocations.stack[site.row]
-        name = ""
-        if rows >= 0:
-            name = self.name(site).split("  ")[0]
+        known = self.device.history.allocations.stack[site.row] >= 0
+        name = self.name(site).split("  ")[0] if known else ""
         return View("stacks", event=self.turns.end - 1, curve="allocated", search=name)
 
     def key_value_cache(self, site: SiteGrowth) -> Finding:
@@ -278,11 +276,7 @@ class _Words:
             explanation,
             evidence=(
                 Figure("grown in the recording", grown),
-                Figure(
-                    "grows since event",
-                    int(self.turns.starts[min(top.since, len(self.turns) - 1)]),
-                    "event",
-                ),
+                self._since(top),
                 *self._steps(),
             ),
             tables=(self._table(sites),),

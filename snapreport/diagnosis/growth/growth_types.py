@@ -20,8 +20,6 @@ class SiteGrowth:
     kind: GrowthKind
     row: int
     """An allocation of the site, to name it by."""
-    rows: NDArray[np.int64]
-    """The allocations that were added, as far as they are live after the last turn; int64."""
     since: int
     """The turn in which the growth began, counted from 0."""
     turns: int

@@ -178,7 +178,6 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
     return SiteGrowth(
         kind=kind,
         row=int(added[0]) if len(added) else int(live.rows[-1]),
-        rows=added,
         since=since * live.stride,
         turns=n * live.stride,
         growing=growing * live.stride,

@@ -108,22 +108,17 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     removals, checked = _removals(tables, device, heap, request, oom.device_free)
     later = history.allocations.alloc_event > oom.event
     return OomVerdict(
-        event=oom.event,
+        **vars(oom),
         cause=cause,
         alone=alone,
-        size=oom.size,
         stream=request.stream,
         pool=own_pool,
-        device_free=oom.device_free,
         needed=needed,
         needed_most=room.needed_most,
         missing=needed - oom.device_free,
-        allocated=oom.allocated,
-        requested=requested,
         slack=active - requested,
         pending=active - oom.allocated,
         inactive=oom.reserved - active,
-        reserved=oom.reserved,
         pools=pools,
         hole=room.hole,
         pieces=pieces,

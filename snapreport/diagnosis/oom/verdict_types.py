@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from snapreport.model.recording_facts import OomEvent
+
 Cause = Literal[
     "full",
     "fragmented",
@@ -66,33 +68,26 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class OomVerdict:
+class OomVerdict(OomEvent):
     """A request that failed, and the state in which it did; all sizes in bytes."""
 
-    event: int
+    reserved: int
     cause: Cause
     alone: bool
     """Whether what the cause names would have been enough by itself; of several that are enough
     only together, the cause is the largest."""
-    size: int
-    """The request, rounded as the allocator does."""
     stream: int
     pool: str
     """As in ``PoolUse``: for which pool the request was, as far as that can be told."""
-    device_free: int
-    """Free on the device, as the driver told."""
     needed: int
     """What the driver would have had to give: whole segments or pages."""
     needed_most: int
     """The upper bound of that: which expandable segment would have grown is not recorded."""
     missing: int
     """needed - device_free; not above 0 where the device had room."""
-    allocated: int
-    requested: int
     slack: int
     pending: int
     inactive: int
-    reserved: int
     pools: tuple[PoolUse, ...]
     """Most reserved first."""
     hole: int
