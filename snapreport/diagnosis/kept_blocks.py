@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.site_tables import TOP
+from snapreport.diagnosis.finding_tables import top_table
 from snapreport.figures.callsites import label_sites, short_site
 from snapreport.figures.heap import Heap
 from snapreport.figures.segments.kept_segments import KeptSegment, kept_segments
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.diagnoses import Column, Figure, Suggestion, Table
+from snapreport.model.diagnoses import Figure, Suggestion, Table
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.history import History
 
@@ -72,13 +72,10 @@ def tell_of_kept(
         total,
         meaning="the part of it in segments that one or two small blocks alone keep",
     )
-    table = Table(
+    table = top_table(
         "Segments that one or two small blocks keep from going back to the driver",
-        (Column("kept"), Column("segments", "count"), Column("blocks"), Column("made by", "text")),
-        tuple(
-            (each.kept, each.segments, each.held, " + ".join(each.sites)) for each in keepers[:TOP]
-        ),
-        left_out=max(len(keepers) - TOP, 0),
+        {"kept": "bytes", "segments": "count", "blocks": "bytes", "made by": "text"},
+        [(each.kept, each.segments, each.held, " + ".join(each.sites)) for each in keepers],
     )
     return KeptBySmall((figure,), (table,), _advice(device, keepers, pieces))
 

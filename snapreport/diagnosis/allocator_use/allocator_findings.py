@@ -20,12 +20,12 @@ from snapreport.diagnosis.allocator_use.given_back_findings import (
     find_given_back,
     is_expandable,
 )
+from snapreport.diagnosis.finding_tables import top_table
 from snapreport.diagnosis.kept_blocks import tell_of_kept
-from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import heap_at
 from snapreport.ground.units import format_bytes
-from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import median
@@ -231,11 +231,10 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             Figure("at event", event, "event"),
         ),
         tables=(
-            Table(
+            top_table(
                 "Private pools",
-                (Column("pool", "text"), Column("reserved"), Column("active"), Column("inactive")),
-                tuple((p.name, p.reserved, p.active, p.inactive) for p in pools[:TOP]),
-                left_out=max(len(pools) - TOP, 0),
+                {"pool": "text", "reserved": "bytes", "active": "bytes", "inactive": "bytes"},
+                [(p.name, p.reserved, p.active, p.inactive) for p in pools],
             ),
         ),
         suggestions=suggestions,
@@ -272,7 +271,8 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
                 frees=Frees.exactly(found.divided),
             )
         )
-    order = np.argsort(-found.slack, kind="stable")[:TOP]
+    columns = (found.lower, 2 * found.lower, found.count, found.requested, found.slack)
+    order = np.argsort(-found.slack, kind="stable")
     at_least = "At least " if device.peak.allocated_width else ""
     yield Finding(
         "slack",
@@ -295,26 +295,16 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             Figure("at event", device.peak.event, "event"),
         ),
         tables=(
-            Table(
+            top_table(
                 "By the size that was asked for",
-                (
-                    Column("from", "bytes"),
-                    Column("below", "bytes"),
-                    Column("allocations", "count"),
-                    Column("requested"),
-                    Column("slack"),
-                ),
-                tuple(
-                    (
-                        int(found.lower[i]),
-                        2 * int(found.lower[i]),
-                        int(found.count[i]),
-                        int(found.requested[i]),
-                        int(found.slack[i]),
-                    )
-                    for i in order
-                ),
-                left_out=max(len(found.slack) - TOP, 0),
+                {
+                    "from": "bytes",
+                    "below": "bytes",
+                    "allocations": "count",
+                    "requested": "bytes",
+                    "slack": "bytes",
+                },
+                [tuple(row) for row in np.column_stack(columns)[order].tolist()],
             ),
         ),
         suggestions=tuple(suggestions),

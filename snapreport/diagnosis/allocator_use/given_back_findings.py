@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from snapreport.diagnosis.allocator_use.allocator_faults import Burst, find_bursts
+from snapreport.diagnosis.finding_tables import top_table
 from snapreport.diagnosis.oom.setting_verdict import settings_answer
-from snapreport.diagnosis.site_tables import TOP
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.ground.units import format_bytes, format_count, plural
-from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
@@ -148,14 +148,8 @@ def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
         sums[1] += burst.count
         sums[2] += 1
     order = sorted(held, key=lambda name: -held[name][0])
-    return Table(
+    return top_table(
         title,
-        (
-            Column("call site", "text"),
-            Column("given back"),
-            Column("segments", "count"),
-            Column("times", "count"),
-        ),
-        tuple((name, *held[name]) for name in order[:TOP]),
-        left_out=max(len(order) - TOP, 0),
+        {"call site": "text", "given back": "bytes", "segments": "count", "times": "count"},
+        [(name, *held[name]) for name in order],
     )

@@ -12,9 +12,9 @@ from snapreport.diagnosis.churn.churn_measure import (
     find_remade,
     find_transients,
 )
-from snapreport.diagnosis.site_tables import TOP, site_table
+from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.ground.units import format_bytes, format_count, rounded_share
-from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.native.sorting import distinct
@@ -200,13 +200,12 @@ def _streams(device: DeviceFigures, rows: np.ndarray, byte_events: np.ndarray) -
     held, waited = np.zeros((2, len(streams)), np.int64)
     np.add.at(held, place, allocations.block_size[rows])
     np.add.at(waited, place, byte_events)
-    order = np.argsort(-waited, kind="stable")[:TOP]
-    return Table(
+    columns = zip(streams.tolist(), held.tolist(), waited.tolist(), strict=True)
+    return top_table(
         "By the stream that made it",
-        (Column("stream", "text"), Column("in all"), Column("bytes times events", "count")),
-        tuple(
-            (hex(int(streams[i])) if streams[i] else "default", int(held[i]), int(waited[i]))
-            for i in order
-        ),
-        left_out=max(len(streams) - TOP, 0),
+        {"stream": "text", "in all": "bytes", "bytes times events": "count"},
+        [
+            (hex(stream) if stream else "default", size, wait)
+            for stream, size, wait in sorted(columns, key=lambda each: -each[-1])
+        ],
     )

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
 from snapreport.diagnosis.growth.step_growth import find_step_growth
-from snapreport.diagnosis.site_tables import TOP, site_table
 from snapreport.figures.callsites import name_sites, short_site
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import (
-    Column,
     Figure,
     Finding,
     Frees,
@@ -226,19 +225,20 @@ class _Words:
         )
 
     def _table(self, sites: Sequence[SiteGrowth]) -> Table:
-        shown = sorted(sites, key=lambda site: -site.grown)[:TOP]
-        rows = [
-            (self.name(site), site.first, site.last, site.per_step, round(site.count_per_step, 2))
-            for site in shown
-        ]
-        columns = (
-            Column("call site", "text"),
-            Column("at first"),
-            Column("at last"),
-            Column("per step"),
-            Column("allocations per step", "count"),
-        )
-        return Table("What grew", columns, tuple(rows), left_out=len(sites) - len(shown))
+        ordered = sorted(sites, key=lambda site: -site.grown)
+        rows = np.array([site.row for site in ordered], np.int64)
+        names = name_sites(self.device.history, self.tables.stacks, rows)
+        return top_table(
+            "What grew",
+            {
+                "call site": "text", "at first": "bytes", "at last": "bytes", "per step": "bytes",
+                "allocations per step": "count",
+            },
+            [
+                (name, site.first, site.last, site.per_step, round(site.count_per_step, 2))
+                for name, site in zip(names, ordered, strict=True)
+            ],
+        )  # fmt: skip
 
     def _view(self, site: SiteGrowth) -> View:
         known = self.device.history.allocations.stack[site.row] >= 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from snapreport.diagnosis.finding_tables import held_tables
 from snapreport.diagnosis.oom.peak_finding import peak_finding
-from snapreport.diagnosis.site_tables import held_tables
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import DeviceFigures

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
+from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.diagnosis.kept_blocks import KeptBySmall, tell_of_kept
 from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
@@ -25,7 +26,6 @@ from snapreport.diagnosis.oom.setting_verdict import (
 from snapreport.diagnosis.oom.settings_advice import advise_on_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
-from snapreport.diagnosis.site_tables import held_tables
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.heap import heap_at
 from snapreport.ground.units import format_bytes, format_count
@@ -37,7 +37,6 @@ from snapreport.model.stacks import NO_STACK, FrameTable, short_name
 
 _MOST = 5
 """So many functions in which requests failed are judged, the latest."""
-_ROWS = 12
 
 
 def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -189,18 +188,13 @@ def _removals(verdict: OomVerdict) -> Iterator[Table]:
 
 
 def _pools(verdict: OomVerdict) -> Table:
-    return Table(
+    return top_table(
         "Reserved memory by pool, stream and kind of segment",
-        (
-            Column("reserved"),
-            Column("allocated"),
-            Column("awaiting free"),
-            Column("inactive"),
-            Column("largest hole"),
-            Column("could serve it", "text"),
-            Column("pool", "text"),
-        ),
-        tuple(
+        {
+            "reserved": "bytes", "allocated": "bytes", "awaiting free": "bytes",
+            "inactive": "bytes", "largest hole": "bytes", "could serve it": "text", "pool": "text",
+        },
+        [
             (
                 each.reserved,
                 each.allocated,
@@ -210,10 +204,10 @@ def _pools(verdict: OomVerdict) -> Table:
                 "yes" if each.serves else "no",
                 f"{each.pool}, {_stream(each.stream)}, {each.kind}",
             )
-            for each in verdict.pools[:_ROWS]
-        ),
-        max(len(verdict.pools) - _ROWS, 0),
-    )
+            for each in verdict.pools
+        ],
+        HOLDERS,
+    )  # fmt: skip
 
 
 def _stream(stream: int) -> str:

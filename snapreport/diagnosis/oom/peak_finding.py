@@ -8,16 +8,14 @@ import numpy as np
 
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
+from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.diagnosis.oom.largest_site import begin_with
-from snapreport.diagnosis.site_tables import held_tables
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count, plural
-from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
+from snapreport.model.diagnoses import Figure, Finding, Table, View
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.what_if import WhatIf
-
-_ROWS = 12
 
 
 def peak_finding(tables: History, device: DeviceFigures) -> Finding:
@@ -100,21 +98,13 @@ def _figures(peak: Amounts, width: int) -> tuple[Figure, ...]:
 
 def _what_if(found: Sequence[WhatIf], what: str) -> Table:
     rows = [each for each in found if each.falls]
-    return Table(
+    return top_table(
         f"The peak without a {what}",
-        (
-            Column("held"),
-            Column("lower by"),
-            Column("peak then"),
-            Column("at event", "event"),
-            Column(what, "text"),
-        ),
-        tuple(
-            (each.held, each.falls, each.peak_bytes, each.peak_event, each.name)
-            for each in rows[:_ROWS]
-        ),
-        max(len(rows) - _ROWS, 0),
-    )
+        {"held": "bytes", "lower by": "bytes", "peak then": "bytes", "at event": "event",
+         what: "text"},
+        [(each.held, each.falls, each.peak_bytes, each.peak_event, each.name) for each in rows],
+        HOLDERS,
+    )  # fmt: skip
 
 
 def _categories(device: DeviceFigures) -> Members:

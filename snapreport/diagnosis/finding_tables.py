@@ -1,21 +1,37 @@
-"""Tables for findings of who made some allocations, and of who held the memory after an event."""
+"""Tables for findings: the first of many rows, who made allocations, and who held the memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_sites, label_sites, site_text
 from snapreport.figures.curves import live_at
-from snapreport.model.diagnoses import Column, Table
+from snapreport.model.diagnoses import Column, Table, Unit, Value
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import DeviceHistory, History
 
 TOP = 8
 """Rows of a table: the first few call sites mostly hold nearly all of it."""
-_HOLDERS = 12
+HOLDERS = 12
+"""Likewise where it says who held the memory: there it is the answer itself."""
+
+
+def top_table(
+    title: str, columns: Mapping[str, Unit], rows: Sequence[tuple[Value, ...]], most: int = TOP
+) -> Table:
+    """Return a table of the first rows, which says how many more there are.
+
+    Args:
+        title: of the table.
+        columns: the title of each, with its unit.
+        rows: the most important first.
+        most: how many are shown.
+    """
+    headings = tuple(Column(name, unit) for name, unit in columns.items())
+    return Table(title, headings, tuple(rows[:most]), max(len(rows) - most, 0))
 
 
 def site_table(
@@ -36,12 +52,12 @@ def site_table(
     sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
     held = np.zeros(len(sites), np.int64)
     np.add.at(held, place, history.allocations.block_size[rows])
-    order = np.argsort(-held, kind="stable")[:TOP]
-    return Table(
+    order = np.argsort(-held, kind="stable")
+    columns = zip(sites[order].tolist(), held[order].tolist(), counts[order].tolist(), strict=True)
+    return top_table(
         title,
-        (Column("call site", "text"), Column(heading), Column("allocations", "count")),
-        tuple((names[int(sites[i])], int(held[i]), int(counts[i])) for i in order),
-        left_out=max(len(sites) - TOP, 0),
+        {"call site": "text", heading: "bytes", "allocations": "count"},
+        [(names[site], size, count) for site, size, count in columns],
     )
 
 
@@ -54,38 +70,28 @@ def held_tables(
         event: -1 for the start.
         title: of both, up to what they list.
     """
-    live = live_at(device.history, event, "allocated")
+    stacks, live = tables.stacks, live_at(device.history, event, "allocated")
     size = device.history.allocations.block_size[live]
     held = np.zeros(len(device.categories), np.int64)
     np.add.at(held, device.category[live], size)
     count = np.bincount(device.category[live], minlength=len(held)).tolist()
     whole = int(size.sum())
 
-    def table(what: str, rows: Iterable[tuple[int, int, str]], left_out: int = 0) -> Table:
-        return Table(
+    def table(what: str, rows: Sequence[tuple[int, int, str]], most: int) -> Table:
+        return top_table(
             f"{title} by {what}",
-            (
-                Column("bytes"),
-                Column("share", "share"),
-                Column("allocations", "count"),
-                Column(what, "text"),
-            ),
-            tuple((size, size / whole if whole else 0.0, n, name) for size, n, name in rows),
-            left_out,
+            {"bytes": "bytes", "share": "share", "allocations": "count", what: "text"},
+            [(size, size / whole if whole else 0.0, n, name) for size, n, name in rows],
+            most,
         )
 
-    sites = find_sites(device.history, tables.stacks, event)
-    largest = (
-        (
-            each.bytes,
-            each.count,
-            each.name if each.frame is None else site_text(tables.stacks, each.frame),
-        )
-        for each in sites[:_HOLDERS]
-    )
-    categories = (
+    sites = [
+        (each.bytes, each.count, each.name if each.frame is None else site_text(stacks, each.frame))
+        for each in find_sites(device.history, stacks, event)
+    ]
+    categories = [
         (int(held[i]), count[i], device.categories[i].name)
         for i in np.argsort(-held, kind="stable").tolist()
         if count[i]
-    )
-    return table("call site", largest, max(len(sites) - _HOLDERS, 0)), table("category", categories)
+    ]
+    return table("call site", sites, HOLDERS), table("category", categories, len(categories))
