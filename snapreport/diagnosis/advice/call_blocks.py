@@ -92,31 +92,27 @@ def find_blocks(
     bytes_of = np.bincount(stack, weights=weight[rows], minlength=len(stacks))
     used = np.unique(stack)
     chosen = used[np.argsort(-bytes_of[used], kind="stable")][:_STACKS]
-    calls: dict[int, dict[int, int]] = defaultdict(dict)
+    calls: dict[int, dict[int, _Call]] = defaultdict(dict)
     held: dict[int, float] = defaultdict(float)
     paths: dict[tuple[int, str, str], int] = {}
-    frames: dict[int, tuple[int, int]] = {}
-    inside: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     line = np.zeros(len(stacks), np.int64)
     for one in chosen.tolist():
         found_calls, line[one] = _calls_of(stacks, one, paths)
-        for found_call in found_calls:
-            group, call = found_call.group, found_call.line
-            calls[group][one] = call
-            inside[group][one] = found_call.inside
-            held[group] += bytes_of[one]
-            frames[call] = found_call.caller, found_call.own
+        for call in found_calls:
+            calls[call.group][one] = call
+            held[call.group] += bytes_of[one]
     for one in np.flatnonzero(apart)[:_STACKS].tolist():
-        for found_call in _calls_of(stacks, one, paths)[0]:
-            calls.pop(found_call.group, None)
+        for call in _calls_of(stacks, one, paths)[0]:
+            calls.pop(call.group, None)
     # A function is numbered after those that call it: of two that hold the same, the inner one.
     best = sorted(calls, key=lambda group: (-held[group], -group))
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
     found: list[Blocks] = []
     for group in best[: 4 * _GROUPS]:
         several = list(calls[group])
-        from_line = np.array(list(calls[group].values()))
-        inner = np.array([inside[group][one] for one in several])
+        by_line = {call.line: call for call in calls[group].values()}
+        from_line = np.array([call.line for call in calls[group].values()])
+        inner = np.array([call.inside for call in calls[group].values()])
         call_of = np.full(len(stacks), -1, np.int64)
         call_of[several] = from_line
         place = np.flatnonzero(call_of[stack] >= 0)
@@ -125,7 +121,7 @@ def find_blocks(
         alone = np.append(True, np.diff(place) > 1)
         at = stack[place]
         lines = call_of[at]
-        in_model = in_module(stacks, int(at[0]), frames[int(lines[0])][0])
+        in_model = in_module(stacks, int(at[0]), by_line[int(lines[0])].caller)
         told = np.zeros(len(stacks), np.bool_)
         told[several] = is_among(from_line, _with_lines(from_line, inner))
         telling = line.copy()
@@ -133,9 +129,10 @@ def find_blocks(
         instance, first = _instances(telling[at], lines, turn[place], alone, told[at], in_model)
         # The line that calls most; where each calls equally often, all of them are meant.
         used, count = np.unique(lines[first], return_counts=True)
-        caller = int(used[count.argmax()])
-        meant = lines[first] == caller if len(set(count.tolist())) > 1 else first >= 0
-        blocks = Blocks(*frames[caller], rows[place], instance, turn[place][first], meant)
+        most = by_line[int(used[count.argmax()])]
+        meant = lines[first] == most.line if len(set(count.tolist())) > 1 else first >= 0
+        turns = turn[place][first]
+        blocks = Blocks(most.caller, most.own, rows[place], instance, turns, meant)
         if blocks.in_a_turn > 1:
             found.append(blocks)
         if len(found) == _GROUPS:

@@ -56,7 +56,11 @@ class Situation:
         """Return the allocated peak after some edits, and the first event that has it."""
         key = tuple(edits)
         if key not in self._tried:
-            self._tried[key] = self._try(key)
+            if self.moment is None:
+                self._tried[key] = edited_peak(self.history, self.curve, edits)
+            else:
+                left = sizes_left(self.history, edits, self.moment)
+                self._tried[key] = int(left.sum()), self.moment
         return self._tried[key]
 
     def left(self, *edits: Sequence[Edit]) -> int:
@@ -66,11 +70,6 @@ class Situation:
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
         return {}
-
-    def _try(self, edits: Sequence[Edit]) -> tuple[int, int]:
-        if self.moment is None:
-            return edited_peak(self.history, self.curve, edits)
-        return int(sizes_left(self.history, edits, self.moment).sum()), self.moment
 
     @property
     def trains(self) -> bool:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
+from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
+from snapreport.diagnosis.advice.situation import Situation, only_at
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.diagnosis.kept_blocks import KeptBySmall, tell_of_kept
-from snapreport.diagnosis.oom.enough_changes import enough_changes
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
     oom_title,
@@ -28,8 +29,8 @@ from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.heap import heap_at
-from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.diagnoses import Column, Figure, Finding, Table, View
+from snapreport.ground.units import format_bytes, format_count, list_of
+from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
@@ -106,7 +107,7 @@ def _finding(
         tables=(*_removals(verdict), *kept.tables, *held, _pools(verdict)),
         suggestions=(
             *remedies(verdict),
-            *enough_changes(tables, device, verdict),
+            *_enough_changes(situation, verdict),
             *kept.suggestions,
             *advise_on_settings(tables, device, verdict, settings),
             *(suggest(situation) if situation is not None else ()),
@@ -123,6 +124,31 @@ def _kept(tables: History, device: DeviceFigures, verdict: OomVerdict) -> KeptBy
         return KeptBySmall()
     heap = heap_at(tables, device, verdict.event)
     return tell_of_kept(tables, device, heap, verdict.pieces, heap.stream == verdict.stream)
+
+
+def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterator[Suggestion]:
+    """Yield the cheapest changes that would have freed what was missing, where some may.
+
+    Only of memory that was truly full: where it lay in pieces, less of it live need not help.
+    """
+    if verdict.cause != "full" or situation is None:
+        return
+    missing = verdict.missing + verdict.needed_most - verdict.needed
+    there = only_at(situation, verdict.event)
+    plan = make_plan(there, there.peak - missing)
+    if plan.reached == "no" or not plan.steps:
+        return
+    offered = [step.suggestion for step in plan.steps]
+    names = [f"{each.code} ({each.number} parts)" if each.number else each.code for each in offered]
+    which = f"{list_of(names)} {'together' if len(names) > 1 else 'alone'}"
+    yield Suggestion(
+        "plan",
+        f"The cheapest changes that make room for this request: {which}. About"
+        f" {format_bytes(plan.peak - plan.expected)} less would have been live when it failed;"
+        f" {format_bytes(missing)} were missing. Other moments may need more: snapreport plan"
+        " --fit SIZE looks at all of them.",
+        "\n".join(each.change for each in offered if each.change),
+    )
 
 
 def _capacity(tables: History, device: DeviceFigures) -> int | None:

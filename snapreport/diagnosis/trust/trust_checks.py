@@ -33,7 +33,7 @@ def judge_recording(tables: History, device: DeviceFigures) -> Trust:
         verdict=verdict,
         sentence=verdict_sentence(verdict, device, facts),
         facts=facts,
-        checks=write_checks(found, tables, device, facts),
+        checks=tuple(write_checks(found, tables, device, facts)),
         fixes=_fixes(found),
     )
 

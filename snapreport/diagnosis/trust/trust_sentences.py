@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_mistakes import GONE
@@ -154,50 +154,43 @@ _MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
 
 def write_checks(
     found: Sequence[Finding], tables: History, device: DeviceFigures, facts: TrustFacts
-) -> tuple[Check, ...]:
+) -> Iterator[Check]:
     """Answer each question about a recording's trustworthiness, the weightiest first."""
     if not device.history.events and not len(device.history.segments):
-        return ()
+        return
     account = _Account(found)
-    checks = [
-        account.check(
-            "history",
-            "History",
-            f"{plural(facts.window.events, 'event was', 'events were')} recorded.",
-            _covered(facts.window),
-            no_history="not ok",
-        )
-    ]
+    good = f"{plural(facts.window.events, 'event was', 'events were')} recorded."
+    covered = _covered(facts.window)
+    yield account.check("history", "History", good, covered, no_history="not ok")
     if device.recorded:
-        checks += [_beginning(account, device), _end(account, device), _loss(account, facts)]
+        yield _beginning(account, device)
+        yield _end(account, device)
+        yield _loss(account, facts)
         good = "No free is of memory from before the recording."
-        checks += [account.check("frees", "Frees", good, unmatched_frees="unknown")]
-    checks += [_stacks(account, device, facts)]
+        yield account.check("frees", "Frees", good, unmatched_frees="unknown")
+    yield _stacks(account, device, facts)
     if device.recorded:
-        exact = device.peaks["allocated"].width == 0
+        mark: Mark = "unknown" if device.peaks["allocated"].width else "ok"
         good = "Every block's size is exact."
-        sizes = account.check(
-            "sizes", "Block sizes", good, inferred_sizes="ok" if exact else "unknown"
-        )
-        checks += [sizes]
-    checks += [_closing(account, facts), _reserved(account, device, facts)]
+        yield account.check("sizes", "Block sizes", good, inferred_sizes=mark)
+    yield _closing(account, facts)
+    yield _reserved(account, device, facts)
     if facts.replay is not None:
-        checks.append(check_replay(facts.replay))
+        yield check_replay(facts.replay)
     if device.history.events:
         good = "Every event is of a known kind and fits the others."
-        kinds = account.check(
+        yield account.check(
             "events", "Kinds of events", good, odd_events="not ok", unknown_actions="not ok"
         )
-        checks += [kinds]
     if device.recorded:
         known = bool((device.times != NO_TIME).any())
         good = "Events carry times." if known else "No event carries a time."
-        mark: Mark = "ok" if known else "unknown"
-        checks += [account.check("times", "Times", good, mark=mark, no_times="unknown")]
-    oddities = [Figure(name, n, "count") for name, n in sorted(tables.oddities.items())[:8]]
+        mark = "ok" if known else "unknown"
+        yield account.check("times", "Times", good, mark=mark, no_times="unknown")
+    oddities = (Figure(name, n, "count") for name, n in sorted(tables.oddities.items())[:8])
     good = "Every part of the file is known."
     file = account.check("file", "Parts of the file", good, unknown_keys="unknown")
-    return (*checks, replace(file, figures=tuple(oddities)))
+    yield replace(file, figures=tuple(oddities))
 
 
 def _covered(window: Window) -> list[Figure]:
