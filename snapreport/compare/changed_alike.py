@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from snapreport.compare.among_ranks.rank_words import some_of
 from snapreport.ground.units import format_bytes
-from snapreport.ground.wording import list_of
 from snapreport.model.run.run_diff import RankChange
 from snapreport.model.run.run_findings import Difference
 

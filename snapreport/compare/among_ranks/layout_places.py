@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
-from snapreport.compare.among_ranks.rank_words import list_of, number_ranges
+from snapreport.compare.among_ranks.rank_words import number_ranges
+from snapreport.ground.units import list_of
 
 Coordinates = Mapping[str, int]
 

@@ -9,13 +9,6 @@ from snapreport.ground.units import format_count, list_of
 _MOST_RANGES = 5
 
 
-def list_of(words: Sequence[str]) -> str:
-    """Join words as a sentence does: ``5 and 6``, ``0, 8 and 16``."""
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def some_of(words: Sequence[str], most: int, named: int = 3) -> str:
     """Join words; of more than ``most`` the first few, and how many more there are."""
     if len(words) <= most:

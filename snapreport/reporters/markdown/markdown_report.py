@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.ground.glossary import FIGURES, GLOSSARY
-from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.markdown.allocator_markdown import settings_lines
@@ -44,7 +44,6 @@ from snapreport.reporters.words.summary_rows import (
     lines_note,
     memory_name,
     moment,
-    plural,
     signed,
     stage_name,
     width_text,

@@ -44,7 +44,6 @@ from snapreport.reporters.words.summary_rows import (
     amount,
     event_range,
     lines_note,
-    plural,
     utc_text,
 )
 from snapreport.reporters.words.trust_words import difference_text, exactness, reserved_moments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count, plural
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import RunFindings
 from snapreport.reporters.run.run_rows import rows_of

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.ground.units import (
-    format_bytes,
-    format_count,
-    format_signed_bytes,
-    plural,
-)
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
 from snapreport.model.findings import AMOUNTS, Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut, cut_place, one_line
-from snapreport.reporters.words.summary_rows import amount, event_name, event_range, plural, signed
+from snapreport.reporters.words.summary_rows import amount, event_name, event_range, signed
 
 
 def amounts(

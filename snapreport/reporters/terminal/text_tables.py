@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from snapreport.ground.safe_text import replaced
+from snapreport.ground.units import plural
 from snapreport.reporters.terminal.column_layout import lay_out_columns
 from snapreport.reporters.words.plain_text import cut_site
-from snapreport.reporters.words.summary_rows import plural
 
 NARROWEST, PIPE_WIDTH = 60, 100
 _AMOUNT = re.compile(r"^ *\S+ \S+")

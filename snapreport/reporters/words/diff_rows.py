@@ -15,9 +15,9 @@ from snapreport.compare.diff_types import (
     Figure,
     Place,
 )
-from snapreport.ground.units import format_change
+from snapreport.ground.units import format_change, plural
 from snapreport.reporters.words.plain_text import location
-from snapreport.reporters.words.summary_rows import amount, moment_text, plural, signed
+from snapreport.reporters.words.summary_rows import amount, moment_text, signed
 
 _WHEN = {"peak": "peak", "start": "at the start", "average": "on average", "end": "at the end"}
 

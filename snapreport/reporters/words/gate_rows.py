@@ -13,7 +13,7 @@ from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import CallSite
 from snapreport.reporters.words.diff_rows import match_text, place_of, place_text
 from snapreport.reporters.words.plain_text import location
-from snapreport.reporters.words.summary_rows import amount, plural, signed
+from snapreport.reporters.words.summary_rows import amount, signed
 
 HEADINGS = ("result", "device", "check", "is", "budget", "over")
 """Of ``check_row``."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
-from snapreport.ground.units import format_bytes, format_count, format_duration, format_signed_bytes
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_signed_bytes,
+    plural,
+)
 from snapreport.model.findings import AMOUNTS, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
