@@ -26,7 +26,7 @@ import snapreport
 from benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
-from tests.browser.timeline_tools import NO_WEBGL
+from tests.browser.timeline_tools import PLAIN
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, representative
 
@@ -135,7 +135,7 @@ _VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
 
 class Tabs:
-    """A tab for tests without WebGL and one for those with it, each used by one after the other.
+    """A tab for tests with WebGL and a worker, and one for those without, each used in turn.
 
     A tab of its own is a process of its own, which takes nearly as long to start as a page to open.
     """
@@ -151,7 +151,7 @@ class Tabs:
             page = self.browser.new_context(offline=True, viewport=_VIEWPORT).new_page()
             page.set_default_timeout(20_000)
             if not webgl:
-                page.add_init_script(NO_WEBGL)
+                page.add_init_script(PLAIN)
         return page
 
     def give_back(self, page: Page, *, webgl: bool) -> None:
@@ -160,12 +160,12 @@ class Tabs:
             if other is not page:
                 other.close()
         page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.goto("about:blank")  # first: the page would lay itself out anew at each of these
         page.mouse.up()
         page.mouse.move(0, 0)
         page.keyboard.up("Shift")
         page.emulate_media(media="null", color_scheme="light")
         page.set_viewport_size(_VIEWPORT)
-        page.goto("about:blank")
         self.kept[webgl] = page
 
 
@@ -179,8 +179,8 @@ def tabs(browser: Browser) -> Tabs:
 def open_page(request: pytest.FixtureRequest, tabs: Tabs, tmp_path: Path) -> Iterator[Opener]:
     """Render findings, or take a page file, and open it from ``file:`` with the network off.
 
-    Software emulates WebGL here, which takes long. Tests of what is around the picture go without
-    and have it drawn by Canvas: they are marked ``browser(webgl=False)``.
+    Software emulates WebGL here, which takes long, and a worker takes its time to start. Tests of
+    what is around the picture go without both: they are marked ``browser(webgl=False)``.
     """
     marker = request.node.get_closest_marker("browser")
     with opener(tabs, tmp_path, webgl=marker.kwargs.get("webgl", True)) as open_:
@@ -212,7 +212,7 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
             context.setdefault("viewport", _VIEWPORT)
             page = tabs.browser.new_context(offline=True, **context).new_page()
             page.set_default_timeout(20_000)
-            for script in (before, "" if webgl else NO_WEBGL):
+            for script in (before, "" if webgl else PLAIN):
                 if script:
                     page.add_init_script(script)
         else:

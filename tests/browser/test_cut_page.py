@@ -15,7 +15,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.cut import NO_CUT, Picture
 from tests.browser.conftest import Opener
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLE = Path(__file__).resolve().parents[2] / "sample_snapshots" / "training_step.pickle"
 _NOT_DRAWN = "not drawn one by one"

@@ -13,7 +13,7 @@ from snapreport.model.findings import Findings
 from tests.browser.conftest import Opener
 from tests.builders import MIB, trace
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 _LONG = 100_000
 

@@ -16,7 +16,7 @@ from tests.browser.conftest import Opener
 from tests.browser.timeline_tools import pixels
 from tests.builders import BASE, MIB, frame, trace
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 ROUNDS = 8000
 
@@ -109,6 +109,7 @@ def test_fragmentation_worked_out_in_parts_is_that_of_the_analysis(
     )
 
 
+@pytest.mark.browser(webgl=True)  # and with a worker, which is told what changed alone
 def test_the_same_strips_are_drawn_after_a_filter_and_another_axis(
     open_page: Opener, long: Findings
 ) -> None:

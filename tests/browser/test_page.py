@@ -12,13 +12,11 @@ from snapreport.ground.units import format_bytes
 from snapreport.reporters.json.json_report import findings_as_json
 from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener
-from tests.browser.timeline_tools import NO_WEBGL, count_colours, drawn
+from tests.browser.timeline_tools import NO_WEBGL, NO_WORKER, count_colours, drawn
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
-
-NO_WORKER = "window.Worker = class { constructor() { throw new Error('no worker') } }"
 
 
 def strip_colours(page: Page) -> Counter[tuple[int, ...]]:
@@ -40,6 +38,7 @@ def until(page: Page, condition: str) -> None:
     raise AssertionError(f"never true: {condition}")
 
 
+@pytest.mark.browser(webgl=True)
 @pytest.mark.parametrize("before", ["", NO_WEBGL, NO_WORKER], ids=["webgl", "canvas", "no worker"])
 def test_the_timeline_paints_strips_of_several_colours(open_page: Opener, before: str) -> None:
     page = open_page(findings(training()), before=before).page
@@ -48,6 +47,7 @@ def test_the_timeline_paints_strips_of_several_colours(open_page: Opener, before
     assert (page.locator(".note").count() == 1) == (before == NO_WEBGL)
 
 
+@pytest.mark.browser(webgl=True)
 @pytest.mark.parametrize("before", ["", NO_WEBGL], ids=["webgl", "canvas"])
 def test_clicking_a_strip_shows_its_call_stack(open_page: Opener, before: str) -> None:
     opened = open_page(findings(training()), before=before)
@@ -130,6 +130,7 @@ def test_the_requested_curve_can_be_stacked_instead(open_page: Opener) -> None:
     assert strip_colours(page).most_common(1) != before
 
 
+@pytest.mark.browser(webgl=True)
 def test_devices_are_switched_between(open_page: Opener) -> None:
     small = DeviceSpec([Row(MIB, 1, None, (TORCH, USER, MAIN))], ordinal=1)
     page = open_page(findings(training(), small, default=1)).page
@@ -142,6 +143,7 @@ def test_devices_are_switched_between(open_page: Opener) -> None:
         assert len(strip_colours(page)) > 1
 
 
+@pytest.mark.browser(webgl=True)
 def test_the_first_picture_waits_for_no_worker_and_no_graphics_card(open_page: Opener) -> None:
     order = """
       window.order = []
@@ -174,6 +176,7 @@ def test_what_is_hidden_while_the_page_starts_comes_back(open_page: Opener, brok
     assert page.evaluate("document.documentElement.className") == ("" if broken else "js")
 
 
+@pytest.mark.browser(webgl=True)
 def test_a_lost_context_comes_back(open_page: Opener) -> None:
     page = open_page(findings(training())).page
     before = strip_colours(page)

@@ -14,7 +14,7 @@ from tests.browser.test_page import until
 from tests.browser.test_sharing import violations_in_both_schemes
 from tests.programs import Plan, Program
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def training(iterations: int = 6) -> Findings:

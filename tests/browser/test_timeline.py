@@ -11,7 +11,7 @@ from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.timeline_tools import legend, press, settle, strips_box, view, window
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def test_a_click_moves_the_cursor_and_everything_shows_that_event(open_page: Opener) -> None:
@@ -232,6 +232,7 @@ def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(open_page: Op
     assert view(page) == before
 
 
+@pytest.mark.browser(webgl=True)
 @pytest.mark.parametrize("ratio", [1, 1.5])
 def test_a_context_has_the_size_of_its_place_from_the_first(
     open_page: Opener, ratio: float

@@ -28,7 +28,7 @@ from tests.browser.timeline_tools import (
     window,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.browser(webgl=False)
 
 
 def sizes() -> DeviceSpec:
@@ -115,6 +115,7 @@ def test_only_one_group_can_be_left(open_page: Opener) -> None:
     expect(page.locator(".legend")).to_contain_text("12 groups left out")
 
 
+@pytest.mark.browser(webgl=True)
 @pytest.mark.parametrize("before", ["", NO_WEBGL], ids=["webgl", "canvas"])
 def test_a_chosen_group_stands_out_from_the_others(open_page: Opener, before: str) -> None:
     page = open_page(findings(training()), before=before).page
@@ -134,6 +135,7 @@ def test_a_chosen_group_stands_out_from_the_others(open_page: Opener, before: st
     assert (pixels(page) == plain).all()
 
 
+@pytest.mark.browser(webgl=True)
 def test_both_ways_of_drawing_give_the_same_pixels(open_page: Opener) -> None:
     found = snapreport.load(SAMPLES / "training_step.pickle").findings()
     pictures = []
@@ -246,6 +248,7 @@ def test_two_fingers_zoom(open_page: Opener) -> None:
     assert shown["x0"] < 49 < shown["x1"]
 
 
+@pytest.mark.browser(webgl=True)
 def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
     small = DeviceSpec([Row(MIB, 1, None, (TORCH, USER, MAIN))], ordinal=1)
     page = open_page(findings(training(), small)).page
