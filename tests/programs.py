@@ -16,7 +16,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
 from tests.builders import MIB, history_of
 
-TINY = Transformer(layers=3, width=256, heads=4, vocabulary=2_000, batch=4, length=128)
+TINY = Transformer(layers=1, width=256, heads=4, vocabulary=2_000, batch=4, length=128)
 LENGTHS = (64, 96, 128, 160)
 
 Each = Callable[["Program", int], None]
@@ -47,7 +47,9 @@ class Program(TrainingRun):
 
     def __init__(self, plan: Plan) -> None:
         simulator = Simulator(plan.settings, seed=plan.seed, capacity=plan.capacity)
-        super().__init__(simulator, plan.model)
+        # Without stages there is a loop over layers that could be taken for that of steps.
+        layers = plan.model.layers if plan.stages else max(plan.model.layers, 3)
+        super().__init__(simulator, replace(plan.model, layers=layers))
         self.plan = plan
         self.rng = random.Random(plan.seed)
         self.kept: list[Block] = []

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.roles.repeating_step import find_iterations
 from tests.builders import MIB
-from tests.programs import Plan, Program, figures, found, leaks
+from tests.programs import TINY, Plan, Program, figures, found, leaks
 from tests.property.simulated import Simulated, for_simulations
 from tests.thorough import some
 
@@ -54,6 +55,7 @@ def cut_run(seed: int, leak: int) -> Findings:
         seed=seed,
         iterations=rng.randrange(6, 16),
         stages=rng.random() < 0.5,
+        model=replace(TINY, layers=3),
         varied=rng.random() < 0.4,
         late=rng.random() < 0.3,
         context=rng.choice(["all", "all", "all", None, "alloc", "state"]),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
 from snapreport.roles.repeating_step import find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
-from tests.programs import Plan, Program
+from tests.programs import TINY, Plan, Program
 from tests.turns import Turns
 
 
@@ -142,9 +144,9 @@ def test_events_without_stacks_and_without_a_rhythm_show_nothing() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("varied", [False, True])
 def test_the_steps_of_a_training_are_found_from_its_allocations(seed: int, varied: bool) -> None:
-    staged = iterations_in(Program(Plan(seed, 12, varied=varied)).run().history())
-    plan = Plan(seed, 12, stages=False, varied=varied)
-    bare = iterations_in(Program(plan).run().history())
+    plan = Plan(seed, 12, model=replace(TINY, layers=3), varied=varied)
+    staged = iterations_in(Program(plan).run().history())
+    bare = iterations_in(Program(replace(plan, stages=False)).run().history())
     assert staged is not None
     assert bare is not None
     assert (staged.source, bare.source) == ("profiler", "pattern")

@@ -9,7 +9,7 @@ import pytest
 import snapreport
 from snapreport.diagnosis.advice.situation import look_at, only_at
 from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.model.diagnoses import Suggestion
 from tests import diseases
 from tests.builders import history_of
@@ -41,6 +41,6 @@ def test_another_moment_counts_nothing(samples: Path) -> None:
 def test_where_no_change_is_enough_or_memory_was_there_none_is_named(cause: str) -> None:
     file = history_of(diseases.OOM_CAUSES[cause]().snapshot())
     codes = [
-        each.code for one in find_memory(file, find(file).devices[0]) for each in one.suggestions
+        each.code for one in find_memory(file, find_figures(file, 0)) for each in one.suggestions
     ]
     assert "plan" not in codes

@@ -12,7 +12,7 @@ from simulator.settings import AllocatorSettings
 from simulator.simulator import Simulator
 from simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
 from snapreport.ground.units import format_bytes
@@ -23,7 +23,7 @@ from tests.builders import KIB, MIB, TraceBuilder, frame, history_of, trace
 
 def verdict_on(made: Simulator) -> OomVerdict:
     file = history_of(made.snapshot())
-    device = find(file).devices[0]
+    device = find_figures(file, 0)
     found = judge(file, device, device.ooms[-1])
     assert found is not None
     return found
@@ -31,7 +31,7 @@ def verdict_on(made: Simulator) -> OomVerdict:
 
 def findings_of(made: Simulator | TraceBuilder) -> list[Finding]:
     file = history_of(made.snapshot())
-    return list(find_memory(file, find(file).devices[0]))
+    return list(find_memory(file, find_figures(file, 0)))
 
 
 def table(finding: Finding, start: str) -> Table:
@@ -267,7 +267,7 @@ def test_a_lone_failed_request_is_judged_by_the_final_state() -> None:
 def test_the_peak_is_a_note_with_the_peaks_that_would_be_left() -> None:
     made = training(2)
     file = history_of(made.snapshot())
-    device = find(file).devices[0]
+    device = find_figures(file, 0)
     (finding,) = find_memory(file, device)
     assert (finding.code, finding.severity) == ("peak", "note")
     assert finding.bytes == device.peak.allocated
@@ -355,7 +355,7 @@ def test_a_training_that_is_offered_expandable_segments_gets_further_with_them()
     for capacity in range(700, 2700, 60):
         made, reached = train(capacity * MIB, expandable=False)
         file = history_of(made.snapshot())
-        device = find(file).devices[0]
+        device = find_figures(file, 0)
         changes = [each.change for found in find_memory(file, device) for each in found.suggestions]
         reached_with = train(capacity * MIB, expandable=True)[1]
         if any("expandable_segments" in change for change in changes):

@@ -15,7 +15,7 @@ from simulator.settings import NO_DIVISIONS, AllocatorSettings
 from simulator.simulator import GIB, Simulator
 from snapreport.allocator.allocator_settings import UNLIMITED, parse_settings
 from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.diagnosis.oom.setting_verdict import SettingVerdict, judge_settings, settings_words
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.model.diagnoses import Finding
@@ -29,14 +29,14 @@ MODEL = "By a model of the allocator, which puts all"
 
 def finding_of(snapshot: dict[str, Any]) -> Finding:
     file = history_of(snapshot)
-    (found,) = find_memory(file, find(file).devices[0])
+    (found,) = find_memory(file, find_figures(file, 0))
     return found
 
 
 def verdict_of(made: Simulator) -> SettingVerdict | None:
     """Say what is said of the settings for the only request that failed; None of no verdict."""
     file = history_of(made.snapshot())
-    device = find(file).devices[0]
+    device = find_figures(file, 0)
     verdict = judge(file, device, device.ooms[0])
     return None if verdict is None else judge_settings(file, device, verdict)
 
@@ -222,7 +222,7 @@ def test_the_pool_that_the_event_names_is_the_one_that_was_asked(
     if told is not None:
         failed["pool_id"] = told
     file = history_of(snapshot)
-    device = find(file).devices[0]
+    device = find_figures(file, 0)
     verdict = judge(file, device, device.ooms[0])
     assert verdict is not None
     assert verdict.pool == pool

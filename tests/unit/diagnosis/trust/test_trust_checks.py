@@ -10,6 +10,7 @@ import pytest
 from simulator.simulator import Simulator
 from simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.trust.ring_loss import _is_round
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings
 from tests.builders import BASE, MIB, TraceBuilder, frame, history_of, trace
@@ -124,7 +125,7 @@ def test_the_ring_that_would_do_is_worked_out_from_the_events_of_a_step() -> Non
     assert "max_entries=" not in one(short, "ring-overflowed").suggestions[0].change
 
 
-@pytest.mark.parametrize("entries", [5000, 65536, 50_000])
+@pytest.mark.parametrize("entries", [5000, 8192])
 def test_a_round_number_of_events_after_a_late_start_is_suspected_not_called_lost(
     entries: int,
 ) -> None:
@@ -133,6 +134,11 @@ def test_a_round_number_of_events_after_a_late_start_is_suspected_not_called_los
     assert finding.title.startswith("Older events may be lost: ")
     assert finding.severity == "warning"
     assert device.trust.facts.loss.state == "suspected"
+
+
+def test_numbers_that_people_type_are_round() -> None:
+    assert all(map(_is_round, (500, 7000, 50_000, 65_536, 100_000, 150_000, 1 << 20)))
+    assert not any(map(_is_round, (400, 512, 1100, 65_537, 120_000, 149_999)))
 
 
 @pytest.mark.parametrize("events", [300, 4999, 5001])
