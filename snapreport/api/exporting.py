@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.bundle import is_zip, read_bundle, viewer_files
+from snapreport.exporters import EXPORTS
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.export_limit import limited
 from snapreport.figures.callsites import find_site_frames
@@ -23,18 +24,15 @@ from snapreport.model.moment_wanted import COUNTED, Address, MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.read import read_objects
 
-EXPORTS = {
-    "json": ".json",
-    "pickle": ".pickle",
-    "snapviewer": ".snapviewer",
-    "speedscope": ".speedscope.json",
-    "collapsed": ".collapsed.txt",
-    "pprof": ".pb.gz",
-    "perfetto": ".perfetto-trace",
-    "csv": ".csv",
-    "parquet": ".parquet",
+_WRITERS = {
+    "speedscope": "speedscope",
+    "collapsed": "collapsed",
+    "pprof": "pprof",
+    "perfetto": "perfetto",
+    "csv": "csv_table",
+    "parquet": "parquet_table",
 }
-"""What ``export()`` writes, and how the names of the files end."""
+"""The module that writes each; it is imported when it is needed."""
 
 
 def export(
@@ -103,39 +101,13 @@ def export(
     if format in ("json", "pickle"):
         _export_raw(source, format, target, read if names.redacted else None, force, progress)
         return target
-    writer = _exporter(format)
+    writer = importlib.import_module(f"snapreport.exporters.{_WRITERS[format]}")
     loaded = read()
     subject = _export_subject(loaded, format, device, moment)
     progress("Exporting", None)
     with write_atomically(target, force, [source]) as out, collector_off():
-        writer(subject, limited(out, str(source), loaded.history.length))
+        writer.write(subject, limited(out, str(source), loaded.history.length))
     return target
-
-
-def _exporter(kind: str) -> Callable[[Export, BinaryIO], None]:
-    if kind == "speedscope":
-        from snapreport.exporters import speedscope
-
-        return speedscope.write
-    if kind == "collapsed":
-        from snapreport.exporters import collapsed
-
-        return collapsed.write
-    if kind == "pprof":
-        from snapreport.exporters import pprof
-
-        return pprof.write
-    if kind == "perfetto":
-        from snapreport.exporters import perfetto
-
-        return perfetto.write
-    if kind == "csv":
-        from snapreport.exporters import csv_table
-
-        return csv_table.write
-    from snapreport.exporters import parquet_table
-
-    return parquet_table.write
 
 
 def _export_subject(

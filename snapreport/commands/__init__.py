@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections import UserDict
-from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -40,26 +40,20 @@ _NAMES = (
 )
 
 
-class _Modules(UserDict[str, click.Command]):
+class _Modules(UserDict[str, Any]):
     """The commands by name, each imported when it is first asked for: most runs need one."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name in _NAMES and name not in self.data:
+        if self.data[name] is None:
             self.data[name] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-        return self.data[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in _NAMES or name in self.data
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*_NAMES, *self.data)))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        command: click.Command = self.data[name]
+        return command
 
 
 @click.group(
-    cls=Commands, commands=_Modules(), context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands,
+    commands=_Modules(dict.fromkeys(_NAMES)),
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")
 @click.option(

@@ -13,6 +13,7 @@ from snapreport.commands.options.card_options import allow_option, fits_option
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
+    RunWanted,
     is_run,
     refuse_for_file,
     refuse_for_run,
@@ -29,18 +30,32 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.answer_printing import new_page, print_json, print_page
 from snapreport.commands.output.console import print_bytes, print_path, progress_bar
-from snapreport.commands.output.run_loading import load_a_run, loading_options
+from snapreport.commands.output.several_files import load_a_run
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
-from snapreport.ground.remote.remote_paths import as_path
+from snapreport.model.category_rules import Rule
 
 FAILED = 3
 """The exit status of a check that fails."""
 
 
+def _named_sizes(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str] | None:
+    found = {}
+    for text in texts:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is no NAME=SIZE, such as backward=30GiB.")
+        found[name] = size
+    return found or None
+
+
 @click.command(short_help="Fail where memory is over budget, or a finding must not be.")
 @source_argument("SNAPSHOT|BUNDLE|RUN")
-@click.option("--base", metavar="OTHER", help="Compare with this snapshot or bundle.")
+@click.option(
+    "--base", metavar="OTHER", type=ANY_PATH, help="Compare with this snapshot or bundle."
+)
 @click.option("--max-peak", metavar="SIZE", help="The most allocated bytes, such as 40GiB.")
 @click.option("--max-reserved", metavar="SIZE", help="The most reserved bytes.")
 @click.option(
@@ -56,6 +71,7 @@ FAILED = 3
     "stages",
     metavar="NAME=SIZE",
     multiple=True,
+    callback=_named_sizes,
     help="The most allocated bytes inside a stage; may be given again, and * fits any text.",
 )
 @click.option(
@@ -63,6 +79,7 @@ FAILED = 3
     "categories",
     metavar="NAME=SIZE",
     multiple=True,
+    callback=_named_sizes,
     help="The most allocated bytes of a category; may be given again.",
 )
 @fits_option
@@ -80,7 +97,6 @@ FAILED = 3
     help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
 )
 @run_options
-@loading_options
 @device_option("Only this device")
 @rules_option
 @json_option
@@ -104,22 +120,11 @@ FAILED = 3
 @quiet_option
 def check(
     source: Path,
-    base: str | None,
-    max_peak: str | None,
-    max_reserved: str | None,
-    max_growth: str | None,
-    max_imbalance: str | None,
-    stages: tuple[str, ...],
-    categories: tuple[str, ...],
-    fits: str | None,
-    allow: str | None,
-    fail_on: str | None,
-    ignore: tuple[str, ...],
+    base: Path | None,
     budget: Path | None,
-    name_: str | None,
-    layout: str | None,
+    run: RunWanted,
     device: str | None,
-    rules: str | None,
+    rules: tuple[Rule, ...] | None,
     as_json: bool,
     as_markdown: bool,
     summary: Path | None,
@@ -127,6 +132,7 @@ def check(
     top: int,
     force: bool,
     quiet: bool,
+    **limits: Any,
 ) -> None:
     """Check a SNAPSHOT, BUNDLE or RUN against budgets, findings and another recording.
 
@@ -141,72 +147,52 @@ def check(
     """  # fmt: skip
     if sum((as_json, as_markdown, output is not None)) > 1:
         raise click.UsageError("--json, --md and -o each say where the verdict goes; give one.")
-    said: dict[str, Any] = {
-        "max_peak": max_peak,
-        "max_reserved": max_reserved,
-        "max_growth": max_growth,
-        "max_imbalance": max_imbalance,
-        "stages": _named_sizes(stages, "--max-stage"),
-        "categories": _named_sizes(categories, "--max-category"),
-        "fits": fits,
-        "allow": allow,
-        "fail_on": fail_on,
-        "ignore": list(ignore),
-    }
-    _check_options(said)
+    _check_options(limits)
     target = None if output is None else output_path(source, output, ".check.md")
     if target is not None:
         check_output(target, force)
-    chosen = None if rules is None else snapreport.load_rules(rules)
     from snapreport.api.gate import find_budget
 
     found_budget = budget or find_budget(Path.cwd())
     if is_run([source]):
+        categories, fits, allow = (limits.pop(name) for name in ("categories", "fits", "allow"))
         refuse_for_run(max_category=categories, fits=fits, allow=allow, rules=rules)
-        options = {"device": device, "name": name_, "layout": layout}
-        verdict = _check_run(source, base, found_budget, said, quiet, options)
-        _print(verdict, source, base, as_json, as_markdown, summary, target, force, top)
-        return
-    refuse_for_file(max_imbalance=max_imbalance, name=name_, layout=layout)
-    del said["max_imbalance"]
-    with progress_bar(quiet) as progress:
-        verdict = snapreport.check(
-            source,
-            base=base,
-            device=device,
-            budget=found_budget,
-            rules=chosen,
-            keep_paths=paths_kept(),
-            progress=progress,
-            **said,
-        )
+        verdict = _check_run(source, base, run, quiet, device, budget=found_budget, **limits)
+    else:
+        refuse_for_file(run, max_imbalance=limits.pop("max_imbalance"))
+        with progress_bar(quiet) as progress:
+            verdict = snapreport.check(
+                source,
+                base=base,
+                device=device,
+                budget=found_budget,
+                rules=rules,
+                keep_paths=paths_kept(),
+                progress=progress,
+                **limits,
+            )
     _print(verdict, source, base, as_json, as_markdown, summary, target, force, top)
 
 
 def _check_run(
     source: Path,
-    base: str | None,
-    budget: Path | None,
-    said: dict[str, Any],
+    base: Path | None,
+    wanted: RunWanted,
     quiet: bool,
-    options: dict[str, Any],
+    device: str | None,
+    **limits: Any,
 ) -> snapreport.Verdict:
     from snapreport.runs.run_check import check_run
 
-    loaded = load_a_run(source, quiet, **options)
-    other = None if base is None else load_a_run(as_path(base), quiet, **options)
-    wanted = {
-        key: said[key]
-        for key in ("max_peak", "max_reserved", "max_growth", "max_imbalance", "stages", "fail_on",
-                    "ignore")
-    }  # fmt: skip
-    return check_run(loaded, base=other, budget=budget, **wanted)
+    loaded = load_a_run(source, wanted, quiet, device=device)
+    other = None if base is None else load_a_run(base, wanted, quiet, device=device)
+    return check_run(loaded, base=other, **limits)
 
 
 def _print(
     verdict: snapreport.Verdict,
     source: Path,
-    base: str | None,
+    base: Path | None,
     as_json: bool,
     as_markdown: bool,
     summary: Path | None,
@@ -219,7 +205,7 @@ def _print(
     if summary is not None:
         _append(summary, markdown)
     if target is not None:
-        sources = [source, *([as_path(base)] if base else [])]
+        sources = [source, *([base] if base else [])]
         with write_atomically(target, force, sources) as out:
             out.write(markdown)
         print_path(target)
@@ -239,21 +225,11 @@ def _print(
         raise click.exceptions.Exit(FAILED)
 
 
-def _named_sizes(texts: tuple[str, ...], option: str) -> dict[str, str] | None:
-    found = {}
-    for text in texts:
-        name, equals, size = text.rpartition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{option} {text!r} is no NAME=SIZE, such as backward=30GiB.")
-        found[name] = size
-    return found or None
-
-
-def _check_options(said: dict[str, Any]) -> None:
+def _check_options(limits: dict[str, Any]) -> None:
     """Let a budget that is wrong be wrong usage where it is an option's."""
     from snapreport.compare.gate_types import Budget
 
-    for option, value in said.items():
+    for option, value in limits.items():
         try:
             Budget.of({option: value}, "")
         except BudgetError as error:

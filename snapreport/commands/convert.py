@@ -10,13 +10,15 @@ import click
 import snapreport
 from snapreport.commands.options.cut_options import cut_options
 from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.shared_options import force_option, output_option, quiet_option
-from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
-from snapreport.commands.output.several_files import (
-    convert_several,
+from snapreport.commands.options.run_options import workers_options
+from snapreport.commands.options.shared_options import (
+    force_option,
+    output_option,
+    quiet_option,
     sources_argument,
-    workers_options,
 )
+from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
+from snapreport.commands.output.several_files import convert_several
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
@@ -26,7 +28,7 @@ from snapreport.model.name_treatment import NamesWanted
 @sources_argument("SNAPSHOT...")
 @output_option("BUNDLE.zip")
 @cut_options
-@workers_options()
+@workers_options
 @click.option("--watch", is_flag=True, help="Keep converting files as they arrive, until Ctrl-C.")
 @force_option
 @names_options
@@ -61,15 +63,11 @@ def convert(
     Example:
       snapreport convert snap.pickle -o snap.zip
     """
-    options: dict[str, Any] = {
-        "force": force,
-        **(cut.arguments if cut else {}),
-        **vars(names),
-    }
+    options: dict[str, Any] = {"force": force, **(cut.arguments if cut else {}), **vars(names)}
     if watch and not all(source.is_dir() for source in sources):
         raise click.UsageError("--watch takes folders.")
     if len(sources) > 1 or sources[0].is_dir():
-        convert_several(sources, output, jobs, engine, quiet, watch, **options)
+        convert_several(sources, output, quiet, watch, jobs=jobs, engine=engine, **options)
         return
     source = sources[0]
     warnings: list[str] = []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 import snapreport
-from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.name_options import paths_kept
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
+    RunWanted,
     is_run,
     refuse_for_file,
     refuse_for_run,
@@ -20,17 +21,19 @@ from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
     force_option,
-    full_option,
-    json_option,
-    quiet_option,
     rules_option,
-    top_option,
 )
-from snapreport.commands.output.answer_printing import new_page, print_json, print_page
+from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
+    print_json,
+    print_page,
+)
 from snapreport.commands.output.console import print_path, progress_bar
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
+from snapreport.commands.output.several_files import end_with_errors, load_a_run
 from snapreport.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
+from snapreport.model.category_rules import Rule
 
 
 @click.command(short_help="Compare two snapshots: what changed, and from where.")
@@ -63,7 +66,6 @@ from snapreport.ground.files import check_output, output_path, report_format
 )
 @rules_option
 @run_options
-@loading_options
 @click.option(
     "-o",
     "--output",
@@ -72,12 +74,8 @@ from snapreport.ground.files import check_output, output_path, report_format
     help="Write a page (.html), or Markdown for an issue comment (.md), instead of the text.",
 )
 @click.option("--format", "format_", type=click.Choice(["html", "md"]), help="Of REPORT.")
-@top_option(10)
-@json_option
-@full_option
 @force_option
-@keep_paths_option
-@quiet_option
+@answer_options(10)
 def diff(
     base: Path,
     new: Path,
@@ -89,16 +87,12 @@ def diff(
     base_event: int | None,
     new_event: int | None,
     by: str,
-    rules: str | None,
-    name_: str | None,
-    layout: str | None,
+    rules: tuple[Rule, ...] | None,
+    run: RunWanted,
     output: Path | None,
     format_: str | None,
-    top: int,
-    as_json: bool,
-    full: bool,
     force: bool,
-    quiet: bool,
+    answer: Answer,
 ) -> None:
     """Compare two snapshots or bundles: what does NEW hold more or less of than BASE?
 
@@ -119,18 +113,19 @@ def diff(
         )  # fmt: skip
         if (curve, at, by) != ("allocated", "peak", "site"):
             raise click.UsageError("runs are compared by call site, at the allocated peak.")
-        _diff_runs((base, new), as_json, full, top, quiet, device=device, name=name_, layout=layout)
+        before, after = (load_a_run(path, run, answer.quiet, device=device) for path in (base, new))
+        _diff_runs(before, after, answer)
+        end_with_errors(before, after)
         return
-    refuse_for_file(name=name_, layout=layout)
-    if as_json and output is not None:
+    refuse_for_file(run)
+    if answer.as_json and output is not None:
         raise click.UsageError("--json writes to stdout; leave -o out, or redirect it.")
     if format_ is not None and output is None:
         raise click.UsageError("--format is that of a report; name one with -o.")
     if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
         raise click.UsageError("--stage, --at and events each name a moment; give one of them.")
     target = None if output is None else _check_target(base, new, output, format_, force)
-    chosen = None if rules is None else snapreport.load_rules(rules)
-    with progress_bar(quiet) as progress:
+    with progress_bar(answer.quiet) as progress:
         found = snapreport.diff(
             base,
             new,
@@ -142,7 +137,7 @@ def diff(
             base_event=base_event,
             new_event=new_event,
             by=by,
-            rules=chosen,
+            rules=rules,
             keep_paths=paths_kept(),
             progress=progress,
         )
@@ -151,37 +146,30 @@ def diff(
     if target is not None:
         print_path(target)
         return
-    if as_json:
+    if answer.as_json:
         from snapreport.reporters.json.diff_json import diff_as_json
 
         print_json("diff", diff_as_json(found))
         return
     from snapreport.reporters.terminal.diff_text import write_diff
 
-    page = new_page(full)
-    write_diff(page, found, None if full else top)
+    page = answer.page()
+    write_diff(page, found, answer.top)
     print_page(page)
 
 
-def _diff_runs(
-    pair: tuple[Path, Path], as_json: bool, full: bool, top: int, quiet: bool, **options: Any
-) -> None:
+def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: Answer) -> None:
     from snapreport.compare.among_ranks.two_runs import compare_runs
 
-    base, new = (load_a_run(path, quiet, **options) for path in pair)
     found = compare_runs(base.run, new.run)
-    if as_json:
-        from dataclasses import asdict
-
+    if answer.as_json:
         print_json("run-diff", asdict(found))
-    else:
-        from snapreport.reporters.run.run_diff_text import write_run_diff
+        return
+    from snapreport.reporters.run.run_diff_text import write_run_diff
 
-        page = new_page(full)
-        write_run_diff(page, found, None if full else top)
-        print_page(page)
-    end_with_errors(base)
-    end_with_errors(new)
+    page = answer.page()
+    write_run_diff(page, found, answer.top)
+    print_page(page)
 
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:

@@ -10,7 +10,7 @@ import click
 import snapreport
 from snapreport.commands.options.moment_options import moment_options
 from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.run_options import is_run, refuse_for_file, run_options
+from snapreport.commands.options.run_options import RunWanted, is_run, refuse_for_file, run_options
 from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
@@ -19,25 +19,20 @@ from snapreport.commands.options.shared_options import (
     source_argument,
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
+from snapreport.commands.output.several_files import end_with_errors, load_a_run
+from snapreport.exporters import EXPORTS
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.moment_wanted import MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 
-FORMATS = (
-    "speedscope", "collapsed", "pprof", "perfetto", "csv", "parquet", "json", "pickle",
-    "snapviewer",
-)  # fmt: skip
-
 
 @click.command(short_help="Write a file for another tool.")
-@click.argument("format_", metavar="FORMAT", type=click.Choice(FORMATS))
+@click.argument("format_", metavar="FORMAT", type=click.Choice(list(EXPORTS)))
 @source_argument("SNAPSHOT|BUNDLE|RUN")
 @output_option("OUT")
 @device_option("Of this device")
 @moment_options
 @run_options
-@loading_options
 @force_option
 @names_options
 @quiet_option
@@ -47,8 +42,7 @@ def export(
     output: Path | None,
     device: str | None,
     wanted: MomentWanted,
-    name_: str | None,
-    layout: str | None,
+    run: RunWanted,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -79,10 +73,9 @@ def export(
     if is_run([source]):
         if format_ != "parquet" or wanted.names:
             raise click.UsageError("of a run, parquet alone can be made, and of its peaks.")
-        options = {"device": device, "name": name_, "layout": layout}
-        _export_run(source, output, force, quiet, {**options, **vars(names)})
+        _export_run(source, output, force, run, quiet, device=device, **vars(names))
         return
-    refuse_for_file(name=name_, layout=layout)
+    refuse_for_file(run)
     with progress_bar(quiet) as progress:
         path = snapreport.export(
             source,
@@ -105,14 +98,14 @@ def export(
 
 
 def _export_run(
-    source: Path, output: Path | None, force: bool, quiet: bool, options: dict[str, Any]
+    source: Path, output: Path | None, force: bool, wanted: RunWanted, quiet: bool, **options: Any
 ) -> None:
     from snapreport.exporters.run_parquet import write_run_table
 
     run = source.resolve() if source.is_dir() else source
     target = output_path(run, output, ".parquet")
     check_output(target, force)
-    loaded = load_a_run(source, quiet, **options)
+    loaded = load_a_run(source, wanted, quiet, **options)
     with write_atomically(target, force, list(loaded.files.values()) or [source]) as out:
         write_run_table(loaded.run, out)
     print_path(target)

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from snapreport.commands.options.moment_options import moment_options
-from snapreport.commands.options.name_options import answer_options
 from snapreport.commands.options.shared_options import (
     FIGURES_DEFINED,
     device_option,
     source_argument,
-    top_option,
 )
 from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
     entry_json,
     groups_json,
-    load_device,
     moment_json,
-    new_page,
     print_json,
     print_page,
 )
@@ -60,8 +58,7 @@ _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each !=
     "a glob, /regex/.",
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Never count these files.")
-@top_option(20)
-@answer_options
+@answer_options(20)
 def live(
     source: Path,
     device: str | None,
@@ -69,10 +66,7 @@ def live(
     by: str,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-    top: int,
-    as_json: bool,
-    full: bool,
-    quiet: bool,
+    answer: Answer,
 ) -> None:
     """Print what is live at a moment of a SNAPSHOT or BUNDLE: at the peak, or when you say.
 
@@ -90,11 +84,11 @@ def live(
     """
     if (include or exclude) and by != "line":
         raise click.UsageError("--include and --exclude choose lines; add --by line.")
-    moment = load_device(source, device, quiet).moment(wanted)
+    moment = answer.device(source, device).moment(wanted)
     amounts, parts = moment.amounts, moment.parts()
     rows = moment.device.allocations
     ever = int((rows.size if wanted.curve == "requested" else rows.block_size).sum())
-    if as_json:
+    if answer.as_json:
         about = moment_json(
             moment,
             entry=entry_json(moment),
@@ -109,13 +103,13 @@ def live(
     from snapreport.reporters.terminal.tree_text import tree_lines
     from snapreport.reporters.words.summary_rows import lines_note, moment_text
 
-    page = new_page(full)
+    page = answer.page()
     title = moment_text(
         moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes
     )
     answers_text.amounts(page, title, amounts, parts, ever, moment.entry())
     page.say()
-    most = None if full else top
+    most = answer.top
     if by == "tree":
         tree = moment.tree(folded=True)
         for line in tree_lines(tree, moment.device.file.stacks, most or 10**9):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from snapreport.commands.check import FAILED
-from snapreport.commands.options.name_options import answer_options
-from snapreport.commands.options.shared_options import device_option, size_or_none
+from snapreport.commands.options.shared_options import device_option, reads, size_with_unit
 from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
     device_json,
-    load_device,
-    new_page,
     print_json,
     print_page,
 )
@@ -34,11 +33,14 @@ _DIGITS = 20
 @click.option(
     "--fit",
     metavar="SIZE",
-    callback=size_or_none,
+    callback=reads(size_with_unit),
     help="What the allocated peak is to fit into, such as 24GB or 22GiB.",
 )
 @click.option(
-    "--free", metavar="SIZE", callback=size_or_none, help="By how much the peak is to fall instead."
+    "--free",
+    metavar="SIZE",
+    callback=reads(size_with_unit),
+    help="By how much the peak is to fall instead.",
 )
 @click.option(
     "--batch-from",
@@ -47,16 +49,14 @@ _DIGITS = 20
     help="A recording at batch N, of several: tell the largest batch expected to fit.",
 )
 @device_option("On this device")
-@answer_options
+@answer_options()
 def plan(
     sources: Sequence[str],
     fit: int | None,
     free: int | None,
     batch_from: Sequence[str],
     device: str | None,
-    as_json: bool,
-    full: bool,
-    quiet: bool,
+    answer: Answer,
 ) -> None:
     """Print the cheapest changes that lower the peak of a SNAPSHOT or BUNDLE to a target.
 
@@ -74,7 +74,7 @@ def plan(
     if batch_from:
         if free is not None:
             raise click.UsageError("--free belongs to one recording; give --fit SIZE.")
-        _largest_batch(_sized((*batch_from, *sources)), fit, device, as_json, full, quiet)
+        _largest_batch(_sized((*batch_from, *sources)), fit, device, answer)
         return
     if len(sources) != 1:
         raise click.UsageError(
@@ -83,17 +83,17 @@ def plan(
         )
     if (fit is None) == (free is None):
         raise click.UsageError("Give a target, --fit SIZE or --free SIZE: one of the two.")
-    found = load_device(as_path(sources[0]), device, quiet)
+    found = answer.device(as_path(sources[0]), device)
     made = found.plan(fit=fit, free=free)
-    if as_json:
-        beyond = _reserved_beyond(found)
+    beyond = _reserved_beyond(found)
+    if answer.as_json:
         print_json("plan", {**device_json(found), **asdict(made), "reserved_beyond": beyond})
     else:
         from snapreport.reporters.terminal.plan_text import write_plan
 
-        page = new_page(full)
+        page = answer.page()
         failed = bool(found.figures.ooms)
-        write_plan(page, found.name, made, _reserved_beyond(found), failed=failed, full=full)
+        write_plan(page, found.name, made, beyond, failed=failed, full=answer.full)
         print_page(page)
     if made.reached == "no":
         raise click.exceptions.Exit(FAILED)
@@ -122,16 +122,15 @@ def _sized(texts: Sequence[str]) -> dict[int, Path]:
 
 
 def _largest_batch(
-    paths: dict[int, Path], fit: int | None, device: str | None, as_json: bool, full: bool,
-    quiet: bool,
-) -> None:  # fmt: skip
+    paths: dict[int, Path], fit: int | None, device: str | None, answer: Answer
+) -> None:
     from snapreport.api.several_sizes import growth_of
 
-    devices = {size: load_device(path, device, quiet) for size, path in sorted(paths.items())}
+    devices = {size: answer.device(path, device) for size, path in sorted(paths.items())}
     growth = growth_of(devices, fit)
     largest = devices[max(devices)]
     beyond = _reserved_beyond(largest)
-    if as_json:
+    if answer.as_json:
         files = [
             {"batch": size, "file": one.file.source.name, "device": one.name}
             for size, one in devices.items()
@@ -140,7 +139,7 @@ def _largest_batch(
     else:
         from snapreport.reporters.terminal.batch_text import write_growth
 
-        page = new_page(full)
+        page = answer.page()
         failed = any(one.figures.ooms for one in devices.values())
         write_growth(page, largest.name, growth, beyond, failed=failed)
         print_page(page)

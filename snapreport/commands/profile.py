@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-import snapreport
 from snapreport.commands.options.name_options import keep_paths_option
 from snapreport.commands.options.shared_options import (
     curve_option,
@@ -24,6 +23,7 @@ from snapreport.commands.output.answer_printing import (
     print_page,
 )
 from snapreport.commands.output.console import print_bytes
+from snapreport.model.category_rules import Rule
 from snapreport.model.moment_wanted import COUNTED
 
 
@@ -56,7 +56,7 @@ def profile(
     source: Path,
     device: str | None,
     by: str,
-    rules: str | None,
+    rules: tuple[Rule, ...] | None,
     curve: str,
     points: int,
     as_json: bool,
@@ -80,9 +80,8 @@ def profile(
         raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms; give one of them.")
-    chosen = None if rules is None else snapreport.load_rules(rules)
     found = load_device(source, device, quiet)
-    result = found.profile(by, chosen, curve, points)
+    result = found.profile(by, rules, curve, points)
     from snapreport.reporters.terminal.profile_text import profile_csv, profile_json, write_profile
 
     if as_json:

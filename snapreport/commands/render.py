@@ -18,6 +18,7 @@ from snapreport.commands.options.cut_options import (
 from snapreport.commands.options.name_options import names_options
 from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
+    RunWanted,
     is_run,
     pages_option,
     refuse_for_file,
@@ -30,18 +31,14 @@ from snapreport.commands.options.shared_options import (
     output_option,
     quiet_option,
     rules_option,
+    sources_argument,
 )
 from snapreport.commands.output.console import print_path, progress_bar, say
-from snapreport.commands.output.several_files import (
-    progress_bars,
-    say_errors,
-    say_skipped,
-    sources_argument,
-    workers_options,
-)
+from snapreport.commands.output.several_files import progress_bars, say_errors, say_skipped
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
 from snapreport.ground.units import format_count
+from snapreport.model.category_rules import Rule
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
@@ -84,7 +81,6 @@ from snapreport.model.name_treatment import NamesWanted
 @for_option
 @pages_option
 @run_options
-@workers_options()
 @force_option
 @names_options
 @quiet_option
@@ -95,7 +91,7 @@ def render(
     device: str | None,
     title: str | None,
     notes: Path | None,
-    rules: str | None,
+    rules: tuple[Rule, ...] | None,
     colour: str | None,
     card: str | None,
     allow: str | None,
@@ -105,10 +101,7 @@ def render(
     fit: int | None,
     for_: str | None,
     pages: str | None,
-    name_: str | None,
-    layout: str | None,
-    jobs: int | None,
-    engine: str,
+    run: RunWanted,
     force: bool,
     quiet: bool,
     names: NamesWanted,
@@ -131,25 +124,21 @@ def render(
     """
     many = is_run(sources)
     if not many:
-        refuse_for_file(pages=pages, name=name_, layout=layout)
-    if format_ == "zip" and not many:
-        raise click.UsageError("--format zip is for a run; snapreport convert makes a bundle.")
-    if not many:
-        format_ = format_ or report_format(output)
-    target = None
-    if not many:
+        refuse_for_file(run, pages=pages)
+        if format_ == "zip":
+            raise click.UsageError("--format zip is for a run; snapreport convert makes a bundle.")
         from snapreport.api.making import target_path
 
-        target = target_path(sources[0], output, f".{format_}", names)
-    if target is not None and notes is not None and _is_same(target, notes):
-        raise OutputError(f"{target} is the file with the notes; name another file with -o.")
-    chosen = None if rules is None else snapreport.load_rules(rules)
+        format_ = format_ or report_format(output)
+        output = target_path(sources[0], output, f".{format_}", names)
+        if notes is not None and _is_same(output, notes):
+            raise OutputError(f"{output} is the file with the notes; name another file with -o.")
     options: dict[str, Any] = {
         "device": device,
         "title": title,
         "notes": None if notes is None else _read_notes(notes),
-        "rules": chosen,
-        "colour": colour or ("site" if chosen is None else "category"),
+        "rules": rules,
+        "colour": colour or ("site" if rules is None else "category"),
         "card": card,
         "allow": allow,
         "allocator": allocator or (None if many else False),
@@ -160,13 +149,12 @@ def render(
         **vars(names),
     }
     if many:
-        run = {"pages": pages, "name": name_, "layout": layout, "jobs": jobs, "engine": engine}
-        _render_run(sources, output, format_, quiet, {**run, **options})
+        _render_run(sources, output, format_, quiet, pages=pages, **vars(run), **options)
         if for_ == "github" and format_ != "md" and not quiet:
             say("GitHub attaches no .html: zip the folder, or gzip -k the page that matters.")
         return
     with progress_bar(quiet) as progress:
-        path = snapreport.render(sources[0], target, format=format_, progress=progress, **options)
+        path = snapreport.render(sources[0], output, format=format_, progress=progress, **options)
     if for_ == "github" and not quiet and format_ is not None:
         say(_how_to_attach(path, format_))
     print_path(path)
@@ -177,7 +165,7 @@ def _render_run(
     output: Path | None,
     format_: str | None,
     quiet: bool,
-    options: dict[str, Any],
+    **options: Any,
 ) -> None:
     """Render a run, and say what came of it; exits with 1 where a file gave no figures."""
     with progress_bars(quiet) as progress:

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.options.name_options import answer_options
-from snapreport.commands.options.shared_options import (
-    device_option,
-    source_argument,
-)
+from snapreport.commands.options.shared_options import device_option, source_argument
 from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
     device_json,
     groups_json,
-    load_device,
-    new_page,
     print_json,
     print_page,
 )
@@ -48,15 +44,13 @@ _STEPS = 20
     metavar="N",
     help="Also the N largest call stacks at each stage's peak.",
 )
-@answer_options
+@answer_options()
 def stages(
     source: Path,
     device: str | None,
     names: tuple[str, ...],
     stacks: int | None,
-    as_json: bool,
-    full: bool,
-    quiet: bool,
+    answer: Answer,
 ) -> None:
     """Print allocated bytes at the start, peak and end of each stage of a SNAPSHOT or BUNDLE.
 
@@ -67,7 +61,7 @@ def stages(
     Example:
       snapreport stages snap.zip
     """  # fmt: skip
-    found = load_device(source, device, quiet)
+    found = answer.device(source, device)
     numbered = [
         (label, stage)
         for label, stage in zip(stage_labels(found.stages), found.stages, strict=True)
@@ -78,7 +72,7 @@ def stages(
         some = ", ".join(every[:5]) + (", ..." if every[5:] else "")
         raise MomentError(f"no stage's name holds {' or '.join(names)}; this recording has {some}.")
     tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
-    if as_json:
+    if answer.as_json:
         ids = {id(stage): number for number, stage in enumerate(found.stages)}
         rows = [
             {
@@ -97,14 +91,14 @@ def stages(
     from snapreport.reporters.terminal import answers_text
     from snapreport.reporters.terminal.summary_text import write_steps
 
-    page = new_page(full)
+    page = answer.page()
     if not found.stages:
         page.say(f"{found.name} has no stages: nothing was annotated in this recording.")
     else:
         answers_text.stages(page, numbered, tops)
     if found.steps is not None and not names:
         page.say()
-        write_steps(page, found.steps, None if full else _STEPS)
+        write_steps(page, found.steps, None if answer.full else _STEPS)
     print_page(page)
 
 

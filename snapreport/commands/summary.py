@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
@@ -12,8 +11,9 @@ import orjson
 import snapreport
 from snapreport.api.saved_report import is_report, read_report_summary
 from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.name_options import answer_options, paths_kept
+from snapreport.commands.options.name_options import paths_kept
 from snapreport.commands.options.run_options import (
+    RunWanted,
     is_run,
     refuse_for_file,
     refuse_for_run,
@@ -24,9 +24,14 @@ from snapreport.commands.options.shared_options import (
     ignore_option,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import new_page, print_json, print_page
+from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
+    print_json,
+    print_page,
+)
 from snapreport.commands.output.console import print_bytes, progress_bar
-from snapreport.commands.output.run_loading import end_with_errors, load_a_run, loading_options
+from snapreport.commands.output.several_files import end_with_errors, load_a_run
 from snapreport.ground.safe_text import plain_json
 
 
@@ -43,8 +48,7 @@ from snapreport.ground.safe_text import plain_json
 @allow_option
 @ignore_option
 @run_options
-@loading_options
-@answer_options
+@answer_options()
 def summary(
     source: Path,
     device: str | None,
@@ -53,11 +57,8 @@ def summary(
     card: str | None,
     allow: str | None,
     ignore: tuple[str, ...],
-    name_: str | None,
-    layout: str | None,
-    as_json: bool,
-    full: bool,
-    quiet: bool,
+    run: RunWanted,
+    answer: Answer,
 ) -> None:
     """Print what held the memory of a SNAPSHOT or BUNDLE, what went wrong, and what to do.
 
@@ -80,33 +81,34 @@ def summary(
     """
     if is_run([source]):
         refuse_for_run(recording=recording, card=card, allow=allow)
-        options = {"device": device, "ignore": ignore, "name": name_, "layout": layout}
-        _say_run(source, findings, as_json, full, quiet, options)
+        loaded = load_a_run(source, run, answer.quiet, device=device, ignore=ignore)
+        _say_run(loaded, findings, answer)
+        end_with_errors(loaded)
         return
-    refuse_for_file(name=name_, layout=layout)
+    refuse_for_file(run)
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
             raise click.UsageError(
                 f"{source} is a report, which carries one summary; of the options only --json and"
                 " --full apply to it."
             )
-        _say_saved(source, as_json, full)
+        _say_saved(source, answer)
         return
-    with progress_bar(quiet) as progress:
+    with progress_bar(answer.quiet) as progress:
         snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
         found = snapshot.findings(device=device, ignore=ignore, card=card, allow=allow)
-    if as_json:
+    if answer.as_json:
         from snapreport.reporters.json.json_report import JsonReporter
 
         text = BytesIO()
         JsonReporter().render(found, text)
         print_bytes(text.getvalue())
         return
-    page = new_page(full)
+    page = answer.page()
     if findings:
         from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
 
-        write_diagnoses(page, found, full)
+        write_diagnoses(page, found, answer.full)
     if recording:
         from snapreport.reporters.terminal.trust_text import write_trust
 
@@ -114,39 +116,35 @@ def summary(
     if not findings and not recording:
         from snapreport.reporters.terminal.summary_text import write_summary
 
-        write_summary(page, found, full)
+        write_summary(page, found, answer.full)
     print_page(page)
 
 
-def _say_run(
-    source: Path, findings: bool, as_json: bool, full: bool, quiet: bool, options: dict[str, Any]
-) -> None:
-    loaded = load_a_run(source, quiet, **options)
-    if as_json:
+def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> None:
+    if answer.as_json:
         from snapreport.reporters.run.run_json import run_as_json
 
         print_json("run", run_as_json(loaded.run, loaded.findings))
-        return end_with_errors(loaded)
-    page = new_page(full)
+        return
+    page = answer.page()
     if findings:
         from snapreport.reporters.run.run_findings_text import write_run_findings
 
-        write_run_findings(page, loaded.run, full=full)
+        write_run_findings(page, loaded.run, full=answer.full)
     else:
         from snapreport.reporters.run.run_text import write_run
 
-        write_run(page, loaded.run, loaded.findings, full=full)
+        write_run(page, loaded.run, loaded.findings, full=answer.full)
     print_page(page)
-    return end_with_errors(loaded)
 
 
-def _say_saved(report: Path, as_json: bool, full: bool) -> None:
+def _say_saved(report: Path, answer: Answer) -> None:
     summary = read_report_summary(report)
-    if as_json:
+    if answer.as_json:
         print_bytes(plain_json(orjson.dumps(summary, option=orjson.OPT_INDENT_2)) + b"\n")
         return
     from snapreport.reporters.terminal.saved_text import write_saved
 
-    page = new_page(full)
+    page = answer.page()
     write_saved(page, summary)
     print_page(page)

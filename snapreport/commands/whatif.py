@@ -7,29 +7,24 @@ from pathlib import Path
 
 import click
 
-import snapreport
-from snapreport.commands.options.name_options import answer_options
 from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
+    reads,
     rules_option,
-    size_or_none,
+    size_with_unit,
     source_argument,
-    top_option,
 )
-from snapreport.commands.output.allocator_printing import (
-    RECORDED,
-    TABLE,
-    replayed,
-)
+from snapreport.commands.output.allocator_printing import RECORDED, TABLE, replayed
 from snapreport.commands.output.answer_printing import (
+    Answer,
+    answer_options,
     device_json,
     groups_json,
-    load_device,
-    new_page,
     print_json,
     print_page,
 )
+from snapreport.model.category_rules import Rule
 from snapreport.model.moment_wanted import COUNTED
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
 
@@ -62,14 +57,13 @@ from snapreport.model.what_if import WHAT_IF_GROUPINGS
 @click.option(
     "--capacity",
     metavar="SIZE",
-    callback=size_or_none,
+    callback=reads(size_with_unit),
     help="Whether the recording would fit into this much reserved memory, under the settings of"
     " --allocator or common ones.",
 )
 @curve_option(COUNTED, "Whose peak.")
 @rules_option
-@top_option(15)
-@answer_options
+@answer_options(15)
 def whatif(
     source: Path,
     device: str | None,
@@ -78,11 +72,8 @@ def whatif(
     allocator: str | None,
     capacity: int | None,
     curve: str,
-    rules: str | None,
-    top: int,
-    as_json: bool,
-    full: bool,
-    quiet: bool,
+    rules: tuple[Rule, ...] | None,
+    answer: Answer,
 ) -> None:
     """Print the peak of a SNAPSHOT or BUNDLE had a call site, role or stage made nothing.
 
@@ -107,12 +98,11 @@ def whatif(
     if allocator is not None:
         if patterns or rules is not None:
             raise click.UsageError("--allocator takes no --without and no --rules.")
-        replayed(load_device(source, device, quiet), allocator, capacity, as_json, full, quiet)
+        replayed(answer.device(source, device), allocator, capacity, answer)
         return
     if rules is not None and by != "category":
         raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
-    found = load_device(source, device, quiet)
-    chosen = None if rules is None else snapreport.load_rules(rules)
+    found = answer.device(source, device)
     was = found.peaks[curve]
     about = {
         **device_json(found), "curve": curve, "by": by,
@@ -120,19 +110,19 @@ def whatif(
     }  # fmt: skip
     from snapreport.reporters.terminal import what_if_text
 
-    page = new_page(full)
+    page = answer.page()
     page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.event))
     if patterns:
-        left = found.peak_without(*patterns, by=by, curve=curve, rules=chosen)
-        if as_json:
+        left = found.peak_without(*patterns, by=by, curve=curve, rules=rules)
+        if answer.as_json:
             plain = asdict(left) | {"held": groups_json(found, left.held, by)}
             print_json("whatif", {**about, "without": plain})
             return
-        what_if_text.without(page, left, by, None if full else top)
+        what_if_text.without(page, left, by, answer.top)
     else:
-        every = found.what_if(by, curve, chosen)
-        if as_json:
+        every = found.what_if(by, curve, rules)
+        if answer.as_json:
             print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
             return
-        what_if_text.table(page, every, by, None if full else top)
+        what_if_text.table(page, every, by, answer.top)
     print_page(page)

@@ -213,7 +213,7 @@ def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged:
         ("live", "--event", "1", "--time", "2"),
         ("live", "--by", "file", "--include", "model.py"),
         ("profile", "--json", "--csv"),
-        ("profile", "--by", "stage", "--rules", "{}"),
+        ("profile", "--by", "stage", "--rules", '{"a": "b"}'),
         ("live", "--at", "alloc", "here"),
     ],
 )

@@ -10,8 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from snapreport.api.exporting import EXPORTS
-from snapreport.commands.export import FORMATS
+from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import InputError
 from snapreport.names.protobuf_strings import PPROF, message_strings
 from snapreport.names.tally import Tally
@@ -27,7 +26,7 @@ LEAK = "home directory: /home/bertha"
 
 def made_all(run: Run, source: Path, *names: str) -> list[Path]:
     """Write whatever our commands write of a file, into the current folder."""
-    for kind in FORMATS:
+    for kind in EXPORTS:
         assert run("export", kind, source, "-o", f"out{EXPORTS[kind]}", *names).exit_code == 0
     if source.suffix != ".zip":
         assert run("convert", source, "-o", "out.zip", *names).exit_code == 0

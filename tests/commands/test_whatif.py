@@ -78,4 +78,4 @@ def test_wrong_patterns_and_options_are_told_in_one_line(run: Run, two_peaks: Pa
     assert "'attention' fits none of 3 names" in nothing.stderr
     assert run("whatif", two_peaks, "--without", "/(/").exit_code == 1
     assert run("whatif", two_peaks, "--by", "colour").exit_code == 2
-    assert run("whatif", two_peaks, "--rules", "[]").exit_code == 2
+    assert run("whatif", two_peaks, "--rules", '{"a": "b"}').exit_code == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.api.exporting import EXPORTS
+from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import ExportError, NotASnapshotError
 from snapreport.model.bounds import MOST_EXPORTED, MOST_WRITTEN, most_exported, most_written
 from snapreport.read import read_bytes, read_snapshot

@@ -8,42 +8,29 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.ground.errors import CutError
+from snapreport.commands.options.shared_options import reads
 from snapreport.model.cut import Bound, cut_size, make_cut, parse_bound
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 GITHUB_LIMIT = "25MB"
 """The largest file that GitHub takes as an attachment."""
-
-
-def _read(parse: Callable[[str], T]) -> Callable[..., T | None]:
-    """Read an option's text while it is still known which option it is."""
-
-    def read(_context: click.Context, _option: click.Parameter, text: str | None) -> T | None:
-        try:
-            return None if text is None else parse(text)
-        except CutError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return read
 
 
 _from = click.option(
     "--from",
     "from_",
     metavar="EVENT|TIME",
-    callback=_read(parse_bound),
+    callback=reads(parse_bound),
     help="Draw from this event on, or from a time after the first event: 1200, 1.5s, 200ms.",
 )
 _to = click.option(
-    "--to", metavar="EVENT|TIME", callback=_read(parse_bound), help="Draw up to this one."
+    "--to", metavar="EVENT|TIME", callback=reads(parse_bound), help="Draw up to this one."
 )
 _min_size = click.option(
     "--min-size",
     metavar="SIZE",
-    callback=_read(cut_size),
+    callback=reads(cut_size),
     help="Draw only allocations of at least this size: 1MiB, 64kB or bytes. The others are drawn "
     "as one band, and every figure still counts them.",
 )
@@ -67,7 +54,7 @@ def cut_options(command: F) -> F:
 fit_option = click.option(
     "--fit",
     metavar="SIZE",
-    callback=_read(cut_size),
+    callback=reads(cut_size),
     help="Have a page of at most this size, 25MB or bytes: it is thinned until it fits, and says "
     "what was left out. Peaks, failed requests, stages and call sites stay exact.",
 )

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.commands.options.shared_options import curve_option
-from snapreport.ground.errors import MomentError
-from snapreport.model.moment_wanted import Address, MomentWanted, parse_address
+from snapreport.commands.options.shared_options import curve_option, reads
+from snapreport.model.moment_wanted import MomentWanted, parse_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,19 +26,12 @@ def moment_options(function: F) -> F:
             options = " and ".join(f"--{name.replace('time_us', 'time')}" for name in given)
             raise click.UsageError(f"{options} each name a moment; give one of them.")
         if at := chosen.pop("at"):
-            chosen[at[0]] = _address(at[1])
+            chosen[at[0]] = at[1]
         return function(wanted=MomentWanted(**chosen), **values)
 
     for option in reversed(_OPTIONS):
         command = option(command)
     return command  # type: ignore[return-value]
-
-
-def _address(text: str) -> Address:
-    try:
-        return parse_address(text)
-    except MomentError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 _OPTIONS = (
@@ -56,6 +48,7 @@ _OPTIONS = (
     ),
     click.option(
         "--at", type=(click.Choice(["alloc", "free"]), str), metavar="alloc|free ADDRESS",
+        callback=reads(lambda at: (at[0], parse_address(at[1]))),
         help="After the allocation or free of an address, or ADDRESS_VERSION.",
     ),
     curve_option(),

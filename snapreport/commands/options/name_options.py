@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.commands.options.shared_options import full_option, json_option, quiet_option
 from snapreport.commands.output.console import say
 from snapreport.model.name_treatment import SHORT_SALT, NamesWanted, is_short_salt
 
@@ -36,11 +35,6 @@ def paths_kept() -> bool:
     """Say whether the command that runs was given ``--keep-paths``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_KEPT, False))
-
-
-def answer_options(command: F) -> F:
-    """``--json``, ``--full``, ``--keep-paths`` and ``-q``, in this order: how an answer is told."""
-    return json_option(full_option(keep_paths_option(quiet_option(command))))
 
 
 def names_options(command: F) -> F:

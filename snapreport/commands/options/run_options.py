@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,19 +12,6 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-name_option = click.option(
-    "--name",
-    "name_",
-    metavar="PATTERN",
-    help="How the files of a run are named, such as '{host}/it_{step}/rank{rank}.pickle'; by"
-    " default told from names as trainers give them.",
-)
-layout_option = click.option(
-    "--layout",
-    metavar="DIM=N,...",
-    help="Parallel dimensions of a run in the order of ranks, the first changing fastest:"
-    " tp=8,pp=4,dp=2.",
-)
 pages_option = click.option(
     "--pages",
     type=click.Choice(["all", "odd", "none"]),
@@ -31,9 +20,58 @@ pages_option = click.option(
 )
 
 
-def run_options(function: F) -> F:
-    """``--name`` and ``--layout``."""
-    return name_option(layout_option(function))
+@dataclass(frozen=True)
+class RunWanted:
+    """How the files of a run are read, as ``load_run()`` takes it."""
+
+    name: str | None
+    layout: str | None
+    jobs: int | None
+    engine: str
+
+
+def workers_options(command: F) -> F:
+    """``--jobs`` and ``--engine``."""
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Files to work on at once; by default as many as processors and free memory allow.",
+    )
+    engine = click.option(
+        "--engine",
+        metavar="ENGINE",
+        default="local",
+        help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
+        " ray=ADDRESS for a cluster that is there.  [default: local]",
+    )
+    return jobs(engine(command))
+
+
+def run_options(command: F) -> F:
+    """``--name``, ``--layout``, ``--jobs`` and ``--engine``, as one argument ``run``."""
+
+    @click.option(
+        "--name",
+        "name_",
+        metavar="PATTERN",
+        help="How the files of a run are named, such as '{host}/it_{step}/rank{rank}.pickle'; by"
+        " default told from names as trainers give them.",
+    )
+    @click.option(
+        "--layout",
+        metavar="DIM=N,...",
+        help="Parallel dimensions of a run in the order of ranks, the first changing fastest:"
+        " tp=8,pp=4,dp=2.",
+    )
+    @workers_options
+    @functools.wraps(command)
+    def with_run(
+        name_: str | None, layout: str | None, jobs: int | None, engine: str, **values: Any
+    ) -> Any:
+        return command(run=RunWanted(name_, layout, jobs, engine), **values)
+
+    return with_run  # type: ignore[return-value]
 
 
 def is_run(sources: Sequence[Path]) -> bool:
@@ -51,15 +89,19 @@ def refuse_for_run(**given: object) -> None:
     Raises:
         UsageError: one was given.
     """
-    for option, value in given.items():
-        if value:
-            name = option.rstrip("_").replace("_", "-")
-            raise click.UsageError(f"--{name} is for a single file, and this is a run.")
+    _refuse(given, "a single file, and this is a run")
 
 
-def refuse_for_file(**given: object) -> None:
+def refuse_for_file(run: RunWanted, **given: object) -> None:
     """Refuse options that mean nothing for a single file, likewise."""
+    _refuse(
+        {**given, "name": run.name, "layout": run.layout},
+        "a run: several files, or a folder of them",
+    )
+
+
+def _refuse(given: Mapping[str, object], purpose: str) -> None:
     for option, value in given.items():
         if value:
-            name = option.rstrip("_").replace("_", "-")
-            raise click.UsageError(f"--{name} is for a run: several files, or a folder of them.")
+            name = option.replace("_", "-")
+            raise click.UsageError(f"--{name} is for {purpose}.")

@@ -7,18 +7,26 @@ from typing import Any, TypeVar
 
 import click
 
+import snapreport
 from snapreport.commands.options.path_type import ANY_PATH
+from snapreport.ground.errors import SnapreportError
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import parse_size
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 from snapreport.model.moment_wanted import CURVES
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def source_argument(metavar: str) -> Callable[[F], F]:
     """The input file. Whether it exists is for the reader to say: status 1, not wrong usage."""
     return click.argument("source", metavar=metavar, type=ANY_PATH)
+
+
+def sources_argument(metavar: str) -> Callable[[F], F]:
+    """The input files and folders, likewise."""
+    return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
 
 
 def output_option(metavar: str) -> Callable[[F], F]:
@@ -38,20 +46,31 @@ def device_option(what: str) -> Callable[[F], F]:
     return click.option("--device", metavar="N", help=f"{what}, such as 0, cuda:1 or cpu.")
 
 
+def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
+    """Read an option's value while it is still known which option it is."""
+
+    def read(_context: click.Context, _option: click.Parameter, value: Any) -> T | None:
+        try:
+            return None if value is None else parse(value)
+        except (SnapreportError, ValueError) as error:
+            raise click.BadParameter(f"{str(error).removesuffix('.')}.") from None
+
+    return read
+
+
 _TINY = 1024
 """Fewer bytes than this are a number whose unit was forgotten."""
 
 
-def size_or_none(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Read the value of an option that takes a size."""
-    if text is None:
-        return None
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
+def size_with_unit(text: str) -> int:
+    """Return the bytes of a size.
+
+    Raises:
+        ValueError: it is none, or a few bytes.
+    """
+    size = parse_size(text)
     if size < _TINY:
-        raise click.BadParameter(f"{text!r} is {size} bytes; write a unit, such as 24GiB or 24GB.")
+        raise ValueError(f"{text!r} is {size} bytes; write a unit, such as 24GiB or 24GB")
     return size
 
 
@@ -87,7 +106,10 @@ ignore_option = click.option(
 )
 
 rules_option = click.option(
-    "--rules", metavar="FILE|JSON|YAML", help="Rules for categories, the first that matches wins."
+    "--rules",
+    metavar="FILE|JSON|YAML",
+    callback=lambda _context, _option, text: text and snapreport.load_rules(text),
+    help="Rules for categories, the first that matches wins.",
 )
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from snapreport.commands.output.answer_printing import (
-    device_json,
-    new_page,
-    print_json,
-    print_page,
-)
+from snapreport.commands.output.answer_printing import Answer, device_json, print_json, print_page
 from snapreport.commands.output.console import progress_bar
 
 if TYPE_CHECKING:
@@ -20,27 +15,25 @@ RECORDED, TABLE = "recorded", "table"
 """Values of ``--allocator`` that name no settings of PyTorch's."""
 
 
-def replayed(
-    device: Device, wanted: str, capacity: int | None, as_json: bool, full: bool, quiet: bool
-) -> None:
+def replayed(device: Device, wanted: str, capacity: int | None, answer: Answer) -> None:
     """Print how exact the recording's own replay is, or what other settings come to."""
     from snapreport.reporters.terminal import allocator_text
 
-    page = new_page(full)
+    page = answer.page()
     if wanted == RECORDED:
         factual = device.replay
-        if as_json:
+        if answer.as_json:
             print_json("whatif", {**device_json(device), "replay": asdict(factual)})
             return
         allocator_text.factual(page, device.name, factual)
     else:
         settings = () if wanted == TABLE else (wanted,)
-        with progress_bar(quiet) as progress:
+        with progress_bar(answer.quiet) as progress:
             found = device.other_settings(*settings, capacity=capacity, progress=progress)
-        if as_json:
-            answer = asdict(found)
-            replay = answer.pop("factual")
-            print_json("whatif", {**device_json(device), "replay": replay, "allocator": answer})
+        if answer.as_json:
+            others = asdict(found)
+            replay = others.pop("factual")
+            print_json("whatif", {**device_json(device), "replay": replay, "allocator": others})
             return
         allocator_text.others(page, device.name, found)
     print_page(page)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import snapreport
-from snapreport.commands.options.name_options import paths_kept
+from snapreport.commands.options.name_options import keep_paths_option, paths_kept
+from snapreport.commands.options.shared_options import (
+    full_option,
+    json_option,
+    quiet_option,
+    top_option,
+)
 from snapreport.commands.output.console import in_colour, print_bytes, print_clean, progress_bar
 from snapreport.ground.safe_text import plain_json
 from snapreport.model.answer_tables import Group
@@ -18,6 +25,51 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device
     from snapreport.api.moment import Moment
     from snapreport.reporters.terminal.text_tables import Page
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How an answer is told."""
+
+    as_json: bool
+    full: bool
+    quiet: bool
+    top: int | None
+    """Rows of text that are shown; None for all."""
+
+    def device(self, source: Path, device: str | None) -> Device:
+        """Load the device that is asked about."""
+        return load_device(source, device, self.quiet)
+
+    def page(self) -> Page:
+        """Return a page for the text."""
+        return new_page(self.full)
+
+
+def answer_options(rows: int | None = None) -> Callable[[F], F]:
+    """``--json``, ``--full``, ``--keep-paths`` and ``-q``, in this order, as ``answer``.
+
+    Args:
+        rows: that text has unless ``--top`` says how many; None for a command without it.
+    """
+
+    def add(command: F) -> F:
+        @json_option
+        @full_option
+        @keep_paths_option
+        @quiet_option
+        @functools.wraps(command)
+        def told(
+            as_json: bool, full: bool, quiet: bool, top: int | None = None, **values: Any
+        ) -> Any:
+            return command(answer=Answer(as_json, full, quiet, None if full else top), **values)
+
+        return told if rows is None else top_option(rows)(told)  # type: ignore[return-value]
+
+    return add
 
 
 def load_device(source: Path, device: str | None, quiet: bool) -> Device:

@@ -116,12 +116,12 @@ def warn(text: str) -> None:
     _say_marked("Warning:", visible(text), "yellow")
 
 
-def say_warnings(texts: list[str]) -> None:
+def say_warnings(texts: list[str], told_by: str = "report lists") -> None:
     """Write the first few warnings to stderr, a line each, and how many more there are."""
     for text in texts[:MOST_WARNINGS]:
         warn(text)
     if len(texts) > MOST_WARNINGS:
-        warn(f"{len(texts) - MOST_WARNINGS} more; the report lists all of them.")
+        warn(f"{len(texts) - MOST_WARNINGS} more; the {told_by} all of them.")
 
 
 def print_path(path: Path) -> None:

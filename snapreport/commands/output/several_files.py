@@ -1,103 +1,94 @@
-"""Working on several files: one progress display, and a line for each file that fails."""
+"""Working on several files or a run: one progress display, and a line for each that fails."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from snapreport.commands.options.path_type import ANY_PATH
-from snapreport.commands.output.console import MOST_WARNINGS, print_path, say, warn
+import snapreport
+from snapreport.commands.options.name_options import paths_kept
+from snapreport.commands.options.run_options import RunWanted
+from snapreport.commands.output.console import print_path, say, say_error, say_warnings
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_share, plural
 
 if TYPE_CHECKING:
-    from snapreport.runs import Batch, Doing, ManyProgress, Skipped
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from snapreport.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
 
 _NAME = 40
 """Columns of a file's name beside its bar."""
 
 
-def workers_options(**how: Any) -> Callable[[F], F]:
-    """``--jobs`` and ``--engine``, with what else ``click.option()`` takes."""
-    jobs = click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Files to work on at once; by default as many as processors and free memory allow.",
-        **how,
-    )
-    engine = click.option(
-        "--engine",
-        metavar="ENGINE",
-        default="local",
-        help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
-        " ray=ADDRESS for a cluster that is there.  [default: local]",
-        **how,
-    )
-    return lambda command: jobs(engine(command))
+def load_a_run(paths: Path, wanted: RunWanted, quiet: bool, **options: Any) -> LoadedRun:
+    """Load a run; what was left out, and files without figures, go to stderr.
+
+    Args:
+        paths: as in ``load_run()``.
+        wanted: how its files are read.
+        quiet: say errors alone.
+        options: others of ``load_run()``.
+
+    Raises:
+        Exit: no file gave any figures.
+    """
+    options = {"keep_paths": paths_kept(), **options}
+    with progress_bars(quiet) as progress:
+        loaded = snapreport.load_run(paths, progress=progress, **vars(wanted), **options)
+    if not quiet:
+        say_skipped(loaded.skipped)
+    say_errors(loaded.errors)
+    if not loaded.findings.rows:
+        raise click.exceptions.Exit(1)
+    return loaded
 
 
-def sources_argument(metavar: str) -> Callable[[F], F]:
-    """The input files and folders. Whether they exist is for the reader to say."""
-    return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
+def end_with_errors(*runs: LoadedRun) -> None:
+    """End with status 1 where a file gave no figures.
+
+    Raises:
+        Exit: one did not.
+    """
+    if any(each.errors for each in runs):
+        raise click.exceptions.Exit(1)
 
 
 def convert_several(
-    sources: Sequence[Path],
-    output: Path | None,
-    jobs: int | None,
-    engine: str,
-    quiet: bool,
-    watch: bool,
-    **options: Any,
+    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
 ) -> None:
     """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
-    if watch:
-        _convert_as_they_arrive(sources, output, jobs, engine, quiet, **options)
-        return
-    with progress_bars(quiet) as progress:
-        from snapreport.runs import convert_many
-
-        batch = convert_many(
-            sources, output, jobs=jobs, engine=engine, progress=progress, **options
-        )
-    if not quiet:
-        say_skipped(batch.skipped)
-        _say_sizes(batch)
-        _say_warnings(batch)
-    _finish(batch)
-
-
-def _convert_as_they_arrive(
-    sources: Sequence[Path],
-    output: Path | None,
-    jobs: int | None,
-    engine: str,
-    quiet: bool,
-    **options: Any,
-) -> None:
-    """Convert what arrives in folders until Ctrl-C, and exit with 1 where one file failed."""
-    from snapreport.runs.arriving import convert_arriving
-
     failed = False
-    if not quiet:
-        say("Waiting for snapshots; Ctrl-C ends it.")
-    for batch in convert_arriving(sources, output, jobs=jobs, engine=engine, **options):
+    for batch in _batches(sources, output, quiet, watch, **options):
         if not quiet:
+            say_skipped(batch.skipped)
             _say_sizes(batch)
             _say_warnings(batch)
-        _tell(batch)
+        say_errors(batch.errors)
+        for path in batch.paths:
+            print_path(path)
         sys.stdout.flush()
         failed = failed or bool(batch.errors)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _batches(
+    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
+) -> Iterator[Batch]:
+    if not watch:
+        with progress_bars(quiet) as progress:
+            batch = snapreport.convert_many(sources, output, progress=progress, **options)
+        yield batch
+        return
+    from snapreport.runs.arriving import convert_arriving
+
+    if not quiet:
+        say("Waiting for snapshots; Ctrl-C ends it.")
+    yield from convert_arriving(sources, output, **options)
 
 
 def say_skipped(skipped: Sequence[Skipped]) -> None:
@@ -127,29 +118,13 @@ def _say_sizes(batch: Batch) -> None:
 def _say_warnings(batch: Batch) -> None:
     """Write the first few warnings, each with its bundle."""
     said = [(each.path, text) for each in batch.outcomes for text in each.warnings]
-    for path, text in said[:MOST_WARNINGS]:
-        warn(f"{path.name if path else ''}: {text}")
-    if len(said) > MOST_WARNINGS:
-        warn(f"{len(said) - MOST_WARNINGS} more; the reports list all of them.")
-
-
-def _finish(batch: Batch) -> None:
-    """Write the errors, then the paths; exit with 1 if there is an error."""
-    _tell(batch)
-    if batch.errors:
-        raise click.exceptions.Exit(1)
-
-
-def _tell(batch: Batch) -> None:
-    say_errors(batch.errors)
-    for path in batch.paths:
-        print_path(path)
+    say_warnings([f"{path.name if path else ''}: {text}" for path, text in said], "reports list")
 
 
 def say_errors(errors: Sequence[str]) -> None:
     """Write a line for each."""
     for error in errors:
-        click.echo(f"Error: {visible(error)}", err=True)
+        say_error(error)
 
 
 @contextmanager

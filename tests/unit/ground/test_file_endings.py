@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.api.exporting import EXPORTS
+from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import OutputError
 from snapreport.ground.file_endings import check_ending, check_folder
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.api.exporting import EXPORTS
+from snapreport.exporters import EXPORTS
 from snapreport.names.known_names import known_names
 from snapreport.names.public_names import is_public_native_function
 from tests.builders import FIRST_US, MIB, frame, trace
