@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from snapreport.api.device import Device
-from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.api.moment import Moment
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
 from snapreport.compare.two_recordings import Recording, find_diff
@@ -103,10 +103,7 @@ def load_pair(
     base: PathLike | Snapshot, new: PathLike | Snapshot, keep_paths: bool, progress: Progress
 ) -> tuple[Snapshot, Snapshot]:
     """Load two recordings; files of one name are called by what tells their paths apart, too."""
-    one, other = (
-        each if isinstance(each, Snapshot) else load(each, keep_paths=keep_paths, progress=progress)
-        for each in (base, new)
-    )
+    one, other = (loaded(each, keep_paths, progress) for each in (base, new))
     same = one.history.source.name == other.history.source.name
     redacted = any(each.history.names.done == REDACTED for each in (one, other))
     if not same or redacted or isinstance(base, Snapshot) or isinstance(new, Snapshot):
@@ -173,12 +170,8 @@ def _pick_devices(
 ) -> tuple[Device, Device]:
     """Pick the device of each: the same one, unless NEW's was named or has nothing on it."""
     one = base.device(device)
-    if new_device is not None:
-        other = new.device(new_device)
-    elif device is not None:
-        other = new.device(device)
-    else:
-        other = _like(one, new)
+    wanted = device if new_device is None else new_device
+    other = _like(one, new) if wanted is None else new.device(wanted)
     kinds = one.figures.device.kind, other.figures.device.kind
     if kinds[0] != kinds[1]:
         raise DeviceError(
@@ -227,13 +220,12 @@ def _words(at: str, stage: str | None, base_event: int | None, new_event: int | 
     """Say which moments are compared."""
     if stage is not None:
         return f"at the peak of stage {stage!r}"
-    usual = f"at the {at}"
     if base_event is None and new_event is None:
-        return usual
-    texts = []
-    for name, event in (("BASE's", base_event), ("NEW's", new_event)):
+        return f"at the {at}"
+
+    def moment(event: int | None) -> str:
         if event is None:
-            texts.append(f"{name} {at}")
-        else:
-            texts.append(f"{name} start" if event < 0 else f"{name} event {event:,}")
-    return f"at {texts[1]}, against {texts[0]}"
+            return at
+        return "start" if event < 0 else f"event {event:,}"
+
+    return f"at NEW's {moment(new_event)}, against BASE's {moment(base_event)}"

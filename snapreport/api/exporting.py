@@ -142,12 +142,9 @@ def _export_raw(
     from snapreport.exporters.raw_snapshot import write_json, write_pickle
     from snapreport.exporters.rebuilt_snapshot import rebuild
 
-    if redacted is not None:
+    if redacted is not None or is_zip(source):
         # Rebuilt from what is understood: a key that nobody knows could hold anything.
-        history = redacted().history
-        whole, length = rebuild(history), history.length
-    elif is_zip(source):
-        history = read_bundle(source, progress)
+        history = read_bundle(source, progress) if redacted is None else redacted().history
         whole, length = rebuild(history), history.length
     else:
         whole, length = read_objects(source, progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.api.comparison import diff, load_pair
 from snapreport.api.device import Device
-from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.compare.gate_types import Outcome as GateOutcome
@@ -121,12 +121,10 @@ def check(
         raise BudgetError("max_growth needs another snapshot to compare with; name it as base.")
 
     reference = None
-    if other is not None:
-        reference, file = load_pair(other, snapshot, keep_paths, progress)
-    elif isinstance(snapshot, Snapshot):
-        file = snapshot
+    if other is None:
+        file = loaded(snapshot, keep_paths, progress)
     else:
-        file = load(snapshot, keep_paths=keep_paths, progress=progress)
+        reference, file = load_pair(other, snapshot, keep_paths, progress)
     progress("Checking", None)
     devices = _devices(file, wanted.device)
     checks: list[Check] = []
@@ -231,18 +229,8 @@ class _Checker:
         elif fit.replayed is not None:
             short = fit.outcome == "short"
             value, event = fit.replayed.least if short else fit.replayed.most, fit.live_event
-        check = Check(
-            name="fits",
-            subject=fit.card,
-            device=self.device.name,
-            outcome=_FIT_OUTCOMES[fit.outcome],
-            value=value,
-            limit=limit,
-            base=None,
-            event=event,
-            text=fit.text,
-        )
-        return check if event is None else self._with_sites(check, event)
+        outcome = _FIT_OUTCOMES[fit.outcome]
+        return self._told("fits", fit.card, outcome, value, limit, event, fit.text)
 
     def _stage(self, name: str, limit: int) -> Check:
         what = f"The peak inside stage {name!r}"
@@ -313,35 +301,26 @@ class _Checker:
             )
         if value <= limit and _is_overwritten(self.device.diagnosis.findings):
             notes.append(_OVERWRITTEN)
-        check = Check(
-            name=name,
-            subject=subject,
-            device=self.device.name,
-            outcome="passed" if value <= limit else "failed",
-            value=value,
-            limit=limit,
-            base=None,
-            event=event,
-            text=budget_text(what, value, limit, " ".join(notes)),
-        )
-        return check if event is None else self._with_sites(check, event)
-
-    def _with_sites(self, check: Check, event: int) -> Check:
-        sites = find_sites(self.device.history, self.device.file.stacks, event)
-        return replace(check, sites=sites)
+        outcome: GateOutcome = "passed" if value <= limit else "failed"
+        text = budget_text(what, value, limit, " ".join(notes))
+        return self._told(name, subject, outcome, value, limit, event, text)
 
     def _unknown(self, name: str, subject: str, what: str, reason: str, limit: int) -> Check:
-        return Check(
-            name=name,
-            subject=subject,
-            device=self.device.name,
-            outcome="unknown",
-            value=None,
-            limit=limit,
-            base=None,
-            event=None,
-            text=unknown_text(what, reason),
-        )
+        return self._told(name, subject, "unknown", None, limit, None, unknown_text(what, reason))
+
+    def _told(
+        self,
+        name: str,
+        subject: str,
+        outcome: GateOutcome,
+        value: int | None,
+        limit: int,
+        event: int | None,
+        text: str,
+    ) -> Check:
+        device = self.device
+        sites = () if event is None else find_sites(device.history, device.file.stacks, event)
+        return Check(name, subject, device.name, outcome, value, limit, None, event, text, sites)
 
 
 def _is_overwritten(findings: Sequence[Finding]) -> bool:
@@ -358,21 +337,24 @@ def _compare(
 ) -> Iterator[Check]:
     """Compare a device with the same one of the other file; keep the comparison."""
     what = "The growth of the peak"
-    unknown = Check("max-growth", "", device.name, "unknown", None, None, None, None, "")
+
+    def unknown(reason: str) -> Check:
+        text = unknown_text(what, reason)
+        return Check("max-growth", "", device.name, "unknown", None, None, None, None, text)
+
     try:
         partner = _partner(device, file, reference)
         found = diff(reference, file, device=partner, new_device=device.name, rules=rules)
     except DeviceError as error:
         if growth is not None:
-            yield replace(unknown, text=unknown_text(what, str(error)))
+            yield unknown(str(error))
         return
     comparisons.append(found)
     if growth is None:
         return
     for side, name in ((found.base, "the other snapshot"), (found.new, "the snapshot")):
         if not side.figures.recorded:
-            reason = _NO_HISTORY.replace("the snapshot", name, 1)
-            yield replace(unknown, text=unknown_text(what, reason))
+            yield unknown(_NO_HISTORY.replace("the snapshot", name, 1))
             return
     value, before = found.new.bytes, found.base.bytes
     limit = growth.above(before)

@@ -85,13 +85,12 @@ class Snapshot:
         from snapreport.diagnosis.conclude import find, find_figures
 
         wanted = wanted_card(card, allow)
-        if device is None:
-            chosen: Sequence[int] = range(len(self.history.devices))
-        else:
-            chosen = [_find_device(self.history, str(device))]
+        places: Sequence[int] = range(len(self.history.devices))
+        if device is not None:
+            places = [_find_device(self.history, str(device))]
         figures = [
             self._figures_of(place) if rules is None else find_figures(self.history, place, rules)
-            for place in chosen
+            for place in places
         ]
         return find(
             self.history, figures, title or "", notes, colour, ignore, wanted, allocator, progress
@@ -215,6 +214,13 @@ def load_named(source: Path, names: NamesWanted, progress: Progress = silent) ->
 
         return Snapshot(redact(history, names))
     return Snapshot(history if names.keep_paths else shorten(history))
+
+
+def loaded(given: PathLike | Snapshot, keep_paths: bool, progress: Progress) -> Snapshot:
+    """Return what was loaded before as it is, and load a file."""
+    if isinstance(given, Snapshot):
+        return given
+    return load(given, keep_paths=keep_paths, progress=progress)
 
 
 def named_output(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from snapreport.api.device import Device
-from snapreport.api.loading import PathLike, Snapshot, load
+from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.diagnosis.advice.batch_law import SeveralSizes, find_growth, put_together
 from snapreport.ground.errors import PlanError
 from snapreport.ground.progress import Progress, silent
@@ -44,13 +44,11 @@ def batch_growth(
             ``fit`` is none, a file has no history, the peak falls as the batch grows, or a recorded
             peak is far from what follows from the others.
     """
-    loaded = {
-        batch: one
-        if isinstance(one, Snapshot)
-        else load(one, keep_paths=keep_paths, progress=progress)
+    devices = {
+        batch: loaded(one, keep_paths, progress).device(device)
         for batch, one in sorted(recordings.items())
     }
-    return growth_of({batch: one.device(device) for batch, one in loaded.items()}, fit, at)
+    return growth_of(devices, fit, at)
 
 
 def growth_of(
