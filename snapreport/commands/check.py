@@ -11,7 +11,6 @@ import click
 import snapreport
 from snapreport.commands.options.card_options import allow_option, fits_option
 from snapreport.commands.options.name_options import keep_paths_option, paths_kept
-from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
     RunWanted,
     is_run,
@@ -20,6 +19,7 @@ from snapreport.commands.options.run_options import (
     run_options,
 )
 from snapreport.commands.options.shared_options import (
+    ANY_PATH,
     device_option,
     force_option,
     json_option,

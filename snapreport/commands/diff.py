@@ -9,7 +9,6 @@ import click
 
 import snapreport
 from snapreport.commands.options.name_options import paths_kept
-from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
     RunWanted,
     is_run,
@@ -18,6 +17,7 @@ from snapreport.commands.options.run_options import (
     run_options,
 )
 from snapreport.commands.options.shared_options import (
+    ANY_PATH,
     curve_option,
     device_option,
     force_option,

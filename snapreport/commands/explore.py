@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.path_type import ANY_PATH
-from snapreport.commands.options.shared_options import device_option
+from snapreport.commands.options.shared_options import ANY_PATH, device_option
 from snapreport.ground.cards.card_lookup import wanted_card
 
 

@@ -16,7 +16,6 @@ from snapreport.commands.options.cut_options import (
     for_option,
 )
 from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.commands.options.run_options import (
     RunWanted,
     is_run,
@@ -25,6 +24,7 @@ from snapreport.commands.options.run_options import (
     run_options,
 )
 from snapreport.commands.options.shared_options import (
+    ANY_PATH,
     device_option,
     force_option,
     ignore_option,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,6 @@ from snapreport.commands.options.shared_options import (
     size_with_unit,
     source_argument,
 )
-from snapreport.commands.output.allocator_printing import RECORDED, TABLE, replayed
 from snapreport.commands.output.answer_printing import (
     Answer,
     answer_options,
@@ -24,9 +24,17 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
+from snapreport.commands.output.console import progress_bar
 from snapreport.model.category_rules import Rule
 from snapreport.model.moment_wanted import COUNTED
 from snapreport.model.what_if import WHAT_IF_GROUPINGS
+
+if TYPE_CHECKING:
+    from snapreport.api.device import Device
+
+
+RECORDED, TABLE = "recorded", "table"
+"""Values of ``--allocator`` that name no settings of PyTorch's."""
 
 
 @click.command(short_help="Print how far the peak would fall without something.")
@@ -98,7 +106,7 @@ def whatif(
     if allocator is not None:
         if patterns or rules is not None:
             raise click.UsageError("--allocator takes no --without and no --rules.")
-        replayed(answer.device(source, device), allocator, capacity, answer)
+        _replayed(answer.device(source, device), allocator, capacity, answer)
         return
     if rules is not None and by != "category":
         raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
@@ -125,4 +133,28 @@ def whatif(
             print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
             return
         what_if_text.table(page, every, by, answer.top)
+    print_page(page)
+
+
+def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer) -> None:
+    """Print how exact the recording's own replay is, or what other settings come to."""
+    from snapreport.reporters.terminal import allocator_text
+
+    page = answer.page()
+    if wanted == RECORDED:
+        factual = device.replay
+        if answer.as_json:
+            print_json("whatif", {**device_json(device), "replay": asdict(factual)})
+            return
+        allocator_text.factual(page, device.name, factual)
+    else:
+        settings = () if wanted == TABLE else (wanted,)
+        with progress_bar(answer.quiet) as progress:
+            found = device.other_settings(*settings, capacity=capacity, progress=progress)
+        if answer.as_json:
+            others = asdict(found)
+            replay = others.pop("factual")
+            print_json("whatif", {**device_json(device), "replay": replay, "allocator": others})
+            return
+        allocator_text.others(page, device.name, found)
     print_page(page)

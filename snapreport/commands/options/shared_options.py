@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 import snapreport
-from snapreport.commands.options.path_type import ANY_PATH
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.glossary import FIGURES, GLOSSARY
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.units import parse_size
 from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 from snapreport.model.moment_wanted import CURVES
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+class AnyPath(click.Path):
+    """A path, here or in a store, as ``s3://bucket/rank0.pickle``.
+
+    Whether it is there is for the reader to say: status 1, not wrong usage.
+    """
+
+    def coerce_path_result(self, value: str | os.PathLike[str]) -> Path:
+        """Return what the text stands for."""
+        return as_path(value)
+
+
+ANY_PATH = AnyPath()
 
 
 def source_argument(metavar: str) -> Callable[[F], F]:

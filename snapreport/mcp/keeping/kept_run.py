@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.files import as_text
@@ -12,8 +13,8 @@ from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import visible
 from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.mcp.keeping.opening_below import FileBelow, file_below, is_below, opened_below
-from snapreport.mcp.keeping.quoted_run import quote_run
 from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.run.rank_facts import Run
 from snapreport.names.quoted_strings import quoted
 from snapreport.runs.gathered import Gathered, gather
 from snapreport.runs.inputs import NOT_ALLOWED, Skipped
@@ -134,5 +135,17 @@ class KeptRun:
                 raise InputError(
                     f"{self.place.shown} is no zip of a run; open tells what is in one recording."
                 )
-            run = quote_run(run_from_zip(path, None, layout, self._names).run)
+            run: Run = _quoted(run_from_zip(path, None, layout, self._names).run)
         return LoadedRun(run, find(run))
+
+
+def _quoted(value: Any) -> Any:
+    """Return a run, or a part of one, in which no text can be taken for ours."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, tuple):
+        return tuple(map(_quoted, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: _quoted(getattr(value, each.name)) for each in fields(value)}
+        return replace(value, **own)
+    return value
