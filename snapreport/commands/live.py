@@ -17,9 +17,8 @@ from snapreport.commands.options.shared_options import (
 from snapreport.commands.output.answer_printing import (
     Answer,
     answer_options,
-    entry_json,
+    device_json,
     groups_json,
-    moment_json,
     print_json,
     print_page,
 )
@@ -89,14 +88,18 @@ def live(
     rows = moment.device.allocations
     ever = int((rows.size if wanted.curve == "requested" else rows.block_size).sum())
     if answer.as_json:
-        about = moment_json(
-            moment,
-            entry=entry_json(moment),
-            amounts=asdict(amounts),
-            parts=asdict(parts),
-            ever_allocated=ever,
-            by=by,
-        )
+        about = {
+            **device_json(moment.device),
+            "event": moment.event,
+            "time_us": moment.time_us,
+            "curve": moment.curve,
+            "bytes": moment.bytes,
+            "entry": _entry(moment),
+            "amounts": asdict(amounts),
+            "parts": asdict(parts),
+            "ever_allocated": ever,
+            "by": by,
+        }
         print_json("live", {**about, **_rows_json(moment, by, include, exclude)})
         return
     from snapreport.reporters.terminal import answers_text
@@ -109,19 +112,18 @@ def live(
     )
     answers_text.amounts(page, title, amounts, parts, ever, moment.entry())
     page.say()
-    most = answer.top
     if by == "tree":
         tree = moment.tree(folded=True)
-        for line in tree_lines(tree, moment.device.file.stacks, most or 10**9):
+        for line in tree_lines(tree, moment.device.file.stacks, answer.top or 10**9):
             page.amount(*line)
     elif by == "allocation":
         found = moment.live()
-        sites = moment.device.site_names(found.rows[:most])
-        answers_text.allocations(page, found, rows, sites, moment.device.events, most)
+        sites = moment.device.site_names(found.rows[: answer.top])
+        answers_text.allocations(page, found, rows, sites, moment.device.events, answer.top)
     elif by == "line":
-        answers_text.lines(page, moment.lines(include, exclude), most)
+        answers_text.lines(page, moment.lines(include, exclude), answer.top)
     else:
-        answers_text.groups(page, by, moment.by(by), moment.bytes, most)
+        answers_text.groups(page, by, moment.by(by), moment.bytes, answer.top)
     if note := lines_note(moment.device.file):
         page.say(note)
     print_page(page)
@@ -137,6 +139,21 @@ def _rows_json(
     if by == "line":
         return {"lines": [_line(each) for each in moment.lines(include, exclude)]}
     return {"groups": groups_json(moment.device, moment.by(by), by)}
+
+
+def _entry(moment: Moment) -> dict[str, Any] | None:
+    """Return the event that led to a moment, with its call stack innermost first."""
+    from snapreport.reporters.json.json_parts import frames_of, id_or_none
+
+    entry = moment.entry()
+    if entry is None:
+        return None
+    return {
+        **asdict(entry),
+        "allocation": id_or_none(entry.allocation),
+        "stack": id_or_none(entry.stack),
+        "frames": frames_of(moment.device.file.stacks, entry.stack),
+    }
 
 
 def _line(line: LineUse) -> dict[str, Any]:

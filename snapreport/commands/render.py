@@ -37,7 +37,7 @@ from snapreport.commands.output.console import print_path, progress_bar, say
 from snapreport.commands.output.several_files import progress_bars, say_errors, say_skipped
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
-from snapreport.ground.units import format_count
+from snapreport.ground.units import plural
 from snapreport.model.category_rules import Rule
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
@@ -177,8 +177,7 @@ def _render_run(
         if report.path is not None:
             say(report.loaded.findings.headline)
         if report.pages:
-            many = format_count(len(report.pages))
-            say(f"{many} page{'' if len(report.pages) == 1 else 's'} of single ranks beside it.")
+            say(f"{plural(len(report.pages), 'page')} of single ranks beside it.")
     say_errors(report.errors)
     if report.path is not None:
         print_path(report.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,6 @@ from snapreport.model.answer_tables import Group
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
-    from snapreport.api.moment import Moment
     from snapreport.reporters.terminal.text_tables import Page
 
 
@@ -81,33 +80,6 @@ def load_device(source: Path, device: str | None, quiet: bool) -> Device:
 def device_json(device: Device) -> dict[str, Any]:
     """Return the names of a file and a device: how most answers begin."""
     return {"file": device.file.source.name, "device": device.name}
-
-
-def moment_json(moment: Moment, **values: Any) -> dict[str, Any]:
-    """Return a moment with its answer as plain objects."""
-    return {
-        **device_json(moment.device),
-        "event": moment.event,
-        "time_us": moment.time_us,
-        "curve": moment.curve,
-        "bytes": moment.bytes,
-        **values,
-    }
-
-
-def entry_json(moment: Moment) -> dict[str, Any] | None:
-    """Return the event that led to a moment, with its call stack innermost first."""
-    from snapreport.reporters.json.json_parts import frames_of, id_or_none
-
-    entry = moment.entry()
-    if entry is None:
-        return None
-    return {
-        **asdict(entry),
-        "allocation": id_or_none(entry.allocation),
-        "stack": id_or_none(entry.stack),
-        "frames": frames_of(moment.device.file.stacks, entry.stack),
-    }
 
 
 def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
