@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
@@ -14,6 +11,7 @@ import snapreport
 from benchmarks.gpu_check import CURVES, SKIPPED, SNAPSHOT, differences
 from benchmarks.gpu_programs import CASES, Case
 from tests.conftest import REPOSITORY
+from tests.recording import ready
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB
 
@@ -84,14 +82,6 @@ def test_a_file_that_was_not_written_is_found(gpu: FakeGpu, tmp_path: Path) -> N
 
 
 def test_without_a_gpu_it_says_so_with_a_status_of_its_own() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu_check"],
-        cwd=REPOSITORY,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = ready.run(["-m", "benchmarks.gpu_check"], REPOSITORY, {})
     assert result.returncode == SKIPPED == 77
     assert result.stdout.startswith("gpu-check: skipped, ")

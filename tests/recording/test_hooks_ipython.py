@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import snapreport
-from tests.conftest import REPOSITORY
 from tests.needed import needed
 from tests.recording import ready
 
@@ -35,28 +31,15 @@ def run(folder: Path, program: str) -> str:
     return result.stdout
 
 
-def run_anew(folder: Path, program: str) -> str:
-    """Likewise, in a Python that has not imported PyTorch before the first cell."""
-    result = subprocess.run(
-        [sys.executable, "-c", BEGIN + 'assert "torch" not in sys.modules\n' + IMPORT + program],
-        cwd=folder,
-        env=os.environ
-        | {
-            "PYTHONPATH": str(REPOSITORY),
-            "CUDA_VISIBLE_DEVICES": "",
-            "IPYTHONDIR": str(folder / "ipython"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+def test_what_loads_the_magic_imports_no_torch(tmp_path: Path) -> None:
+    given = ["-c", BEGIN + 'assert "torch" not in sys.modules\n']
+    environment = {"IPYTHONDIR": str(tmp_path / "ipython")}
+    result = ready.run(given, tmp_path, environment, ready.OURS)
     assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 def test_a_cell_leaves_files_shows_them_and_keeps_its_names_and_value(tmp_path: Path) -> None:
-    printed = run_anew(
+    printed = run(
         tmp_path,
         """
 cell = '''%%snapreport_memory -o out
@@ -116,21 +99,13 @@ assert isinstance(result.error_in_exec, ValueError)
     assert "Ended by: `ValueError: mine in <module> (<ipython-input-" in text
 
 
-def test_a_line_is_recorded_into_a_variable(tmp_path: Path) -> None:
+def test_a_line_is_recorded_as_it_is_written_and_into_a_variable(tmp_path: Path) -> None:
     run(
         tmp_path,
         """
 shell.run_cell("%snapreport_memory --into seen y = torch.ones(2_000_000)").raise_error()
 assert shell.user_ns["seen"].device().peak.allocated == 8_000_000
 assert shell.user_ns["y"].shape == (2_000_000,)
-""",
-    )
-
-
-def test_a_statement_keeps_its_quotes(tmp_path: Path) -> None:
-    run(
-        tmp_path,
-        """
 shell.run_cell('''%snapreport_memory t = {"a b": torch.ones(len('x  y'))}''').raise_error()
 assert shell.user_ns["t"]["a b"].shape == (4,)
 """,

@@ -99,11 +99,11 @@ def test_a_number_that_cannot_be_is_refused_before_the_training(tmp_path: Path) 
 
 
 def test_the_package_whose_trainer_it_is_decides_what_it_extends(tmp_path: Path) -> None:
-    pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
+    (tmp_path / "pytorch_lightning.py").write_text("class Callback: ...")
     program = """
 import pytorch_lightning
 from snapreport.integrations.lightning import MemoryCallback
 assert issubclass(MemoryCallback, pytorch_lightning.Callback)
 """
-    result = ready.run(["-c", program], tmp_path, {})
+    result = ready.run(["-c", program], tmp_path, {}, ready.OURS)
     assert result.returncode == 0, result.stderr

@@ -28,33 +28,13 @@ def options(folder: Path, *given: str) -> list[str]:
     ]  # fmt: skip
 
 
-def run(folder: Path, tests: str, *given: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, tests: str, *given: str, imported: str = ready.PYTORCH, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run pytest over a file of tests, in a Python that has imported PyTorch."""
     (folder / "test_it.py").write_text(tests)
-    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return ready.run(options(folder, *given), folder, environment)
-
-
-def run_anew(
-    folder: Path, tests: str, path: tuple[Path, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    """Likewise, in a Python that has not."""
-    (folder / "test_it.py").write_text(tests)
-    places = os.pathsep.join(map(str, (*path, REPOSITORY)))
-    return subprocess.run(
-        [sys.executable, *options(folder)],
-        cwd=folder,
-        env=os.environ
-        | {
-            "PYTHONPATH": places,
-            "CUDA_VISIBLE_DEVICES": "",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} | environment
+    return ready.run(options(folder, *given), folder, environment, imported)
 
 
 def outcomes(result: subprocess.CompletedProcess[str]) -> str:
@@ -70,8 +50,7 @@ def pages(folder: Path) -> list[str]:
 def test_loading_the_plugin_imports_neither_torch_nor_numpy_nor_the_package(
     tmp_path: Path,
 ) -> None:
-    result = run_anew(
-        tmp_path,
+    (tmp_path / "test_it.py").write_text(
         """
 import sys
 
@@ -87,7 +66,17 @@ def test_it():
 
 def test_no_hook_is_around_tests_that_did_not_ask(request):
     assert not request.config.pluginmanager.has_plugin("snapreport-budget")
-""",
+"""
+    )
+    given = {"PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    result = subprocess.run(  # a new Python, which has imported nothing yet
+        [sys.executable, *options(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | given,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert outcomes(result).startswith("2 passed"), result.stdout + result.stderr
     assert not (tmp_path / "temporary" / "gpu_memory").exists()
@@ -212,29 +201,29 @@ def test_it(width):
     ]
 
 
-@pytest.mark.parametrize(
-    ("marker", "said"),
-    [
-        ("max_peak='2 parsecs'", "'2 parsecs' is no size"),
-        ("most='2GiB'", "there is no 'most'; there are max_peak"),
-        ("'2GiB'", "gpu_memory: it takes a budget by name, such as max_peak='2GiB'"),
-    ],
-)
-def test_a_budget_that_is_none_fails_the_test_before_it_runs(
-    tmp_path: Path, marker: str, said: str
-) -> None:
+def test_a_budget_that_is_none_fails_the_test_before_it_runs(tmp_path: Path) -> None:
     result = run(
         tmp_path,
-        f"""
+        """
 import pytest
 
-@pytest.mark.gpu_memory({marker})
-def test_it():
+@pytest.mark.gpu_memory(max_peak='2 parsecs')
+def test_no_size():
+    print("it ran")
+
+@pytest.mark.gpu_memory(most='2GiB')
+def test_no_name():
+    print("it ran")
+
+@pytest.mark.gpu_memory('2GiB')
+def test_without_a_name():
     print("it ran")
 """,
     )
-    assert outcomes(result).startswith("1 failed"), result.stdout + result.stderr
-    assert said in result.stdout
+    assert outcomes(result).startswith("3 failed"), result.stdout + result.stderr
+    assert "'2 parsecs' is no size" in result.stdout
+    assert "there is no 'most'; there are max_peak" in result.stdout
+    assert "gpu_memory: it takes a budget by name, such as max_peak='2GiB'" in result.stdout
     assert "it ran" not in result.stdout
 
 
@@ -242,7 +231,7 @@ def test_without_torch_a_marked_test_fails_and_says_what_to_install(tmp_path: Pa
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "torch.py").write_text("raise ImportError('not here')\n")
-    result = run_anew(
+    result = run(
         tmp_path,
         """
 import pytest
@@ -251,7 +240,8 @@ import pytest
 def test_it():
     pass
 """,
-        path=(hidden,),
+        imported=ready.OURS,
+        PYTHONPATH=os.pathsep.join(map(str, (hidden, REPOSITORY))),
     )
     assert outcomes(result).startswith("1 failed"), result.stdout + result.stderr
     assert "gpu_memory: PyTorch cannot be imported: not here" in result.stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,11 @@ import pytest
 import snapreport
 from snapreport.recorders import recording_folders
 from snapreport.recorders.recording_folders import claim
-from tests.conftest import REPOSITORY
+from tests.recording import ready
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB, allocations
+
+needs_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forks here")
 
 
 def folders(parent: Path) -> list[str]:
@@ -113,27 +113,28 @@ CLAIMS = """
 import os, sys
 from pathlib import Path
 from snapreport.recorders.recording_folders import claim
-for _ in range(int(sys.argv[2])):
-    place = claim(Path(sys.argv[1]), False)
-    name = "snapshot.rank" + os.environ.get("RANK", "-") + ".pickle"
-    with (place.folder / name).open("x"):
-        place.filled()
+turns, *ranks = sys.argv[1:]
+for rank in ranks:
+    if not os.fork():
+        os.environ["RANK"] = rank
+        for _ in range(int(turns)):
+            place = claim(Path("."), False)
+            with (place.folder / f"snapshot.rank{rank}.pickle").open("x"):
+                place.filled()
+        os._exit(0)
+for _ in ranks:
+    assert os.wait()[1] == 0
 """
 
 
 def run_ranks(folder: Path, ranks: list[int], turns: int, **more: str) -> None:
     """Start the ranks of a run at once, each of which records some times."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", CLAIMS, str(folder), str(turns)],
-            cwd=REPOSITORY,
-            env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "4"} | more,
-        )
-        for rank in ranks
-    ]
-    assert [each.wait(120) for each in started] == [0] * len(ranks)
+    given = ["-c", CLAIMS, str(turns), *map(str, ranks)]
+    result = ready.run(given, folder, {"WORLD_SIZE": "4"} | more, ready.OURS)
+    assert result.returncode == 0, result.stderr
 
 
+@needs_forks
 def test_ranks_share_a_folder_for_each_of_their_recordings(tmp_path: Path) -> None:
     run_ranks(tmp_path, [0, 1, 2, 3], 3, TORCHELASTIC_RUN_ID="a")
     assert folders(tmp_path)[-1] == "latest"
@@ -144,6 +145,7 @@ def test_ranks_share_a_folder_for_each_of_their_recordings(tmp_path: Path) -> No
         assert folders(tmp_path / number) == names
 
 
+@needs_forks
 def test_a_run_never_writes_into_the_folder_of_another(tmp_path: Path) -> None:
     """The first died before all of its ranks recorded; the second has the ids that may repeat."""
     run_ranks(tmp_path, [0], 1, TORCHELASTIC_RUN_ID="a")
@@ -171,6 +173,7 @@ def test_runs_are_told_apart_by_what_started_them(monkeypatch: pytest.MonkeyPatc
     assert recording_folders._run() == run
 
 
+@needs_forks
 def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path: Path) -> None:
     run_ranks(tmp_path, [0, 0, 0, 0], 4, WORLD_SIZE="1")
     assert len(folders(tmp_path)) == 17

@@ -14,7 +14,6 @@ import snapreport
 from tests.conftest import REPOSITORY
 from tests.needed import needed
 from tests.recording import ready
-from tests.thorough import IN_FULL
 
 needed("torch")
 
@@ -22,20 +21,6 @@ needed("torch")
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(program)
     return ready.run(["program.py"], folder, {})
-
-
-def run_anew(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Likewise, in a Python that has not imported PyTorch yet."""
-    (folder / "program.py").write_text(program)
-    return subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
 
 
 def large(path: Path) -> list[int]:
@@ -127,38 +112,52 @@ raise ValueError("the end")
     )
 
 
-@pytest.mark.parametrize("how", ["spawn", "fork"])
-def test_a_worker_leaves_what_it_began_also_when_it_fails(tmp_path: Path, how: str) -> None:
-    if how not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"no {how} here")
-    # A new Python imports PyTorch for seconds: there, the end that is harder to see alone.
-    outcomes = (0, 1) if IN_FULL or how == "fork" else (1,)
-    result = run(
-        tmp_path,
-        f"""
+WORKER = """
 import multiprocessing
-import torch
+{begin}
 import snapreport
 
 def work(fails):
     snapreport.start(f"out{{fails}}", formats=["pickle", "md"])
-    x = torch.ones(1000, 1000)
+    x = {allocate}
     if fails:
         raise ValueError("the worker's")
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # a forked child waits for ever for OpenMP's threads
-    for fails in {outcomes}:
+    for fails in (0, 1):
         process = multiprocessing.get_context("{how}").Process(target=work, args=(fails,))
         process.start()
         process.join(100)
         print(process.exitcode)
-""",
-    )
-    assert result.stdout.split() == [str(fails) for fails in outcomes], result.stderr
-    for fails in outcomes:
+"""
+FORKED = {
+    "how": "fork",
+    # A forked child waits for ever for OpenMP's threads.
+    "begin": "import torch; torch.set_num_threads(1)",
+    "allocate": "torch.ones(1000, 1000)",
+}
+SPAWNED = {  # with a stand-in: a new Python imports PyTorch for seconds
+    "how": "spawn",
+    "begin": "import pytest; from tests.recording.fake_torch import FakeGpu, install;"
+    " gpu = install(pytest.MonkeyPatch(), FakeGpu())",
+    "allocate": "gpu.alloc(4_000_000)",
+}
+
+
+@pytest.mark.parametrize("given", [FORKED, SPAWNED], ids=lambda given: given["how"])
+def test_a_worker_leaves_what_it_began_also_when_it_fails(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    if given["how"] not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {given['how']} here")
+    (tmp_path / "program.py").write_text(WORKER.format(**given))
+    imported = ready.PYTORCH if given is FORKED else ready.OURS
+    result = ready.run(["program.py"], tmp_path, {}, imported)
+    assert result.stdout.split() == ["0", "1"], result.stderr
+    for fails in (0, 1):
         (snapshot,) = (tmp_path / f"out{fails}" / "1").glob("snapshot.pid*.pickle")
-        assert large(snapshot) == [4_000_000]
+        held = snapreport.load(snapshot).device().allocations.size
+        assert held[held >= 10**6].tolist() == [4_000_000]
         (report,) = (tmp_path / f"out{fails}" / "1").glob("report.pid*.md")
         assert (
             "Ended by: `ValueError: the worker's in work (program.py:10)`" in report.read_text()
@@ -166,48 +165,52 @@ if __name__ == "__main__":
     assert "No recording is on" not in result.stderr
 
 
-def test_the_profiler_s_library_writes_nothing_of_its_own(tmp_path: Path) -> None:
-    result = run_anew(
-        tmp_path,
-        """
-import os, sys
+def test_a_new_python_records_a_real_program_and_nothing_else_is_written(tmp_path: Path) -> None:
+    """Of what happens once in a process: PyTorch's import, its profiler's start, C++ symbols."""
+    (tmp_path / "real.py").write_text(
+        """import os, platform, sys
+os.environ["PATH"] = "/nowhere"  # where no addr2line is installed
 import torch
 import snapreport
-
-with snapreport.record("out", formats=["pickle"]) as recording:
-    torch.ones(10)
-    recording.snapshot("middle")
+def a_function_of_it():
+    hidden = torch.ones(512, 1024)
+    return hidden.clone()
+kept = torch.ones(1024, 1024)
+also = a_function_of_it()
+with snapreport.record("inner", formats=["pickle"], quiet=True):  # the profiler starts anew
     print("the program's", file=sys.stderr)
 assert "KINETO_LOG_LEVEL" not in os.environ
-""",
+
+if sys.platform == "linux" and platform.machine() == "x86_64":
+    from torch._C._profiler import gather_traceback, symbolize_tracebacks
+    from snapreport.recorders.cuda import _SYMBOLS
+    from snapreport.recorders.environment import set_for_now
+
+    trace = gather_traceback(True, True, True)
+    with set_for_now(_SYMBOLS):
+        (frames,) = symbolize_tracebacks([trace])
+    assert any("CapturedTraceback::gather" in frame["name"] for frame in frames), frames
+"""
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "snapreport", "record", "-o", "out", "real.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     first, ours = result.stderr.splitlines()
     assert first == "the program's"
     assert ours.startswith("snapreport recorded ")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has C++ frames on Linux alone")
-def test_c_frames_have_names_where_addr2line_is_not_installed(tmp_path: Path) -> None:
-    result = run_anew(
-        tmp_path,
-        """
-import os
-import platform
-os.environ["PATH"] = "/nowhere"
-import torch
-from torch._C._profiler import gather_traceback, symbolize_tracebacks
-from snapreport.recorders.cuda import _SYMBOLS
-from snapreport.recorders.environment import set_for_now
-
-if platform.machine() == "x86_64":
-    trace = gather_traceback(True, True, True)
-    with set_for_now(_SYMBOLS):
-        (frames,) = symbolize_tracebacks([trace])
-    assert any("CapturedTraceback::gather" in frame["name"] for frame in frames), frames
-""",
-    )
-    assert result.returncode == 0, result.stderr
+    report = (tmp_path / "out" / "1" / "report.md").read_text()
+    assert "real.py:8" in report
+    assert "`a_function_of_it`" in report
+    assert "real.py:6" in report
+    device = snapreport.load(tmp_path / "out" / "1" / "snapshot.pickle").device("cpu")
+    assert int(device.curve("allocated")[-1]) == 6 * 2**20
 
 
 def test_a_compiled_function_that_fails_leaves_its_error_and_the_files(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import snapreport
 from snapreport.api import recording
 from snapreport.commands.options.launchers import refuse_launcher
 from snapreport.commands.record import FORMATS, MAX_ENTRIES
-from tests.conftest import REPOSITORY
 from tests.recording import ready
 from tests.thorough import IN_FULL
 
@@ -147,34 +145,6 @@ def test_a_batch_system_s_terminate_leaves_the_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "train.memory" / "1").iterdir()) == ALL
 
 
-@needs_torch
-def test_a_real_program_is_recorded_on_whatever_there_is(tmp_path: Path) -> None:
-    (tmp_path / "real.py").write_text(
-        "import torch\n"
-        "def a_function_of_it():\n"
-        "    hidden = torch.ones(512, 1024)\n"
-        "    return hidden.clone()\n"
-        "kept = torch.ones(1024, 1024)\n"
-        "also = a_function_of_it()\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-m", "snapreport", "record", "-o", "out", "real.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    report = (tmp_path / "out" / "1" / "report.md").read_text()
-    assert "real.py:5" in report
-    assert "`a_function_of_it`" in report
-    assert "real.py:3" in report
-    device = snapreport.load(tmp_path / "out" / "1" / "snapshot.pickle").device("cpu")
-    assert int(device.curve("allocated")[-1]) == 6 * 2**20
-
-
 @pytest.mark.parametrize(
     ("given", "command"),
     [
@@ -230,7 +200,7 @@ def test_options_before_the_command_are_not_the_commands(monkeypatch: pytest.Mon
 
 
 def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
-    burn = "import time; [0 for _ in iter(lambda: time.process_time() < 1.5, False)]"
+    burn = "import time; [0 for _ in iter(lambda: time.process_time() < 1.1, False)]"
     result = run(
         tmp_path,
         f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}], check=True)\n",
@@ -269,15 +239,8 @@ def test_the_ranks_of_torchrun_are_recorded_into_one_folder(tmp_path: Path) -> N
     command = "-m torch.distributed.run --standalone --nproc_per_node 2 -m snapreport record"
     runs = [1, 2] if IN_FULL else [1]  # test_places.py has the numbers of several
     for _ in runs:
-        result = subprocess.run(
-            [sys.executable, *command.split(), "--format", "pickle", "train.py"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        given = [*command.split(), "--format", "pickle", "train.py"]
+        result = ready.run(given, tmp_path, {})
         assert result.returncode == 0, result.stderr
     folder = tmp_path / "train.memory"
     assert sorted(path.name for path in folder.iterdir()) == [".runs", *map(str, runs), "latest"]
