@@ -25,10 +25,10 @@ from snapreport.api.making import save_bundle, save_report
 from snapreport.ground.errors import RecordingError, SnapreportError
 from snapreport.ground.file_endings import check_folder
 from snapreport.ground.object_display import titled_table
-from snapreport.recorders.program import add_note, best_stacks, program_name
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
+from snapreport.recorders.system import best_stacks, program_name
 from snapreport.recorders.telling import recorded_words, tell
 
 _LOG = logging.getLogger(__name__)
@@ -115,8 +115,8 @@ class Recording:
         best = self.best or next(iter(self.files.values()), None)
         if best is None:
             return self.files
-        if isinstance(error, Exception):
-            add_note(error, best)
+        if isinstance(error, Exception) and hasattr(error, "add_note"):  # Python 3.10 has none
+            error.add_note(f"snapreport: what held the memory is in {best}")
         self.words = recorded_words(best, self._headline)
         if not self._settings.quiet:
             self.tell(error)

@@ -28,20 +28,20 @@ class MemoryCallback(StepCallback, TrainerCallback):
         Args:
             error: what ended the training.
         """
-        self._steps.end(error)
+        self._end(error)
 
     def on_train_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
         """Begin, or wait for the first step to record."""
-        self._steps.begin(kwargs.get("model"), kwargs.get("optimizer"))
+        self._begin(kwargs.get("model"), kwargs.get("optimizer"))
 
     def on_step_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
         """Open the step's stage."""
-        self._steps.step_begins()
+        self._step_begins()
 
     def on_step_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
         """Close it, and end the recording after the last."""
-        self._steps.step_ends()
+        self._step_ends()
 
     def on_train_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
         """End the recording of a training that is shorter."""
-        self._steps.end()
+        self._end()

@@ -30,24 +30,24 @@ class MemoryCallback(StepCallback, Callback):
 
     def on_train_start(self, trainer: Told, pl_module: Told) -> None:
         """Begin, or wait for the first batch to record."""
-        self._steps.begin(pl_module, trainer.optimizers)
+        self._begin(pl_module, trainer.optimizers)
 
     def on_train_batch_start(
         self, trainer: Told, pl_module: Told, batch: Told, batch_idx: int
     ) -> None:
         """Open the batch's stage."""
-        self._steps.step_begins()
+        self._step_begins()
 
     def on_train_batch_end(
         self, trainer: Told, pl_module: Told, outputs: Told, batch: Told, batch_idx: int
     ) -> None:
         """Close it, and end the recording after the last."""
-        self._steps.step_ends()
+        self._step_ends()
 
     def on_train_end(self, trainer: Told, pl_module: Told) -> None:
         """End the recording of a training that is shorter."""
-        self._steps.end()
+        self._end()
 
     def on_exception(self, trainer: Told, pl_module: Told, exception: BaseException) -> None:
         """End the recording of a training that failed or was interrupted."""
-        self._steps.end(exception)
+        self._end(exception)

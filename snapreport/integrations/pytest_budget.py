@@ -34,8 +34,14 @@ class Measured:
     After the block ``snapshot`` is what was recorded, and ``files`` what was written.
     """
 
-    def __init__(self, item: pytest.Item, budget: Mapping[str, Any]) -> None:
-        """Wrap a test and its budget, by the names of ``snapreport.check()``."""
+    def __init__(self, item: pytest.Item, /, **budget: Any) -> None:
+        """Wrap a test and its budget.
+
+        Args:
+            item: the test.
+            budget: by the names of ``snapreport.check()``: ``max_peak``, ``max_reserved``,
+                ``stages`` and so on; without one the block is recorded and nothing checked.
+        """
         # A test may run out of memory on purpose: findings fail it only where that is said.
         self._budget = {"fail_on": ["none"], **budget}
         self._item = item
@@ -137,22 +143,6 @@ class Measured:
         )
 
 
-class GpuMemory:
-    """What the fixture gives: called, it returns a context manager for a part of the test."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-
-    def __call__(self, **budget: Any) -> Measured:
-        """Record a block, and fail the test where it is over its budget.
-
-        Args:
-            budget: by the names of ``snapreport.check()``: ``max_peak``, ``max_reserved``,
-                ``stages`` and so on; without one the block is recorded and nothing checked.
-        """
-        return Measured(self._item, budget)
-
-
 class MarkedTests:
     """The plugin that records the tests that have the marker, their fixtures left out."""
 
@@ -166,7 +156,7 @@ class MarkedTests:
         if any(mark.args for mark in marks):
             raise _failure("it takes a budget by name, such as max_peak='2GiB'.")
         budget = {name: size for mark in reversed(marks) for name, size in mark.kwargs.items()}
-        with Measured(item, budget):
+        with Measured(item, **budget):
             return (yield)
 
 

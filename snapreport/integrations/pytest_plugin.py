@@ -6,12 +6,15 @@ puts itself around tests only where one of them has the marker.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from snapreport.integrations.pytest_budget import GpuMemory
+    from collections.abc import Callable
+
+    from snapreport.integrations.pytest_budget import Measured
 
 MARKER = "gpu_memory"
 _MARKER_HELP = (
@@ -50,8 +53,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
-def gpu_memory(request: pytest.FixtureRequest) -> GpuMemory:
+def gpu_memory(request: pytest.FixtureRequest) -> Callable[..., Measured]:
     """Hold parts of a test to budgets; each is a ``with`` block on what this returns, called."""
-    from snapreport.integrations.pytest_budget import GpuMemory
+    from snapreport.integrations.pytest_budget import Measured
 
-    return GpuMemory(request.node)
+    return partial(Measured, request.node)

@@ -19,81 +19,8 @@ STEPS = 10
 """Recorded by default: enough to tell a leak from a warm-up, and soon at an end."""
 
 
-class StepRecording:
-    """Records steps ``skip`` to ``skip + steps`` of a loop, each a stage of its own."""
-
-    def __init__(self, path: Any, skip: int, steps: int | None, arguments: dict[str, Any]) -> None:
-        """Take what to record, and how.
-
-        Args:
-            path: the folder.
-            skip: so many steps pass first.
-            steps: so many are recorded; None for all that follow.
-            arguments: of ``record()``.
-
-        Raises:
-            ValueError: a number or an argument is none that can be; likewise TypeError.
-        """
-        if skip < 0 or (steps is not None and steps < 1):
-            raise ValueError("skip is 0 or more, and steps 1 or more")
-        snapreport.record(path, **arguments)  # a wrong argument is an error before the training
-        self._path = path
-        self._skip, self._steps = skip, steps
-        self._arguments = arguments
-        self._stage = ExitStack()
-        self._seen = 0
-        self.recording: Recording | None = None
-        """Of the training that runs, or ran last."""
-
-    def begin(self, modules: Any, optimizers: Any) -> None:
-        """Get ready for a training; what an earlier one left behind, when it failed, is ended.
-
-        Raises:
-            SnapreportError: the recording begins now, and cannot.
-        """
-        self.end()
-        self._seen = 0
-        known = {"modules": modules, "optimizers": optimizers}
-        self.recording = snapreport.record(self._path, **{**known, **self._arguments})
-        if not self._skip:
-            self.recording.start()
-
-    def step_begins(self) -> None:
-        """Note that a step begins; the recording does, where it is time."""
-        recording = self.recording
-        if recording is None:
-            return
-        self._stage.close()  # a loop may leave a step early
-        if self._skip and self._seen == self._skip and not recording.on:
-            try:
-                recording.start()
-            except SnapreportError as error:  # must not end the training
-                _LOG.warning("The steps are not recorded: %s", error)
-        if recording.on:
-            self._stage.enter_context(snapreport.stage(f"step {self._seen}"))
-
-    def step_ends(self) -> None:
-        """Note that a step is done; the recording ends after the last one."""
-        self._stage.close()
-        self._seen += 1
-        if self.recording is not None and self.recording.on:
-            self.recording.step()
-            if self._steps is not None and self._seen >= self._skip + self._steps:
-                self.end()
-
-    def end(self, error: BaseException | None = None) -> None:
-        """End the recording if it is on, and make its reports.
-
-        Args:
-            error: what ended the training; it gets a note with the report.
-        """
-        self._stage.close()
-        if self.recording is not None and self.recording.on:
-            self.recording.stop(error)
-
-
 class StepCallback:
-    """What the callbacks of every library take and tell."""
+    """Records steps ``skip`` to ``skip + steps`` of a loop, each a stage of its own."""
 
     def __init__(
         self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
@@ -110,10 +37,64 @@ class StepCallback:
             ValueError: one is none that can be; likewise TypeError.
         """
         super().__init__()
-        self._steps = StepRecording(path, skip, steps, arguments)
+        if skip < 0 or (steps is not None and steps < 1):
+            raise ValueError("skip is 0 or more, and steps 1 or more")
+        snapreport.record(path, **arguments)  # a wrong argument is an error before the training
+        self._path = path
+        self._skip, self._steps = skip, steps
+        self._arguments = arguments
+        self._stage = ExitStack()
+        self._seen = 0
+        self._recording: Recording | None = None
+        """Of the training that runs, or ran last."""
 
     @property
     def files(self) -> dict[str, Path]:
         """What the last recording left, by format; empty while it is on."""
-        recording = self._steps.recording
-        return {} if recording is None else recording.files
+        return {} if self._recording is None else self._recording.files
+
+    def _begin(self, modules: Any, optimizers: Any) -> None:
+        """Get ready for a training; what an earlier one left behind, when it failed, is ended.
+
+        Raises:
+            SnapreportError: the recording begins now, and cannot.
+        """
+        self._end()
+        self._seen = 0
+        known = {"modules": modules, "optimizers": optimizers}
+        self._recording = snapreport.record(self._path, **{**known, **self._arguments})
+        if not self._skip:
+            self._recording.start()
+
+    def _step_begins(self) -> None:
+        """Note that a step begins; the recording does, where it is time."""
+        recording = self._recording
+        if recording is None:
+            return
+        self._stage.close()  # a loop may leave a step early
+        if self._skip and self._seen == self._skip and not recording.on:
+            try:
+                recording.start()
+            except SnapreportError as error:  # must not end the training
+                _LOG.warning("The steps are not recorded: %s", error)
+        if recording.on:
+            self._stage.enter_context(snapreport.stage(f"step {self._seen}"))
+
+    def _step_ends(self) -> None:
+        """Note that a step is done; the recording ends after the last one."""
+        self._stage.close()
+        self._seen += 1
+        if self._recording is not None and self._recording.on:
+            self._recording.step()
+            if self._steps is not None and self._seen >= self._skip + self._steps:
+                self._end()
+
+    def _end(self, error: BaseException | None = None) -> None:
+        """End the recording if it is on, and make its reports.
+
+        Args:
+            error: what ended the training; it gets a note with the report.
+        """
+        self._stage.close()
+        if self._recording is not None and self._recording.on:
+            self._recording.stop(error)

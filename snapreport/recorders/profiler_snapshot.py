@@ -14,6 +14,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,11 +144,10 @@ class _Device:
         self._live = _Live()
         self._strangers: list[tuple[int, SeenTensor]] = []
         """Tensors in memory that nobody saw allocated, and how many events were before."""
-        self._known_baseline: tuple[list[_Block], dict[int, list[_Block]]] | None = None
 
     def replay(self, events: list[MemoryEvent], tensors: list[SeenTensor]) -> None:
         """Take the events of one run of the profiler and the tensors that it met between them."""
-        self._known_baseline = None
+        self.__dict__.pop("_baseline", None)
         waiting = tensors[::-1]
         for event in events:
             while waiting and waiting[-1].time_ns <= event.time_ns:
@@ -177,14 +177,13 @@ class _Device:
         elif not block.kind or (block.kind == tensor.kind and not block.name):
             block.kind, block.name = tensor.kind, tensor.name
 
+    @cached_property
     def _baseline(self) -> tuple[list[_Block], dict[int, list[_Block]]]:
         """Return the blocks live at the start and unfreed at the end, and those gone before.
 
         Memory at whose place the trace had something else before is left out: it came later,
         and nobody knows when. Gradients are, as the next zero_grad() may free them unseen.
         """
-        if self._known_baseline is not None:
-            return self._known_baseline
         address = np.array([block.address for block in self._blocks], np.int64)
         end = address + np.array([block.size for block in self._blocks], np.int64)
         is_free = np.array([event.size < 0 for event in self._events], np.bool_)
@@ -205,12 +204,11 @@ class _Device:
             elif not is_free[over]:
                 gone[over].append(block)
                 ended.add(block.address)
-        self._known_baseline = list(blocks), gone
-        return self._known_baseline
+        return list(blocks), gone
 
     def trace(self) -> list[dict[str, Any]]:
         """Return the events in PyTorch's shape; what was freed unseen is so when it must be."""
-        _, gone = self._baseline()
+        _, gone = self._baseline
         trace: list[dict[str, Any]] = []
         for index, (event, block) in enumerate(zip(self._events, self._blocks, strict=True)):
             time_us = event.time_ns // 1000
@@ -227,7 +225,7 @@ class _Device:
 
     def segments(self, place: int) -> list[dict[str, Any]]:
         """Return the memory that the events and blocks lie in, with what is live at the end."""
-        baseline, gone = self._baseline()
+        baseline, gone = self._baseline
         live = sorted([*self._live, *baseline], key=lambda block: block.address)
         every = [*self._blocks, *live, *(block for blocks in gone.values() for block in blocks)]
         segments: list[dict[str, Any]] = []
@@ -236,19 +234,11 @@ class _Device:
             at = first
             for block in (b for b in live if first <= b.address < end):
                 if at < block.address:
-                    blocks.append(_inactive(at, block.address))
-                blocks.append(
-                    {
-                        "address": block.address,
-                        "size": block.size,
-                        "requested_size": block.size,
-                        "state": "active_allocated",
-                        "frames": block.frames,
-                    }
-                )
+                    blocks.append(_slice(at, block.address - at))
+                blocks.append(_slice(block.address, block.size, block))
                 at = block.end
             if at < end:
-                blocks.append(_inactive(at, end))
+                blocks.append(_slice(at, end - at))
             # As in PyTorch's own conversion there is no segment_type: nothing reserved this.
             segments.append(
                 {
@@ -263,7 +253,7 @@ class _Device:
 
     def storages(self, device: str) -> list[dict[str, Any]]:
         """Return the parameters and so on that are live at the end."""
-        baseline, _ = self._baseline()
+        baseline, _ = self._baseline
         return [
             {
                 "device": device,
@@ -294,14 +284,14 @@ def _pieces(blocks: list[_Block]) -> list[tuple[int, int]]:
     return pieces
 
 
-def _inactive(address: int, end: int) -> dict[str, Any]:
-    size = end - address
+def _slice(address: int, size: int, live: _Block | None = None) -> dict[str, Any]:
+    """Return a block in PyTorch's shape: inactive where none is live."""
     return {
         "address": address,
         "size": size,
-        "requested_size": 0,
-        "state": "inactive",
-        "frames": [],
+        "requested_size": size if live else 0,
+        "state": "active_allocated" if live else "inactive",
+        "frames": live.frames if live else [],
     }
 
 

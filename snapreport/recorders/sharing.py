@@ -25,9 +25,8 @@ def join_recorder(options: Options) -> tuple[Recorder, bool]:
         options: of no effect where something is recorded already.
 
     Raises:
-        RecordingError: there is no PyTorch, or none that can record here.
+        RecordingError: this PyTorch cannot record here.
     """
-    system.require_torch()
     if not system.cuda_is_there():
         return _start_cpu(options), False
     with _lock:

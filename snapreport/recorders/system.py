@@ -1,4 +1,4 @@
-"""What is known around a recording: versions, the command line, the rank of this process."""
+"""What is known around a recording: the program, versions, the rank of this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import multiprocessing
 import os
+import platform
 import re
 import sys
 import traceback
@@ -25,6 +26,18 @@ _CPU_FAILURES = (
     "std::bad_alloc",
 )
 _BACKENDS = ("xpu", "mps", "mtia", "npu")
+
+
+def best_stacks() -> str:
+    """C++ frames where PyTorch can walk them: elsewhere the first allocation would fail."""
+    walks = sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
+    return "all" if walks else "python"
+
+
+def program_name() -> str | None:
+    """Return the file name of the program, or None where it has no telling one."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return None if name in ("", "-c", "-m", "ipykernel_launcher.py") else name
 
 
 def require_torch() -> None:

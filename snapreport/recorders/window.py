@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def cut_before(snapshot: dict[str, Any], start_us: int) -> int:
-    """Drop the events and stages that were over by then, and return how many events.
+def cut_before(snapshot: dict[str, Any], start_us: int) -> None:
+    """Drop the events and stages that were over by then.
 
     That loses no bytes: a trace without its beginning is one whose ring was smaller, and the
     final state tells what was live. Stacks stay known for all that is live at the end.
@@ -15,29 +15,20 @@ def cut_before(snapshot: dict[str, Any], start_us: int) -> int:
         snapshot: changed in place.
         start_us: microseconds since 1970.
     """
-    dropped = 0
     for key in ("device_traces", "host_traces"):
-        traces = snapshot.get(key)
-        if not isinstance(traces, list):
-            continue
-        for i, trace in enumerate(traces):
-            if isinstance(trace, list):
-                first = _first_since(trace, start_us)
-                dropped += first
-                traces[i] = trace[first:]
+        for trace in snapshot.get(key, ()):
+            if isinstance(trace, list):  # of host_traces nobody says what is in it
+                kept = (i for i, event in enumerate(trace) if _is_since(event, start_us))
+                del trace[: next(kept, len(trace))]
     markers = snapshot.get("external_annotations")
-    if isinstance(markers, list):
+    if markers is not None:  # PyTorch before 2.5 has none
         snapshot["external_annotations"] = _open_since(markers, start_us)
-    return dropped
 
 
-def _first_since(trace: list[dict[str, Any]], start_us: int) -> int:
-    """The first event at or after a time; all are kept where events have no times."""
-    for i, event in enumerate(trace):
-        time = event.get("time_us")
-        if time is None or time >= start_us:
-            return i
-    return len(trace)
+def _is_since(event: dict[str, Any], start_us: int) -> bool:
+    """Say whether an event is at or after a time, or has none."""
+    time: int | None = event.get("time_us")
+    return time is None or time >= start_us
 
 
 def _open_since(markers: list[dict[str, Any]], start_us: int) -> list[dict[str, Any]]:
@@ -50,7 +41,7 @@ def _open_since(markers: list[dict[str, Any]], start_us: int) -> list[dict[str, 
             spans.append(i)
             continue
         start = spans.pop() if spans else None
-        if marker.get("time_us", start_us) < start_us:
+        if not _is_since(marker, start_us):
             gone.add(i)
             if start is not None:
                 gone.add(start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,35 +15,11 @@ _MARGIN = 0.008
 """Room for the start and the last event, as a part of the recording."""
 
 
-class Scale(Protocol):
-    """x is in events, or in microseconds since the first.
+class EventScale:
+    """One unit per event; the start lies from -1 to 0.
 
     The state after an event lies from its own x to that of the next.
     """
-
-    name: str
-    events: int
-    whole: tuple[float, float]
-
-    def x_of(self, event: int) -> float:
-        """Return where an event begins; -1 is the start, ``events`` the end."""
-
-    def spans(self, edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each column between two edges the events whose states it shows.
-
-        Args:
-            edges: float64, shape (m + 1,), ascending.
-
-        Returns:
-            twice int64, shape (m,): ``first <= event < end``, never empty; -1 is the start.
-            Along time the first may be the state that was there when the column begins.
-        """
-
-
-class EventScale:
-    """One unit per event; the start lies from -1 to 0."""
-
-    name = "events"
 
     def __init__(self, events: int) -> None:
         """Take the number of events."""
@@ -51,11 +27,18 @@ class EventScale:
         self.whole = (-1.0, float(max(events, 1)))
 
     def x_of(self, event: int) -> float:
-        """Return the event itself."""
+        """Return where an event begins; -1 is the start, ``events`` the end."""
         return float(event)
 
     def spans(self, edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the events that begin in each column; where none does, that which goes on."""
+        """Return the events that begin in each column; where none does, that which goes on.
+
+        Args:
+            edges: of columns; float64, shape (m + 1,), ascending.
+
+        Returns:
+            twice int64, shape (m,): ``first <= event < end``, never empty; -1 is the start.
+        """
         begins = np.ceil(edges).astype(np.int64)
         some = begins[1:] > begins[:-1]
         first = np.where(some, begins[:-1], np.floor(edges[:-1]).astype(np.int64))
@@ -64,9 +47,10 @@ class EventScale:
 
 
 class TimeScale:
-    """One unit per microsecond. Clocks that step back are held where they were."""
+    """One unit per microsecond since the first event, otherwise as ``EventScale``.
 
-    name = "time"
+    Clocks that step back are held where they were.
+    """
 
     def __init__(self, times: NDArray[np.int64]) -> None:
         """Take each event's time, NO_TIME where unknown; int64, shape (events,), one known."""
@@ -93,6 +77,9 @@ class TimeScale:
         first = np.clip(first, -1, self.events - 1)
         end = np.searchsorted(self._edges, edges[1:], side="left").astype(np.int64)
         return first, np.maximum(end, first + 1)
+
+
+Scale = EventScale | TimeScale
 
 
 def scale_of(axis: str, times: NDArray[np.int64]) -> Scale:

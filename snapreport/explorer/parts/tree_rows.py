@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,34 +16,15 @@ from snapreport.model.tree_paths import add_up_paths, ancestors, marks_on_path
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from snapreport.compare.tree_change import ChangeTree
+    from snapreport.model.findings import CallTree
+
 ROOT = 0
 OPEN_ROWS = 24
 """About so many rows are in sight before a reader opens or closes any, as on the page."""
 _LEAST_OPENED = 0.02
 """Of the bytes of all: branches of less stay closed at first."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Tree(Protocol):
-    """A tree whose nodes come level by level, siblings side by side."""
-
-    @property
-    def parent(self) -> NDArray[np.int32]:
-        """int32, shape (n,); -1 for the root. Likewise the next."""
-
-    @property
-    def frame(self) -> NDArray[np.int32]:
-        """Frame ids, -1 for a node with a label."""
-
-    @property
-    def label(self) -> dict[int, str]:
-        """Texts of nodes without a frame."""
-
-    @property
-    def bytes(self) -> NDArray[np.int64]:
-        """What siblings are ordered by."""
-
-    def __len__(self) -> int: ...
 
 
 @dataclass
@@ -67,8 +48,8 @@ class TreeRows:
     moment; two paths of one key would be open together, and that is all.
     """
 
-    def __init__(self, tree: Tree) -> None:
-        """Lay out a tree."""
+    def __init__(self, tree: CallTree | ChangeTree) -> None:
+        """Lay out a tree, whose nodes come level by level, siblings side by side."""
         self.tree = tree
         n = len(tree)
         parent = tree.parent.astype(np.int64)
