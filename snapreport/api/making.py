@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
 from snapreport.bundle import is_zip, require_bundle, write_bundle
@@ -16,7 +16,7 @@ from snapreport.ground.files import check_output, output_path, report_format, wr
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
-from snapreport.model.cut import Cut, Drawn, Picture, cut_size, make_cut
+from snapreport.model.cut import Cut, Drawn, cut_size, make_cut
 from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
@@ -224,36 +224,9 @@ def save_report(
         if cut is None and fit is None:
             reporter.render(findings, out)
         else:
-            _render_cut(reporter, findings, out, kind, cut, fit)
+            from snapreport.api.fitting import render_cut
 
-
-def _render_cut(
-    reporter: Reporter,
-    findings: Findings,
-    out: BinaryIO,
-    kind: str,
-    cut: Cut | None,
-    fit: int | None,
-) -> None:
-    from snapreport.figures.thinning import Cutter, Thinning
-    from snapreport.reporters.fitting import render_to_fit
-
-    cutter = Cutter(findings.devices, cut)
-
-    def draw(thinning: Thinning) -> Findings:
-        if cutter.cut.nothing and thinning == Thinning():
-            return findings
-        picture = Picture(cutter.cut, fit, cutter.drawn(thinning))
-        return replace(findings, picture=picture)
-
-    if fit is None:
-        reporter.render(draw(Thinning()), out)
-        return
-    # Only a page draws, so only it can be thinned.
-    levels = cutter.levels()[: None if kind == "html" else 1]
-    out.write(
-        render_to_fit(reporter, fit, levels, draw, lambda level, n: replace(level, allocations=n))
-    )
+            out.write(render_cut(reporter, findings, cut, fit, draws=kind == "html"))
 
 
 def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:

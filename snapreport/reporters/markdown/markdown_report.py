@@ -11,7 +11,7 @@ from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.markdown.allocator_markdown import settings_lines
+from snapreport.model.replay.replays import OtherSettings
 from snapreport.reporters.markdown.curve_text import curve_lines
 from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_blocks, finding_blocks
 from snapreport.reporters.markdown.markdown_parts import (
@@ -22,6 +22,7 @@ from snapreport.reporters.markdown.markdown_parts import (
     table,
 )
 from snapreport.reporters.terminal.tree_text import tree_lines
+from snapreport.reporters.words import allocator_words
 from snapreport.reporters.words.cut_words import cut_texts
 from snapreport.reporters.words.plain_text import (
     closed,
@@ -166,7 +167,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         tree = _code(line.text for line in lines)
         yield folded("Call tree at the peak, without library-internal frames", [tree])
         if device.settings is not None:
-            yield from settings_lines(device.settings.found)
+            yield from _settings(device.settings.found)
     yield escaped(device.trust.sentence)
     for check in device.trust.checks:
         if check.code == "replay":
@@ -275,6 +276,24 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
     else:
         yield "### Stages"
         yield from stages
+
+
+def _settings(found: OtherSettings) -> Iterator[str]:
+    if not found.outcomes:
+        return
+    rows = [
+        (
+            code_span(each.settings) + (" (recorded)" if each.recorded else ""),
+            *allocator_words.cells(each, found),
+        )
+        for each in found.outcomes
+    ]
+    blocks = [
+        *allocator_words.lead(found),
+        table(("settings", *allocator_words.headings(found)), rows, left=(0,)),
+        escaped(allocator_words.how_text(found)),
+    ]
+    yield folded("Other settings of the allocator", blocks)
 
 
 def _about(findings: Findings) -> Iterator[str]:

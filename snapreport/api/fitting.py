@@ -1,13 +1,15 @@
-"""Make a report no larger than asked: find the least thinning that does."""
+"""Reports that do not draw everything: with a cut, and made no larger than asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
-from typing import Protocol, TypeVar
 
+from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.errors import CutError
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.cut import Cut, Picture
 from snapreport.model.findings import Findings
 from snapreport.reporters.reporter import Reporter
 
@@ -15,44 +17,35 @@ MOST_TRIES = 8
 """Reports made to find how many allocations of a level have to go: to one in 256 of them."""
 
 
-class Level(Protocol):
-    """How much is left out; only how many allocations matters here."""
-
-    @property
-    def allocations(self) -> int:
-        """How many allocations thinning leaves out."""
-
-
-L = TypeVar("L", bound=Level)
-
-
-def render_to_fit(
-    reporter: Reporter,
-    fit: int,
-    levels: Sequence[tuple[L, L]],
-    draw: Callable[[L], Findings],
-    between: Callable[[L, int], L],
+def render_cut(
+    reporter: Reporter, findings: Findings, cut: Cut | None, fit: int | None, *, draws: bool
 ) -> bytes:
-    """Render with the least thinning with which the report has at most ``fit`` bytes.
+    """Render with a cut, and with the least thinning with which the report has ``fit`` bytes.
 
     Args:
         reporter: writes the report.
-        fit: the most bytes.
-        levels: the least and the most thinning of each level, in the order to try them.
-        draw: the findings, with what is drawn of them with some thinning.
-        between: the same level with another number of allocations left out.
+        findings: all of them.
+        cut: what is drawn; None for everything.
+        fit: the most bytes; None for any number.
+        draws: whether the report draws at all: only then can it be thinned.
 
     Raises:
         CutError: even with the most thinning it has more; the message says how many.
     """
+    cutter = Cutter(findings.devices, cut)
 
-    def made(level: L) -> bytes:
+    def made(thinning: Thinning) -> bytes:
+        drawn = findings
+        if not cutter.cut.nothing or thinning != Thinning():
+            drawn = replace(findings, picture=Picture(cutter.cut, fit, cutter.drawn(thinning)))
         out = BytesIO()
-        reporter.render(draw(level), out)
+        reporter.render(drawn, out)
         return out.getvalue()
 
+    if fit is None:
+        return made(Thinning())
     sizes = []
-    for least, most in levels:
+    for least, most in cutter.levels()[: None if draws else 1]:
         page = made(most)
         sizes.append(len(page))
         if len(page) > fit:
@@ -62,15 +55,19 @@ def render_to_fit(
             if many - few <= 1:
                 break
             middle = (few + many) // 2
-            smaller = made(between(most, middle))
+            smaller = made(replace(most, allocations=middle))
             if len(smaller) <= fit:
                 page, many = smaller, middle
             else:
                 few = middle
         return page
+    raise _too_large(sizes, fit)
+
+
+def _too_large(sizes: Sequence[int], fit: int) -> CutError:
     # Rounded up: a page names what it was made to fit, so its own size depends on that a little.
     enough = (min(sizes) + 100 + 999) // 1000 * 1000
-    raise CutError(
+    return CutError(
         f"the report cannot be made to fit {format_count(fit)} bytes; it can have"
         f" {format_count(enough)} ({format_bytes(enough)}): --fit {enough}."
     )
