@@ -210,7 +210,7 @@ def _print(
             out.write(markdown)
         print_path(target)
     elif as_json:
-        from snapreport.reporters.words.gate_rows import verdict_as_json
+        from snapreport.reporters.json.gate_json import verdict_as_json
 
         print_json("check", verdict_as_json(verdict))
     elif as_markdown:

@@ -7,6 +7,7 @@ from typing import Any
 
 from snapreport.compare.diff_types import Change, Diff, DiffSide
 from snapreport.ground.version import __version__
+from snapreport.reporters.json.json_parts import fields_of
 
 
 def diff_as_json(diff: Diff) -> dict[str, Any]:
@@ -17,9 +18,7 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
     """
     return {
         "snapreport": __version__,
-        "conclusion": diff.conclusion,
-        "curve": diff.curve,
-        "moment": diff.moment,
+        **fields_of(diff, "conclusion curve moment"),
         "base": _side(diff.base),
         "new": _side(diff.new),
         "change": diff.change,
@@ -43,10 +42,7 @@ def _side(side: DiffSide) -> dict[str, Any]:
         "device": side.device,
         "recorded": figures.recorded,
         "events": figures.history.events,
-        "event": side.event,
-        "time_us": side.time_us,
-        "bytes": side.bytes,
-        "count": side.count,
+        **fields_of(side, "event time_us bytes count"),
         "amounts": asdict(side.amounts),
         "peaks": {name: asdict(peak) for name, peak in figures.peaks.items()},
     }
@@ -55,16 +51,10 @@ def _side(side: DiffSide) -> dict[str, Any]:
 def _change(change: Change) -> dict[str, Any]:
     base, new = change.base_place, change.new_place
     return {
-        "name": change.name,
-        "kind": change.kind,
-        "match": change.match,
+        **fields_of(change, "name kind match"),
         "base_file": None if base is None else base.filename,
         "base_line": None if base is None else base.line,
         "new_file": None if new is None else new.filename,
         "new_line": None if new is None else new.line,
-        "base_bytes": change.base_bytes,
-        "new_bytes": change.new_bytes,
-        "change": change.change,
-        "base_count": change.base_count,
-        "new_count": change.new_count,
+        **fields_of(change, "base_bytes new_bytes change base_count new_count"),
     }

@@ -38,6 +38,11 @@ def with_format(name: str, answer: dict[str, Any]) -> dict[str, Any]:
     return {"format": {"name": f"snapreport.{name}", "version": VERSIONS[name]}, **answer}
 
 
+def fields_of(record: object, names: str) -> dict[str, Any]:
+    """Return some attributes of a record, in this order; ``names`` has a space between each two."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def frames_of(stacks: StackTable, stack: int) -> list[dict[str, Any]]:
     """Return a call stack as frames, innermost first; a line that is not known is None."""
     frames = stacks.frames

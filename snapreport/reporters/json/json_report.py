@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -9,10 +10,14 @@ import orjson
 
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
+from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.json.json_parts import steps_as_json, with_format
-from snapreport.reporters.words.finding_words import diagnosis_as_json, finding_as_json
-from snapreport.reporters.words.trust_words import trust_as_json
+from snapreport.reporters.json.finding_json import (
+    diagnosis_as_json,
+    finding_as_json,
+    trust_as_json,
+)
+from snapreport.reporters.json.json_parts import fields_of, steps_as_json, with_format
 
 
 class JsonReporter:
@@ -45,12 +50,14 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "layout": history.layout,
         "settings": findings.settings,
         "recording": _recording(findings),
-        "warnings": [
-            {"code": warning.code, "text": warning.paragraph} for warning in findings.warnings
-        ],
+        "warnings": _warnings(findings.warnings),
         "default": findings.default,
         "devices": devices,
     }
+
+
+def _warnings(found: Sequence[Finding]) -> list[dict[str, str]]:
+    return [{"code": each.code, "text": each.paragraph} for each in found]
 
 
 def _recording(findings: Findings) -> dict[str, Any] | None:
@@ -84,9 +91,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
         "capacity": capacity,
         "events": history.events,
         "allocations": len(history.allocations),
-        "recorded": device.recorded,
-        "first_time_us": device.first_time_us,
-        "last_time_us": device.last_time_us,
+        **fields_of(device, "recorded first_time_us last_time_us"),
         "start": asdict(device.start),
         "peak": asdict(device.peak),
         "end": asdict(device.end),
@@ -97,19 +102,13 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
         "sizes": asdict(device.sizes),
         "own_counters": None if device.own_counters is None else asdict(device.own_counters),
         "answer": device.answer,
-        "warnings": [
-            {"code": warning.code, "text": warning.paragraph} for warning in device.warnings
-        ],
+        "warnings": _warnings(device.warnings),
         "diagnosis": diagnosis_as_json(device.diagnosis),
         "sites": [
             {
                 "name": site.name,
                 "file": site.filename,
-                "line": site.line,
-                "bytes": site.bytes,
-                "requested": site.requested,
-                "count": site.count,
-                "source": site.source,
+                **fields_of(site, "line bytes requested count source"),
             }
             for site in device.sites
         ],

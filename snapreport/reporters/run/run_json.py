@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Difference, RunFindings
+from snapreport.reporters.json.json_parts import fields_of
 from snapreport.reporters.run.run_rows import RunRow, rows_of
 
 
@@ -26,23 +28,15 @@ def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
             {
                 "row": odd.row,
                 "name": rows[odd.row].name,
-                "code": odd.code,
-                "group": odd.group,
-                "bytes": odd.bytes,
-                "sentence": odd.sentence,
-                "parts_event": odd.parts_event,
-                "parts_step": odd.parts_step,
-                "differences": [_difference(each) for each in odd.differences],
+                **fields_of(odd, "code group bytes sentence parts_event parts_step"),
+                "differences": _differences(odd.differences),
             }
             for odd in findings.odd
         ],
         "groups": [
             {
-                "name": group.name,
-                "rows": list(group.rows),
-                "allocated": group.allocated,
-                "sentence": group.sentence,
-                "differences": [_difference(each) for each in group.differences],
+                **fields_of(group, "name rows allocated sentence"),
+                "differences": _differences(group.differences),
             }
             for group in findings.groups
         ],
@@ -54,13 +48,8 @@ def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
     }
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
-    return {
-        "kind": difference.kind,
-        "key": difference.key,
-        "bytes": difference.bytes,
-        "usual": difference.usual,
-    }
+def _differences(found: Sequence[Difference]) -> list[dict[str, Any]]:
+    return [fields_of(each, "kind key bytes usual") for each in found]
 
 
 def _row(row: RunRow) -> dict[str, Any]:
@@ -68,19 +57,12 @@ def _row(row: RunRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "file": rank.source,
-        "rank": rank.name.rank,
-        "dump": rank.name.dump,
-        "host": rank.name.host,
+        **fields_of(rank.name, "rank dump host"),
         "coordinates": dict(rank.name.coordinates),
         "device": device.device,
         "group": row.group,
-        "events": device.events,
-        "capacity": device.capacity,
-        "allocated": device.allocated,
-        "allocated_width": device.allocated_width,
-        "peak_event": device.peak_event,
-        "peak_time_us": device.peak_time_us,
-        "reserved": device.reserved,
+        **fields_of(device, "events capacity allocated allocated_width"),
+        **fields_of(device, "peak_event peak_time_us reserved"),
         "failed": [asdict(each) for each in device.failed],
         "growth": row.growth,
     }

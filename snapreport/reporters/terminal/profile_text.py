@@ -9,6 +9,7 @@ from typing import Any
 from snapreport.ground.safe_text import csv_cell
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import Profile
+from snapreport.reporters.json.json_parts import fields_of
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.plain_text import cut
 from snapreport.reporters.words.summary_rows import event_name
@@ -41,18 +42,12 @@ def write_profile(page: Page, profile: Profile, by: str) -> None:
 def profile_json(profile: Profile) -> dict[str, Any]:
     """Return a profile as plain objects: one list of events, and a list of bytes for each group."""
     return {
-        "curve": profile.curve,
-        "peak_event": profile.peak_event,
-        "peak_bytes": profile.peak_bytes,
+        **fields_of(profile, "curve peak_event peak_bytes"),
         "events": profile.events.tolist(),
         "total": profile.total.tolist(),
         "groups": [
             {
-                "name": group.name,
-                "rule": group.rule,
-                "peak_bytes": group.peak_bytes,
-                "peak_event": group.peak_event,
-                "at_peak": group.at_peak,
+                **fields_of(group, "name rule peak_bytes peak_event at_peak"),
                 "allocations": group.count,
                 "bytes": group.bytes.tolist(),
             }

@@ -1,10 +1,8 @@
-"""The values of findings as text, and findings as plain objects for JSON."""
+"""The values of findings as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from snapreport.ground.units import (
     format_bytes,
@@ -16,7 +14,6 @@ from snapreport.ground.units import (
 )
 from snapreport.model.diagnoses import (
     SEVERITIES,
-    Diagnosis,
     Figure,
     Finding,
     Frees,
@@ -117,40 +114,3 @@ def tally(findings: tuple[Finding, ...]) -> str:
         if count
     ]
     return ", ".join(words) or "nothing found"
-
-
-def finding_as_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as plain objects, values in their units."""
-    view = finding.view
-    return {
-        "id": finding.id,
-        "code": finding.code,
-        "topic": finding.topic,
-        "severity": finding.severity,
-        "title": finding.title,
-        "explanation": finding.explanation,
-        "bytes": finding.bytes,
-        "evidence": [
-            {
-                "label": each.label,
-                "value": each.value,
-                "unit": each.unit,
-                "most": each.most,
-                "meaning": each.meaning,
-            }
-            for each in finding.evidence
-        ],
-        "tables": [asdict(table) for table in finding.tables],
-        "suggestions": [asdict(each) for each in finding.suggestions],
-        "view": None
-        if view is None
-        else {"tab": view.tab, "event": view.event, "curve": view.curve, "search": view.search},
-    }
-
-
-def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis as plain objects."""
-    return {
-        "findings": [finding_as_json(each) for each in diagnosis.findings],
-        "silenced": list(diagnosis.silenced),
-    }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.compare.gate_types import Check, Raised, Verdict
+from snapreport.compare.gate_types import Check, Verdict
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import CallSite
@@ -92,87 +90,3 @@ def comparison_title(diff: Diff) -> str:
 def advice(finding: Finding, most: int = 3) -> list[str]:
     """Return what a finding suggests to do, the first few."""
     return [each.text for each in finding.suggestions[:most]]
-
-
-def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as plain objects, sizes in bytes."""
-    return {
-        "file": verdict.source.name,
-        "sha256": verdict.source.sha256,
-        "passed": verdict.passed,
-        "conclusion": conclusion(verdict),
-        "failures": list(verdict.failures),
-        "devices": list(verdict.devices),
-        "budget": verdict.budget,
-        "fail_on": list(verdict.fail_on),
-        "checks": [_check(each) for each in verdict.checks],
-        "findings": [_raised(each) for each in verdict.findings],
-        "ignored": [_raised(each) for each in verdict.ignored],
-        "comparisons": [
-            {
-                "base": each.base.source.name,
-                "base_sha256": each.base.source.sha256,
-                "base_device": each.base.device,
-                "device": each.new.device,
-                "base_bytes": each.base.bytes,
-                "bytes": each.new.bytes,
-                "change": each.change,
-                "conclusion": each.conclusion,
-                "sites": [_change(change) for change in each.sites if change.change],
-            }
-            for each in verdict.comparisons
-        ],
-    }
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "subject": check.subject,
-        "device": check.device,
-        "outcome": check.outcome,
-        "value": check.value,
-        "limit": check.limit,
-        "base": check.base,
-        "over": check.over,
-        "event": check.event,
-        "text": check.text,
-        "sites": [
-            {
-                "name": site.name,
-                "file": site.filename,
-                "line": site.line,
-                "bytes": site.bytes,
-                "count": site.count,
-            }
-            for site in check.sites
-        ],
-    }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    place = place_of(change)
-    return {
-        "name": change.name,
-        "file": None if place is None else place.filename,
-        "line": None if place is None else place.line,
-        "match": change.match,
-        "base_bytes": change.base_bytes,
-        "bytes": change.new_bytes,
-        "change": change.change,
-    }
-
-
-def _raised(raised: Raised) -> dict[str, Any]:
-    finding = raised.finding
-    return {
-        "id": finding.id,
-        "code": finding.code,
-        "topic": finding.topic,
-        "severity": finding.severity,
-        "device": raised.device,
-        "title": finding.title,
-        "explanation": finding.explanation,
-        "suggestions": [asdict(each) for each in finding.suggestions],
-        "fails": raised.fails,
-    }

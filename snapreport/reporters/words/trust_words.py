@@ -1,9 +1,6 @@
-"""What the text, the JSON and the page of a recording's trust share."""
+"""What the text and the page of a recording's trust share."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
 
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.recording_facts import CurvePeak
@@ -39,25 +36,3 @@ def difference_text(parts: ReservedParts) -> str:
 def exactness(peak: CurvePeak) -> str:
     """Say whether a peak is exact, or by how much it may be higher."""
     return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"
-
-
-def trust_as_json(trust: Trust) -> dict[str, Any]:
-    """Return it as plain objects, sizes in bytes."""
-    facts = asdict(trust.facts)
-    for name in ("at_peak", "at_end"):
-        parts = getattr(trust.facts, name)
-        if parts is not None:
-            facts[name]["difference"] = parts.difference
-    replay = trust.facts.replay
-    if replay is not None:
-        facts["replay"]["exact"] = replay.exact
-    closing = trust.facts.closing
-    if closing is not None:
-        facts["closing"]["closes"] = closing.closes
-    return {
-        "verdict": trust.verdict,
-        "sentence": trust.sentence,
-        **facts,
-        "checks": [asdict(check) for check in trust.checks],
-        "fixes": [{"text": each.text, "change": each.change} for each in trust.fixes],
-    }
