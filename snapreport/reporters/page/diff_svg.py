@@ -11,7 +11,7 @@ from snapreport.compare.diff_types import Diff, DiffSide
 from snapreport.ground.units import format_bytes, format_duration, rounded_share
 from snapreport.model.findings import StageUse
 from snapreport.model.snapshot import NO_TIME
-from snapreport.reporters.page.svg import HEIGHT, WIDTH, round_values
+from snapreport.reporters.page.svg import HEIGHT, WIDTH, round_values, step_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,12 +96,10 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
             (diff.base, diff.new), curves, (base, new), whole, strict=True
         )
     ]
-    marks = range(_TICKS)
-    fractions = [k / (_TICKS - 1) for k in marks]
-    ticks = [
+    ticks = tuple(
         (100 * f, rounded_share(f) if axis == "events" else format_duration(round(f * whole[0])))
-        for f in fractions
-    ]
+        for f in (k / (_TICKS - 1) for k in range(_TICKS))
+    )
     return DiffPicture(
         axis=axis,
         base=sides[0],
@@ -110,7 +108,7 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
             (round(100 * (1 - value / top), 2), format_bytes(value))
             for value in round_values(highest)
         ),
-        ticks=tuple(ticks),
+        ticks=ticks,
     )
 
 
@@ -126,10 +124,6 @@ def _side(
         end: of the axis.
         top: the bytes at the upper edge.
     """
-
-    def y(value: int) -> float:
-        return round(HEIGHT * (1 - value / top), 1)
-
     columns = min(_COLUMNS, max(end, 1))
     first = begin[:-1] * columns // max(end, 1)
     last = np.maximum(first, -(-begin[1:] * columns // max(end, 1)) - 1)
@@ -140,11 +134,7 @@ def _side(
     lasting = np.flatnonzero(last > first)
     for i in lasting.tolist():
         np.maximum(most[first[i] : last[i] + 1], curve[i], out=most[first[i] : last[i] + 1])
-    width = WIDTH / columns
-    path = [f"M0 {y(int(most[0]))}"]
-    for column, value in enumerate(most.tolist()):
-        path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
-    line = "".join(path)
+    line = step_line(most, WIDTH / columns, top)
     at = begin[side.event + 1]
     half = 0.5 if end == begin[-1] and len(begin) - 1 == end else 0
     return SidePicture(

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.ground.safe_text import shown
-from snapreport.model.cut import Drawn
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
@@ -74,6 +73,12 @@ class Columns:
         """All columns, one after the other."""
         return b"".join(self._parts)
 
+    def with_header(self, header: dict[str, Any]) -> bytes:
+        """The same behind a header of plain objects, which says where each of them is."""
+        head = orjson.dumps(header)
+        body = len(head).to_bytes(4, "little") + head
+        return body + bytes(-len(body) % 8) + self.tobytes()
+
 
 class Packed(NamedTuple):
     """Both blocks of the payload, gzip-compressed."""
@@ -115,7 +120,12 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     ]
     if findings.picture is not None:
         for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
-            _add_cut(packed, device, part, columns)
+            # What a page needs to know of the allocations that it does not have.
+            packed["window"] = part.window
+            packed["columns"] |= {
+                name: columns.add(values, delta=name != "version")
+                for name, values in cut_columns(device, part).items()
+            }
     header = {
         "format": FORMAT,
         "summary": shown_data(
@@ -130,10 +140,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         "columns": shared,
         "devices": devices,
     }
-    head = orjson.dumps(header)
-    body = len(head).to_bytes(4, "little") + head
-    body += bytes(-len(body) % 8) + columns.tobytes()
-    return Packed(_compressed(body), _compressed(later.tobytes()))
+    return Packed(_compressed(columns.with_header(header)), _compressed(later.tobytes()))
 
 
 def _compressed(body: bytes) -> bytes:
@@ -177,17 +184,6 @@ def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
     return "f64", column.astype("<f8")
 
 
-def _add_cut(
-    packed: dict[str, Any], device: DeviceFindings, drawn: Drawn, columns: Columns
-) -> None:
-    """Add what a page needs to know of the allocations that it does not have."""
-    packed["window"] = drawn.window
-    packed["columns"] |= {
-        name: columns.add(values, delta=name != "version")
-        for name, values in cut_columns(device, drawn).items()
-    }
-
-
 def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
     """The ids of the stacks that something on the page can show, in order."""
     used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
@@ -219,8 +215,9 @@ def _pack_device(
     role, roles = device.roles.told()
     packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
     packed |= _segment_columns(segments, later, address[1], stream[1])
+    names = np.array([strings.id(category.name) for category in device.categories], np.int64)
     groups: dict[str, NDArray[Any]] = {
-        "category": _category_strings(device, strings),
+        "category": names[device.category] if len(names) else names,
         "stream": stream[0],
         "pool": allocations.pool,
         "context": strings.renumber(texts, allocations.compile_context),
@@ -265,12 +262,6 @@ def _pack_device(
         "steps": device.steps and shown_data(pack_steps(device.steps, later.add)),
         "columns": packed,
     }
-
-
-def _category_strings(device: DeviceFindings, strings: Strings) -> NDArray[np.int64]:
-    """The name of each allocation's category, as a row of the strings."""
-    names = np.array([strings.id(category.name) for category in device.categories], np.int64)
-    return names[device.category] if len(names) else np.zeros(0, np.int64)
 
 
 def _allocation_columns(

@@ -52,28 +52,35 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
     top = highest * _ROOM
     bands, all_stages = stage_bands(device.stages, events)
 
-    def y(value: int) -> float:
-        return round(HEIGHT * (1 - value / top), 1)
-
     def line(curve: NDArray[np.int64]) -> str:
-        values = maxima(curve).tolist()
-        width = WIDTH / len(values)
-        path = [f"M0 {y(values[0])}"]
-        for column, value in enumerate(values):
-            path.append(f"V{y(value)}H{round((column + 1) * width, 1)}")
-        return "".join(path)
+        values = maxima(curve)
+        return step_line(values, WIDTH / len(values), top)
 
     return CurvePicture(
         allocated=f"{line(allocated)}V{HEIGHT}H0Z",
         requested=line(requested),
         reserved="" if reserved is None else line(reserved),
-        ticks=tuple((y(value), format_bytes(value)) for value in round_values(highest)),
+        ticks=tuple(
+            (height_of(value, top), format_bytes(value)) for value in round_values(highest)
+        ),
         last_event=format_count(max(events - 1, 0)),
         events=event_ticks(events),
         bands=bands,
         all_stages=all_stages,
         marks=point_marks(device, top),
     )
+
+
+def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
+    """Return path data of a line that keeps each value for ``width``; ``top``: bytes at the edge."""
+    ys = [height_of(value, top) for value in values.tolist()]
+    steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
+    return f"M0 {ys[0]}{''.join(steps)}"
+
+
+def height_of(value: int, top: float) -> float:
+    """Return where a number of bytes lies below the upper edge, which is at ``top``."""
+    return round(HEIGHT * (1 - value / top), 1)
 
 
 def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from snapreport.ground.safe_text import shown
 from snapreport.model.run.cell_widths import coarser, smallest_shift
@@ -108,11 +107,8 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str] | None = 
         ],
         "strings": strings.values,
     }
-    head = orjson.dumps(header)
-    body = len(head).to_bytes(4, "little") + head
-    body += bytes(-len(body) % 8) + columns.tobytes()
     packer = zlib.compressobj(level=9, wbits=31)
-    return packer.compress(body) + packer.flush()
+    return packer.compress(columns.with_header(header)) + packer.flush()
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
