@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
 from snapreport.reporters.page.diff_svg import draw_diff
 from snapreport.reporters.page.svg import HEIGHT, WIDTH
 from snapreport.reporters.page.whole_page import write_page
+from snapreport.reporters.words import diff_rows
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
-    match_text,
     place_of,
     place_text,
-    setting_text,
     shown_figures,
-    side_text,
     split_rows,
 )
-from snapreport.reporters.words.summary_rows import amount, signed
+from snapreport.reporters.words.summary_rows import signed
 
 _ROWS = 200
 _STAGES = 100
@@ -62,17 +59,9 @@ class DiffHtmlReporter:
             more_stages=max(len(diff.stages) - _STAGES, 0),
             width=WIDTH,
             height=HEIGHT,
-            bytes=format_bytes,
-            signed_bytes=format_signed_bytes,
-            count=format_count,
-            amount=amount,
             signed=signed,
-            percent=format_change,
-            match=match_text,
             place=_place,
-            full_place=lambda change: place_text(place_of(change)),
-            setting=setting_text,
-            side_text=side_text,
+            words=diff_rows,
         )
 
 

@@ -14,9 +14,6 @@ from snapreport.ground.units import (
     format_bytes,
     format_count,
     format_duration,
-    format_share,
-    format_signed_bytes,
-    plural,
 )
 from snapreport.model.findings import Amounts, DeviceFindings, Findings
 from snapreport.reporters.json.json_parts import with_format
@@ -27,26 +24,15 @@ from snapreport.reporters.page.payload import FORMAT, pack
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
-from snapreport.reporters.words import allocator_words
+from snapreport.reporters.words import allocator_words, finding_words, trust_words
 from snapreport.reporters.words.cut_words import CutText, cut_texts
-from snapreport.reporters.words.finding_words import (
-    SEVERITY_WORDS,
-    conditions,
-    exact_text,
-    figure_text,
-    frees_text,
-    reasons,
-    value_text,
-)
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
-    amount,
     event_range,
     lines_note,
     utc_text,
 )
-from snapreport.reporters.words.trust_words import difference_text, exactness, reserved_moments
 
 ROWS_WITHOUT_SCRIPT = 25
 """Rows of each table in the HTML itself; with JavaScript the page lists them all."""
@@ -115,25 +101,11 @@ class HtmlReporter:
             width=WIDTH,
             height=HEIGHT,
             rows=ROWS_WITHOUT_SCRIPT,
-            bytes=format_bytes,
-            signed_bytes=format_signed_bytes,
-            count=format_count,
-            plural=plural,
-            share=format_share,
             events=event_range,
-            amount=amount,
-            exactness=exactness,
             definitions=Definitions,
-            severity_words=SEVERITY_WORDS,
-            conditions=conditions,
-            exact_text=exact_text,
-            figure_text=figure_text,
-            frees_text=frees_text,
-            reasons=reasons,
-            value_text=value_text,
+            finding_words=finding_words,
+            trust_words=trust_words,
             parts_of=parts_of,
-            reserved_moments=reserved_moments,
-            difference_text=difference_text,
             setting_words=allocator_words,
             cut_words=CUT_WORDS,
             place=_place,

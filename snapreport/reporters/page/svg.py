@@ -60,9 +60,7 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         allocated=f"{line(allocated)}V{HEIGHT}H0Z",
         requested=line(requested),
         reserved="" if reserved is None else line(reserved),
-        ticks=tuple(
-            (height_of(value, top), format_bytes(value)) for value in round_values(highest)
-        ),
+        ticks=tuple((height_of(k, top), format_bytes(k)) for k in round_values(highest)),
         last_event=format_count(max(events - 1, 0)),
         events=event_ticks(events),
         bands=bands,
@@ -72,7 +70,7 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
 
 
 def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
-    """Return path data of a line that keeps each value for ``width``; ``top``: bytes at the edge."""
+    """Return path data of a line that keeps each value for ``width``; ``top`` as below."""
     ys = [height_of(value, top) for value in values.tolist()]
     steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
     return f"M0 {ys[0]}{''.join(steps)}"

@@ -21,7 +21,27 @@ from snapreport.ground.templates import (
     style_beside,
     templates_folder,
 )
+from snapreport.ground.units import (
+    format_bytes,
+    format_change,
+    format_count,
+    format_share,
+    format_signed_bytes,
+    plural,
+)
 from snapreport.ground.version import __version__
+from snapreport.reporters.words.summary_rows import amount
+
+_NUMBERS = {
+    "bytes": format_bytes,
+    "signed_bytes": format_signed_bytes,
+    "count": format_count,
+    "share": format_share,
+    "percent": format_change,
+    "amount": amount,
+    "plural": plural,
+}
+"""How every template writes numbers."""
 
 
 def write_page(
@@ -64,7 +84,7 @@ def write_page(
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    values |= {"csp": "; ".join(policy), "about": about}
+    values |= {"csp": "; ".join(policy), "about": about, **_NUMBERS}
     values["styles"] = [Markup(text) for text in styles.values()]  # noqa: S704
     page = environment().get_template(template).render(values)
     out.write(page.encode("utf-8", errors="replace"))

@@ -16,16 +16,17 @@ from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
     KIND_WORDS,
     ODD_WORDS,
-    amount_text,
     balance,
     change_text,
     difference_name,
     extent,
     failed_text,
     heading,
+    here_text,
     missing_text,
     parting_text,
     peak_text,
+    usual_text,
 )
 from snapreport.reporters.words.plain_text import code_span, cut, escaped
 
@@ -123,8 +124,8 @@ def _differences(differences: tuple[Difference, ...], room: _Room) -> Iterator[s
     rows = [
         (
             change_text(each),
-            amount_text(each.bytes, each.size, each.of_size),
-            amount_text(each.usual, each.usual_size, each.usual_of_size),
+            here_text(each),
+            usual_text(each),
             KIND_WORDS[each.kind],
             code_span(difference_name(each), room.letters),
         )

@@ -6,24 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
-from snapreport.model.run.run_findings import Difference, Group, Odd, RunFindings
+from snapreport.model.run.run_findings import Group, Odd, RunFindings
 from snapreport.reporters.page.payload import shown_data
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
+from snapreport.reporters.run import run_words
 from snapreport.reporters.run.heat_svg import draw_heat
 from snapreport.reporters.run.run_json import run_as_json
 from snapreport.reporters.run.run_payload import FORMAT, pack_run
 from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
-    KIND_WORDS,
     ODD_WORDS,
-    amount_text,
     balance,
-    change_text,
-    difference_name,
     extent,
-    failed_text,
     heading,
     missing_text,
     parting_text,
@@ -94,16 +89,7 @@ class RunHtmlReporter:
             picture=draw_heat(run, findings),
             rows=rows[:ROWS_WITHOUT_SCRIPT],
             more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
-            kind_word=KIND_WORDS.__getitem__,
-            change=change_text,
-            difference_name=difference_name,
-            here=_here,
-            usually=_usually,
-            bytes=format_bytes,
-            count=format_count,
-            peak=peak_text,
-            exact=peak_title,
-            failed=failed_text,
+            words=run_words,
             payload=data_for_script(pack_run(run, findings, pages)),
             summary=json_for_script(shown_data(summary)),
         )
@@ -144,11 +130,3 @@ def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
         (label, peak_text(row.device), f"{row.name}: {peak_title(row.device)}")
         for label, row in picked.items()
     ]
-
-
-def _here(difference: Difference) -> str:
-    return amount_text(difference.bytes, difference.size, difference.of_size)
-
-
-def _usually(difference: Difference) -> str:
-    return amount_text(difference.usual, difference.usual_size, difference.usual_of_size)

@@ -83,8 +83,17 @@ def change_text(difference: Difference) -> str:
     return format_signed_bytes(difference.bytes - difference.usual)
 
 
-def amount_text(size: int, each: int, count: int) -> str:
-    """Write an amount, and the allocations that most of it consists of."""
+def here_text(difference: Difference) -> str:
+    """Write what is held here, and the allocations that most of it consists of."""
+    return _amount(difference.bytes, difference.size, difference.of_size)
+
+
+def usual_text(difference: Difference) -> str:
+    """Write what is usual, likewise."""
+    return _amount(difference.usual, difference.usual_size, difference.usual_of_size)
+
+
+def _amount(size: int, each: int, count: int) -> str:
     if not count or not each:
         return format_bytes(size)
     return f"{format_bytes(size)} ({format_count(count)} \u00d7 {format_bytes(each)})"
@@ -97,8 +106,7 @@ def difference_name(difference: Difference) -> str:
 
 def difference_text(difference: Difference) -> str:
     """Say in a line what differs."""
-    here = amount_text(difference.bytes, difference.size, difference.of_size)
-    usual = amount_text(difference.usual, difference.usual_size, difference.usual_of_size)
+    here, usual = here_text(difference), usual_text(difference)
     return f"{change_text(difference)}  {difference_name(difference)}: {here}, usually {usual}"
 
 

@@ -167,7 +167,11 @@ def test_the_run_of_files_with_odd_names_holds(tmp_path: Path) -> None:
     (tmp_path / "<img src=x>|@me.pickle").write_bytes(b"\x80\x05N.")
     for kind in ("md", "html"):
         report = snapreport.render_run(
-            [tmp_path], tmp_path / kind, format=kind, pages="all" if kind == "html" else None
+            [tmp_path],
+            tmp_path / kind,
+            format=kind,
+            pages="all" if kind == "html" else None,
+            jobs=1,
         )
         assert report.path is not None
         text = report.path.read_text(encoding="utf-8")
