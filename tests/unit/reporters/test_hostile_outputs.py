@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -166,13 +167,14 @@ def test_the_run_of_files_with_odd_names_holds(tmp_path: Path) -> None:
         write_snapshot(tmp_path / name)
     (tmp_path / "<img src=x>|@me.pickle").write_bytes(b"\x80\x05N.")
     for kind in ("md", "html"):
-        report = snapreport.render_run(
-            [tmp_path],
-            tmp_path / kind,
-            format=kind,
-            pages="all" if kind == "html" else None,
-            jobs=1,
-        )
+        with ThreadPoolExecutor(1) as engine:  # processes take long to start
+            report = snapreport.render_run(
+                [tmp_path],
+                tmp_path / kind,
+                format=kind,
+                pages="all" if kind == "html" else None,
+                engine=engine,
+            )
         assert report.path is not None
         text = report.path.read_text(encoding="utf-8")
         page = markdown().render(text) if kind == "md" else text
