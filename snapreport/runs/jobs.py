@@ -35,11 +35,6 @@ def jobs_for(engine: Engine | Executor, sources: Sequence[Path], wanted: int | N
         return min(wanted, len(sources))
     if isinstance(engine, Executor) or engine.address:
         return None
-    return choose_jobs(sources)
-
-
-def choose_jobs(sources: Sequence[Path]) -> int:
-    """Return how many of these files to work on at once, 1 at least."""
     return fit_jobs([memory_needed(path) for path in sources], usable_cpus(), available_memory())
 
 

@@ -122,14 +122,7 @@ def convert_found(
     progress: ManyProgress | None = None,
     **options: Any,
 ) -> Batch:
-    """Convert files, as above.
-
-    Args:
-        files: after which, all together, the bundles are named.
-        only: those of them to convert; None for all.
-        output: the folder to write into, as are the other arguments.
-        jobs, engine, force, progress, options: likewise.
-    """
+    """Convert files, or ``only`` some of them; all together tell how the bundles are named."""
     from snapreport.api.making import convert
 
     check_options(convert, options)

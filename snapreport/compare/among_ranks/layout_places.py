@@ -6,8 +6,8 @@ rank to the next, so with ``tp=8,pp=4,dp=2`` rank 8 is the first of pipeline sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
 
 from snapreport.compare.among_ranks.rank_words import number_ranges
 from snapreport.ground.units import list_of
@@ -39,7 +39,8 @@ def dimension_name(dimension: str) -> str:
 
 def place_name(members: Sequence[Coordinates], everyone: Sequence[Coordinates]) -> str:
     """Return what exactly these ranks share: ``pipeline stage 1``; ``""`` if it is nothing."""
-    for dimensions in _choices(members, everyone, 3):
+    free = varying(everyone)
+    for dimensions in chain.from_iterable(combinations(free, count) for count in (1, 2, 3)):
         values = [sorted({each[d] for each in members}) for d in dimensions]
         inside = sum(
             all(each[d] in v for d, v in zip(dimensions, values, strict=True)) for each in everyone
@@ -63,13 +64,3 @@ def varying(everyone: Sequence[Coordinates]) -> list[str]:
         if all(dimension in each for each in everyone)
         and len({each[dimension] for each in everyone}) > 1
     ]
-
-
-def _choices(
-    members: Sequence[Coordinates], everyone: Sequence[Coordinates], most: int
-) -> Iterable[tuple[str, ...]]:
-    if not members:
-        return
-    free = varying(everyone)
-    for count in range(1, min(most, len(free)) + 1):
-        yield from combinations(free, count)

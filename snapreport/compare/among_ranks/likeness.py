@@ -17,6 +17,8 @@ from snapreport.model.run.rank_facts import DeviceFacts
 FLOOR = 0.03
 """Share of the peak that is no gap. Of eight runs' worth of ranks that do the same work on other
 data, requests differ by 1 to 2 %, and an allocator's unsplit blocks by up to 1 MiB each."""
+MEGABYTE = 1 << 20
+"""Bytes that are no difference: a block that was left unsplit has up to so much more."""
 _TIMES_NEAREST = 5
 """A gap is as many times as wide as the usual way to the nearest other rank."""
 _QUANTILES = 17

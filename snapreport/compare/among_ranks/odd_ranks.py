@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
-from snapreport.compare.among_ranks.likeness import FLOOR
+from snapreport.compare.among_ranks.likeness import FLOOR, MEGABYTE
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.compare.among_ranks.rank_growth import Growth, growing
 from snapreport.compare.among_ranks.standing_out import stand_out
 
-_MEGABYTE = 1 << 20
-"""No difference below it is one: a block that was left unsplit has up to so much more."""
 _MOSTLY = 0.5
 
 
@@ -57,7 +55,7 @@ def _peaks(
         return side
     middle = lower_median(peaks[judged])
     widths = np.array([rows[m].device.allocated_width for m in members], np.int64)
-    floor = np.maximum(FLOOR * middle, _MEGABYTE) + widths + float(np.median(widths))
+    floor = np.maximum(FLOOR * middle, MEGABYTE) + widths + float(np.median(widths))
     side = stand_out(peaks, floor, judged)
     return np.where(side == 0, _by_site(members, table, judged, floor, middle), side)
 

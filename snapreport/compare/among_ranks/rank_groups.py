@@ -118,7 +118,8 @@ def _by_pattern(
     own = {
         number
         for number, count in many.items()
-        if _is_large(len(parts[number]), len(rows)) and count * _FEW > len(parts[number])
+        if len(parts[number]) >= max(3, len(rows) // _LARGE + 1)
+        and count * _FEW > len(parts[number])
     }
     if sum(many[number] for number in many if number not in own) * _LARGE > len(rows):
         return [_Draft(list(range(len(rows))), [])], [0] * len(rows)  # no pattern at all
@@ -133,10 +134,6 @@ def _by_pattern(
         if len(draft.guests) * _LARGE > len(draft.core) + len(draft.guests):
             draft.core, draft.guests = sorted(draft.core + draft.guests), []
     return list(drafts.values()), places
-
-
-def _is_large(count: int, of: int) -> bool:
-    return count >= 3 and count * _LARGE > of
 
 
 def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:

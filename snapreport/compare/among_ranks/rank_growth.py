@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row, Unit
+from snapreport.compare.among_ranks.likeness import MEGABYTE
 from snapreport.compare.among_ranks.standing_out import stand_out
 
 _STEPS = 3
@@ -17,7 +18,6 @@ _TOTAL = 0.01
 """Of the peak: what a rank gains over all its steps is at least so much."""
 _STEADY = 0.6
 """The share of steps in which a rank that grows gains at least half of what it gains on average."""
-_MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) -> NDA
     each = np.array([0 if g is None else g.each for g in grown], np.int64)
     judged = np.array([g is not None for g in grown], bool)
     steps = np.array([1 if g is None else max(g.steps, 1) for g in grown])
-    floor = np.maximum(_TOTAL * allocated, _MEGABYTE) / steps
+    floor = np.maximum(_TOTAL * allocated, MEGABYTE) / steps
     found: NDArray[np.bool_] = stand_out(each, floor, judged) == 1
     found &= np.array([g is not None and g.steady and g.each > 0 for g in grown], bool)
     return found
@@ -96,7 +96,7 @@ def growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) -> NDA
 def all_growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) -> bool:
     """Say whether nearly every rank gains memory, so that none stands out by it."""
     known = [
-        g.steady and g.each > 0 and g.total >= max(_TOTAL * int(peak), _MEGABYTE)
+        g.steady and g.each > 0 and g.total >= max(_TOTAL * int(peak), MEGABYTE)
         for g, peak in zip(grown, allocated, strict=True)
         if g is not None
     ]

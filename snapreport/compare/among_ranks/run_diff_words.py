@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.compare.among_ranks.cause_words import because
+from snapreport.compare.among_ranks.likeness import MEGABYTE
 from snapreport.compare.among_ranks.odd_words import sentence
 from snapreport.compare.among_ranks.rank_words import some_of
 from snapreport.ground.units import bytes_and_share, format_bytes, format_count
@@ -13,7 +14,6 @@ from snapreport.model.run.run_findings import Difference
 
 _MOST_NAMED = 3
 _APART = 0.03
-_MEGABYTE = 1 << 20
 """Of the peak: groups whose changes differ by less are not told apart in the headline."""
 
 
@@ -93,7 +93,7 @@ def _some_of_them(
         rank
         for rank, group in members
         if not rank.odd
-        and abs(rank.change - group.change) > max(_APART * max(rank.base, rank.new), _MEGABYTE)
+        and abs(rank.change - group.change) > max(_APART * max(rank.base, rank.new), MEGABYTE)
     ]
     parts = []
     for higher in (True, False):

@@ -13,14 +13,12 @@ from snapreport.compare.among_ranks.compared_rows import (
     what_tells_apart,
 )
 from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
-from snapreport.compare.among_ranks.likeness import FLOOR
+from snapreport.compare.among_ranks.likeness import FLOOR, MEGABYTE
 from snapreport.compare.among_ranks.rank_groups import find_groups
 from snapreport.compare.among_ranks.run_diff_words import group_change, run_headline
 from snapreport.compare.among_ranks.standing_out import stand_out
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_diff import GroupChange, RankChange, RunDiff
-
-_MEGABYTE = 1 << 20
 
 
 def compare_runs(base: Run, new: Run) -> RunDiff:
@@ -84,7 +82,7 @@ class _Pairs:
         self.odd = np.zeros(count, bool)
         for group in self.grouped:
             members = list(group.members)
-            floor = np.maximum(FLOOR * self.base[members], _MEGABYTE).astype(np.float64)
+            floor = np.maximum(FLOOR * self.base[members], MEGABYTE).astype(np.float64)
             change = (self.new - self.base)[members]
             self.odd[members] = stand_out(change, floor, np.ones(len(members), bool)) != 0
 
