@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.amounts import find_amounts
-from snapreport.figures.curves import live_at, time_at
+from snapreport.figures.curves import time_at
 from snapreport.figures.event_at import entry_at
 from snapreport.figures.grouping import find_groups
 from snapreport.figures.line_memory import find_lines
@@ -88,8 +88,8 @@ class Moment:
     def live(self) -> LiveRows:
         """Return the allocations that are live, largest first."""
         rows = self.device.allocations
-        live = np.flatnonzero(live_at(self.device.history, self.event, self._live))
-        weight = (rows.size if self._live == "requested" else rows.block_size)[live]
+        live = np.flatnonzero(rows.live_at(self.event, self._live))
+        weight = rows.weights(self._live)[live]
         order = np.lexsort((live, -weight))
         return LiveRows(live[order].astype(np.int64), weight[order])
 

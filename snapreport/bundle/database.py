@@ -141,15 +141,12 @@ class _Writer:
             f"{file}:{'?' if line is None else line}:{name}"
             for file, line, name in zip(frames.filenames, lines, frames.names, strict=True)
         ]
-        depth = np.zeros(len(stacks), np.int64)
-        framed = stacks.stack_node >= 0
-        depth[framed] = stacks.node_depth[stacks.stack_node[framed]]
         self._insert(
             "stacks",
             [
                 range(len(stacks)),
                 to_cells(stacks.stack_node, -1),
-                to_cells(depth),
+                to_cells(stacks.of_stacks(stacks.node_depth, 0)),
                 call_stack_texts(stacks, texts),
             ],
         )

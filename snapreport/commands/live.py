@@ -86,7 +86,7 @@ def live(
     moment = answer.device(source, device).moment(wanted)
     amounts, parts = moment.amounts, moment.parts()
     rows = moment.device.allocations
-    ever = int((rows.size if wanted.curve == "requested" else rows.block_size).sum())
+    ever = int(rows.weights(wanted.curve).sum())
     if answer.as_json:
         about = {
             **device_json(moment.device),

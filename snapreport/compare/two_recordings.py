@@ -24,7 +24,7 @@ from snapreport.compare.diff_words import write_conclusion, write_notes
 from snapreport.compare.site_matching import Site, SiteList, match_sites, site_of
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames
-from snapreport.figures.curves import live_at, time_at
+from snapreport.figures.curves import time_at
 from snapreport.figures.grouping import label_allocations
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.frames.source_files import pair_files
@@ -32,7 +32,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.stacks import UNKNOWN_LINE
-from snapreport.native.sorting import unique
+from snapreport.native.sorting import sum_groups, unique
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +109,9 @@ class _Side:
         self.file, self.figures = recording.file, recording.figures
         self.event, self.curve = recording.event, curve
         rows = self.figures.history.allocations
-        live = live_at(self.figures.history, self.event, "active" if curve == "reserved" else curve)
+        live = rows.live_at(self.event, "active" if curve == "reserved" else curve)
         self.live = np.flatnonzero(live)
-        self.weight = (rows.size if curve == "requested" else rows.block_size)[self.live]
+        self.weight = rows.weights(curve)[self.live]
         self.bytes = int(self.figures.curves[curve][self.event + 1])
         self.number, self.sites = _list_sites(self.file, self.figures)
 
@@ -122,8 +122,7 @@ class _Side:
             number: the group of every allocation of the device; int64, (n_allocations,).
             groups: how many there are.
         """
-        held = np.zeros(groups, np.int64)
-        np.add.at(held, number[self.live], self.weight)
+        held = sum_groups(number[self.live], self.weight, groups)
         count = np.bincount(number[self.live], minlength=groups)
         return list(zip(held.tolist(), count.tolist(), strict=True))
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_sites, label_sites, site_text
-from snapreport.figures.curves import live_at
 from snapreport.model.diagnoses import Column, Table, Unit, Value
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import DeviceHistory, History
@@ -70,7 +69,7 @@ def held_tables(
         event: -1 for the start.
         title: of both, up to what they list.
     """
-    stacks, live = tables.stacks, live_at(device.history, event, "allocated")
+    stacks, live = tables.stacks, device.history.allocations.live_at(event)
     size = device.history.allocations.block_size[live]
     held = np.zeros(len(device.categories), np.int64)
     np.add.at(held, device.category[live], size)

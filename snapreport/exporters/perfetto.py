@@ -14,13 +14,7 @@ import numpy as np
 
 from snapreport.exporters.export_input import Export
 from snapreport.exporters.lanes import lanes
-from snapreport.exporters.stack_weights import (
-    ends,
-    site_names,
-    stack_nodes,
-    stack_texts,
-    weights,
-)
+from snapreport.exporters.stack_weights import site_names, stack_nodes, stack_texts
 from snapreport.ground.protobuf import data, number, text, varint
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.moment_wanted import CURVES
@@ -187,8 +181,8 @@ class _Device:
 
     def _allocations(self) -> None:
         rows, curve = self._found.history.allocations, self._export.curve
-        begins, finishes = rows.alloc_event, ends(rows, curve)
-        size = weights(rows, curve)
+        begins, finishes = rows.alloc_event, rows.ends(curve)
+        size = rows.weights(curve)
         group = np.searchsorted(-np.array([least for _, least in SIZES]), -size)
         for place, (name, _) in enumerate(SIZES):
             chosen = np.flatnonzero((group == place) & (finishes > begins))
@@ -216,7 +210,7 @@ class _Device:
         ]
         roles = [self._argument_text("role", role) for role in ROLES]
         role = self._found.roles.role
-        finish = ends(rows, self._export.curve)[chosen]
+        finish = rows.ends(self._export.curve)[chosen]
         columns: dict[str, NDArray[Any]] = {
             "requested": rows.size,
             "block": rows.block_size,

@@ -12,7 +12,6 @@ import numpy as np
 from snapreport.exporters.export_input import Export
 from snapreport.ground.safe_text import visible
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures
-from snapreport.model.history import Allocations
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 
@@ -54,7 +53,7 @@ def weigh_stacks(export: Export) -> list[StackWeight]:
     framed = missing == 0
     node[framed] = _callers(stacks)[stacks.stack_node[rows.stack[framed]]]
     nodes, group = np.unique(node, return_inverse=True)
-    sizes = weights(rows, export.curve)
+    sizes = rows.weights(export.curve)
 
     def added(chosen: NDArray[np.int64], amounts: NDArray[np.int64] | int) -> list[int]:
         total = np.zeros(len(nodes), np.int64)
@@ -88,16 +87,6 @@ def _callers(stacks: StackTable) -> NDArray[np.int64]:
         if stacks.node_parent[node] >= 0:
             found[node] = found[stacks.node_parent[node]]
     return found
-
-
-def weights(rows: Allocations, curve: str) -> NDArray[np.int64]:
-    """Return the bytes of each allocation in a curve: requested, or those of its block."""
-    return rows.size if curve == "requested" else rows.block_size
-
-
-def ends(rows: Allocations, curve: str) -> NDArray[np.int64]:
-    """Return the event from which each allocation no longer counts in a curve."""
-    return rows.free_requested_event if curve == "allocated" else rows.free_event
 
 
 def _path(stacks: StackTable, node: int) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import Curves, live_at, time_at
+from snapreport.figures.curves import Curves, time_at
 from snapreport.figures.reserved_parts import fill_segments
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
@@ -30,7 +30,7 @@ def find_amounts(
         event: -1 for the start.
     """
     rows = history.allocations
-    live = live_at(history, event, "allocated")
+    live = rows.live_at(event)
     active = int(curves["active"][event + 1])
     reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
     # With segment events missing, reserved is too low (a warning says so): then nothing follows.

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import live_at
 from snapreport.frames.frame_kinds import most_telling_nodes
 from snapreport.frames.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
 from snapreport.frames.site_names import site_names
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.model.findings import MISSING_REASONS, CallSite
 from snapreport.model.history import DeviceHistory
-from snapreport.model.stacks import UNKNOWN_LINE, StackTable
-from snapreport.native.sorting import distinct
+from snapreport.model.stacks import StackTable
+from snapreport.native.sorting import distinct, sum_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
 @once_for_each
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
     """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,)."""
-    best = stacks.node_frame[most_telling_nodes(stacks)]
-    sites = np.full(len(stacks), -1, np.int32)
-    framed = stacks.stack_node >= 0
-    sites[framed] = best[stacks.stack_node[framed]]
-    return shared(sites)
+    return shared(stacks.of_stacks(stacks.node_frame[most_telling_nodes(stacks)]))
 
 
 @once_for_both
@@ -73,15 +68,15 @@ def find_sites(
         among: shape (n_allocations,), which allocations count; None for all.
     """
     rows = history.allocations
-    live = live_at(history, event, "allocated")
+    live = rows.live_at(event)
     if among is not None:
         live = live & among
     known, number = _number_sites(history, stacks)
     numbers, group, counts = np.unique(number[live], return_inverse=True, return_counts=True)
     keys = known[numbers]
-    block_bytes, requested = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-    np.add.at(block_bytes, group, rows.block_size[live])
-    np.add.at(requested, group, rows.size[live])
+    block_bytes, requested = (
+        sum_groups(group, of[live], len(keys)) for of in (rows.block_size, rows.size)
+    )
     order = np.lexsort((keys, -block_bytes))
     return tuple(
         _site(stacks, int(keys[i]), int(block_bytes[i]), int(requested[i]), int(counts[i]))
@@ -95,12 +90,11 @@ def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count:
         return CallSite(
             None, MISSING_REASONS[key - len(frames)], "", None, block_bytes, requested, count
         )
-    line = int(frames.lines[key])
     return CallSite(
         frame=key,
         name=site_names(stacks)[key],
         filename=frames.filenames[key],
-        line=None if line in (UNKNOWN_LINE, 0) else line,  # C++ frames mostly have line 0
+        line=frames.line(key),
         bytes=block_bytes,
         requested=requested,
         count=count,
@@ -143,8 +137,8 @@ def site_text(stacks: StackTable, key: int) -> str:
     frames = stacks.frames
     if key >= len(frames):
         return MISSING_REASONS[key - len(frames)]
-    name, filename, line = site_names(stacks)[key], frames.filenames[key], frames.lines[key]
-    known = "" if line in (UNKNOWN_LINE, 0) else f":{line}"
+    name, filename, line = site_names(stacks)[key], frames.filenames[key], frames.line(key)
+    known = "" if line is None else f":{line}"
     return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"
 
 

@@ -38,8 +38,7 @@ def find_profile(
         Groups with the highest peak first; those that hold nothing in this curve are left out.
     """
     rows = history.allocations
-    weight = rows.size if curve == "requested" else rows.block_size
-    end = rows.free_requested_event if curve == "allocated" else rows.free_event
+    weight, end = rows.weights(curve), rows.ends(curve)
     whole = sum_live(weight, rows.alloc_event, end, history.events)
     events = _pick(whole, points)
     top = int(whole.argmax())

@@ -30,11 +30,8 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
     """
     rows = history.allocations
     curves = {
-        "requested": sum_live(rows.size, rows.alloc_event, rows.free_event, history.events),
-        "allocated": sum_live(
-            rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
-        ),
-        "active": sum_live(rows.block_size, rows.alloc_event, rows.free_event, history.events),
+        name: sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
+        for name in ("requested", "allocated", "active")
     }
     if reserves:
         events, values = reserved_changes(history.other, history.segments)
@@ -73,9 +70,9 @@ def find_peaks(
     wide = np.flatnonzero(rows.block_size_max > rows.block_size)
     if len(wide):
         less = rows.block_size[wide] - rows.block_size_max[wide]
-        ends = {"allocated": rows.free_requested_event, "active": rows.free_event}
-        for name, end in ends.items():
-            most[name] = peak_without(curves[name], less, rows.alloc_event[wide], end[wide])[0]
+        for name in ("allocated", "active"):
+            span = rows.alloc_event[wide], rows.ends(name)[wide]
+            most[name] = peak_without(curves[name], less, *span)[0]
     return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.items()}
 
 
@@ -111,10 +108,3 @@ def time_at(times: NDArray[np.int64], event: int) -> int | None:
     if event == START or not len(times) or times[event] == NO_TIME:
         return None
     return int(times[event])
-
-
-def live_at(history: DeviceHistory, event: int, curve: str) -> NDArray[np.bool_]:
-    """Say for each allocation whether it counts in a curve after an event; shape (n,)."""
-    rows = history.allocations
-    end = rows.free_requested_event if curve == "allocated" else rows.free_event
-    return (rows.alloc_event <= event) & (event < end)

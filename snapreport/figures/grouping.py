@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapreport.figures.callsites import find_site_frames
-from snapreport.figures.curves import live_at
 from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
@@ -17,12 +17,12 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import GROUPINGS, Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS
-from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable, short_name
 from snapreport.names.short_paths import short_names
-from snapreport.native.sorting import distinct, unique
+from snapreport.native.sorting import distinct, sum_groups, unique
 from snapreport.roles.lifetimes import find_roles
 
 if TYPE_CHECKING:
@@ -54,21 +54,38 @@ def find_groups(
         rules: for ``category``, instead of our own.
     """
     rows = history.allocations
-    live = np.flatnonzero(live_at(history, event, curve))
+    live = np.flatnonzero(rows.live_at(event, curve))
     number, names = label_allocations(file, history, by, rules)
-    weight = rows.size if curve == "requested" else rows.block_size
-    held, requested = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    np.add.at(held, number[live], weight[live])
-    np.add.at(requested, number[live], rows.size[live])
-    count = np.bincount(number[live], minlength=len(names))
-    stack = np.full(len(names), NO_ID, np.int64)
-    if by == "stack":
-        stack[number[live]] = rows.stack[live]
-    columns = (held, requested, count, stack)
-    order = np.lexsort((np.arange(len(names)), -held))
-    return tuple(
-        Group(names[i], *(int(column[i]) for column in columns)) for i in order if count[i]
+    found = group_up(rows, live, number[live], names, curve)
+    if by != "stack":
+        return found
+    stack = {names[k]: i for k, i in zip(number[live], rows.stack[live].tolist(), strict=True)}
+    return tuple(replace(group, stack=stack[group.name]) for group in found)
+
+
+def group_up(
+    rows: Allocations,
+    chosen: NDArray[np.int64],
+    number: NDArray[np.int64],
+    names: Sequence[str],
+    curve: str,
+) -> tuple[Group, ...]:
+    """Return the groups of some allocations, most bytes first; empty ones are left out.
+
+    Args:
+        rows: of the device.
+        chosen: int64, shape (n,): which of them.
+        number: int64, shape (n,): the group of each.
+        names: of the groups.
+        curve: whose bytes count.
+    """
+    held, requested = (
+        sum_groups(number, of[chosen], len(names)) for of in (rows.weights(curve), rows.size)
     )
+    columns = (held, requested, np.bincount(number, minlength=len(names)))
+    found = zip(names, *(column.tolist() for column in columns), strict=True)
+    groups = [Group(*each) for each in found if each[-1]]
+    return tuple(sorted(groups, key=lambda group: -group.bytes))
 
 
 def label_allocations(

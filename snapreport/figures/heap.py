@@ -14,6 +14,7 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.segment_lives import SMALL
 from snapreport.model.snapshot import NO_ID
+from snapreport.native.sorting import sum_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,9 +48,7 @@ class Heap:
     @cached_property
     def used(self) -> NDArray[np.int64]:
         """What blocks take of each segment; int64, shape (n_segments,), in bytes."""
-        used = np.zeros(len(self.address), np.int64)
-        np.add.at(used, self.segment, self.bytes)
-        return used
+        return sum_groups(self.segment, self.bytes, len(self.address))
 
     @property
     def granule(self) -> NDArray[np.int64]:
@@ -99,7 +98,7 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     """
     lives, rows = allocator_of(device).segments, device.history.allocations
     there = segments_at(lives, event)
-    live = np.flatnonzero((rows.alloc_event <= event) & (event < rows.free_event))
+    live = np.flatnonzero(rows.live_at(event, "active"))
     live = live[np.argsort(rows.addr[live], kind="stable")]
     address, size = lives.address[there], lives.size[there]
     segment = np.searchsorted(address, rows.addr[live], side="right") - 1

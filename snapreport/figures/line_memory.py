@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.callsites import find_site_frames
-from snapreport.figures.curves import live_at
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.ground.patterns import compile_filter
 from snapreport.model.answer_tables import LineUse
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
-from snapreport.model.stacks import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
-from snapreport.native.sorting import distinct
+from snapreport.native.sorting import distinct, sum_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,14 +52,13 @@ def find_lines(
         PatternError: a pattern is none.
     """
     rows = history.allocations
-    weight = rows.size if curve == "requested" else rows.block_size
+    weight = rows.weights(curve)
     key = _keys(history, stacks, _line_frames(stacks, include, exclude))
     keys, group = distinct(key)
-    live = live_at(history, event, curve)
+    live = rows.live_at(event, curve)
     count = np.bincount(group[live], minlength=len(keys))
-    held, total = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-    np.add.at(held, group[live], weight[live])
-    np.add.at(total, group, weight)
+    held = sum_groups(group[live], weight[live], len(keys))
+    total = sum_groups(group, weight, len(keys))
     middle = _medians(group[live], weight[live], count)
     shown = np.flatnonzero(count)
     shown = shown[np.lexsort((keys[shown], -held[shown]))]
@@ -97,10 +95,11 @@ def _first_of_line(frames: FrameTable) -> NDArray[np.int64]:
 
     Where no line is known, that of the same file and function.
     """
-    first: dict[tuple[str, int, str], int] = {}
+    first: dict[tuple[str, int | None, str], int] = {}
     found = []
-    for i, (filename, line) in enumerate(zip(frames.filenames, frames.lines.tolist(), strict=True)):
-        name = frames.names[i] if line in (UNKNOWN_LINE, 0) else ""
+    for i, filename in enumerate(frames.filenames):
+        line = frames.line(i)
+        name = frames.names[i] if line is None else ""
         found.append(first.setdefault((filename, line, name), i))
     return np.array(found, np.int64)
 
@@ -117,10 +116,7 @@ def _line_frames(
     rank = np.where(fits, 0, 1)[stacks.node_frame]
     best = lowest_on_path(stacks.node_parent, rank)  # the innermost that fits
     line = np.where(rank[best] == 0, stacks.node_frame[best], _NONE)
-    found = np.full(len(stacks), _NONE, np.int32)
-    framed = stacks.stack_node >= 0
-    found[framed] = line[stacks.stack_node[framed]]
-    return found
+    return stacks.of_stacks(line.astype(np.int32), _NONE)
 
 
 def _medians(
@@ -141,8 +137,8 @@ def source_lines(frames: FrameTable) -> list[str]:
 
 
 def _location(frames: FrameTable, frame: int) -> str:
-    line, filename = int(frames.lines[frame]), frames.filenames[frame]
-    if line not in (UNKNOWN_LINE, 0):
+    line, filename = frames.line(frame), frames.filenames[frame]
+    if line is not None:
         return f"{filename}:{line}"
     return filename if filename.endswith(".py") else short_name(frames.names[frame])
 
@@ -153,8 +149,6 @@ def _line(
     if key >= len(frames):
         reason = MISSING_REASONS[key - len(frames)] or NO_MATCH
         return LineUse(reason, "", "", None, held, running, middle, count, total)
-    known = int(frames.lines[key]) not in (UNKNOWN_LINE, 0)
-    line = int(frames.lines[key]) if known else None
     name, location = short_name(frames.names[key]), _location(frames, key)
-    place, source = (location, name, frames.filenames[key], line), frames.code(key)
+    place, source = (location, name, frames.filenames[key], frames.line(key)), frames.code(key)
     return LineUse(*place, held, running, middle, count, total, source)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.curves import live_at
 from snapreport.history.segment_replay import lives_of, segments_at
 from snapreport.model.history import DeviceHistory
 from snapreport.model.trust import ReservedParts
+from snapreport.native.sorting import sum_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def find_reserved_parts(history: DeviceHistory, reserved: int, event: int) -> Re
         event: -1 for the start.
     """
     rows = history.allocations
-    held, active = live_at(history, event, "allocated"), live_at(history, event, "active")
+    held, active = rows.live_at(event), rows.live_at(event, "active")
     requested = int(rows.size[held].sum())
     size, used = fill_segments(history, event)
     return ReservedParts(
@@ -45,11 +45,11 @@ def fill_segments(
     lives = lives_of(history)
     rows = segments_at(lives, event)
     address, size = lives.address[rows], lives.size[rows]
-    used = np.zeros(len(rows), np.int64)
-    if len(rows):
-        live = live_at(history, event, "active")
-        blocks = history.allocations.addr[live]
-        row = np.searchsorted(address, blocks, side="right") - 1
-        inside = (row >= 0) & (blocks < address[row] + size[row])
-        np.add.at(used, row[inside], history.allocations.block_size[live][inside])
-    return size, used
+    if not len(rows):
+        return size, np.zeros(0, np.int64)
+    live = history.allocations.live_at(event, "active")
+    blocks = history.allocations.addr[live]
+    row = np.searchsorted(address, blocks, side="right") - 1
+    inside = (row >= 0) & (blocks < address[row] + size[row])
+    weight = history.allocations.block_size[live][inside]
+    return size, sum_groups(row[inside], weight, len(rows))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapreport.figures.curves import live_at
 from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import ROLES, EvidenceUse, Roles, RoleUse
-from snapreport.native.sorting import unique
+from snapreport.native.sorting import sum_groups, unique
 
 
 def find_role_use(history: DeviceHistory, roles: Roles, event: int) -> tuple[RoleUse, ...]:
@@ -20,17 +19,17 @@ def find_role_use(history: DeviceHistory, roles: Roles, event: int) -> tuple[Rol
         roles: of its allocations.
         event: -1 for the start.
     """
-    live = np.flatnonzero(live_at(history, event, "allocated"))
+    live = np.flatnonzero(history.allocations.live_at(event))
     role, size = roles.role[live], history.allocations.block_size[live]
     found = []
     for k in unique(role).tolist():
         of, seen = size[role == k], roles.evidence[live][role == k]
-        held, count = np.zeros(len(roles.seen), np.int64), np.bincount(seen)
-        np.add.at(held, seen, of)
+        held = sum_groups(seen, of, len(roles.seen))
+        count = np.bincount(seen, minlength=len(held))
         evidence = [
             EvidenceUse(roles.seen[i].text, roles.seen[i].confidence, int(held[i]), int(count[i]))
             for i in np.argsort(-held, kind="stable").tolist()
-            if i < len(count) and count[i]
+            if count[i]
         ]
         found.append(RoleUse(ROLES[k], int(of.sum()), len(of), tuple(evidence)))
     return tuple(sorted(found, key=lambda each: (-each.bytes, -each.count)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Iterations, Kind, Steps, StepUse
+from snapreport.native.sorting import sum_groups
 from snapreport.roles.repeating_step import find_iterations
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     inside = (made_in >= 0) & (made_in < n)
     step, size = made_in[inside], rows.block_size[inside]
     count = np.bincount(step, minlength=n)
-    made, kept = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(made, step, size)
     still = rows.free_requested_event[inside] >= bounds[step + 1]
-    np.add.at(kept, step[still], size[still])
+    made, kept = sum_groups(step, size, n), sum_groups(step[still], size[still], n)
     kinds = _kinds(_steady(peak - start, made, end - start))
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import live_at, peak_without
-from snapreport.figures.grouping import BEFORE_RECORDING, OUTSIDE_STAGES, label_allocations
+from snapreport.figures.curves import peak_without
+from snapreport.figures.grouping import (
+    BEFORE_RECORDING,
+    OUTSIDE_STAGES,
+    group_up,
+    label_allocations,
+)
 from snapreport.figures.peaks_without import peaks_without
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
 from snapreport.ground.patterns import compile_pattern
@@ -18,7 +23,7 @@ from snapreport.model.answer_tables import Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
-from snapreport.native.sorting import stable_order, unique
+from snapreport.native.sorting import stable_order, sum_groups, unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,9 +78,9 @@ def find_what_if(
     row, group, names = members
     begin, end, weight = _spans(history, row, name)
     top = int(curve.argmax()) - 1
-    held, count = np.zeros(len(names), np.int64), np.bincount(group, minlength=len(names))
     live = (begin <= top) & (top < end)
-    np.add.at(held, group[live], weight[live])
+    held = sum_groups(group[live], weight[live], len(names))
+    count = np.bincount(group, minlength=len(names))
     whole = int(curve[top + 1])
     peaks, events = peaks_without(curve, group, begin, end, weight, held)
     order = np.lexsort((-held, peaks))
@@ -165,18 +170,10 @@ def find_held(
     row, group, names = members
     away = set(taken)
     is_away = np.array([text in away for text in names], np.bool_)
-    gone = np.zeros(len(history.allocations), np.bool_)
-    gone[row[is_away[group]]] = True
-    live = np.flatnonzero((live_at(history, event, name) & ~gone)[row])
-    row, group = row[live], group[live]
-    held, requested = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    np.add.at(held, group, _weights(history, name)[row])
-    np.add.at(requested, group, history.allocations.size[row])
-    count = np.bincount(group, minlength=len(names))
-    order = np.lexsort((np.arange(len(names)), -held))
-    return tuple(
-        Group(names[i], int(held[i]), int(requested[i]), int(count[i])) for i in order if count[i]
-    )
+    there = history.allocations.live_at(event, name)
+    there[row[is_away[group]]] = False
+    live = np.flatnonzero(there[row])
+    return group_up(history.allocations, row[live], group[live], names, name)
 
 
 def _spans(
@@ -184,16 +181,10 @@ def _spans(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return when some allocations begin and end to count in a curve, and their bytes in it."""
     rows = history.allocations
-    end = rows.free_requested_event if curve == "allocated" else rows.free_event
-    weight = _weights(history, curve)
+    end, weight = rows.ends(curve), rows.weights(curve)
     if len(row) == len(rows) and (np.diff(row) == 1).all():  # all rows: no copy needed
         return rows.alloc_event, end, weight
     return rows.alloc_event[row], end[row], weight[row]
-
-
-def _weights(history: DeviceHistory, curve: str) -> NDArray[np.int64]:
-    rows = history.allocations
-    return rows.size if curve == "requested" else rows.block_size
 
 
 def _in_stages(history: DeviceHistory) -> Members:

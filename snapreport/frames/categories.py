@@ -126,7 +126,4 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
                 break
     of_node = of_frame[stacks.node_frame]
     of_node = of_node[lowest_on_path(stacks.node_parent, of_node)]
-    found = np.full(len(stacks), len(rules), np.int64)
-    framed = stacks.stack_node >= 0
-    found[framed] = of_node[stacks.stack_node[framed]]
-    return shared(found)
+    return shared(stacks.of_stacks(of_node, len(rules)))

@@ -53,5 +53,5 @@ def live_floor(history: DeviceHistory, divided: bool) -> LiveFloor:
 def live_at(history: DeviceHistory, event: int) -> int:
     """Return the bytes of the requests that are live after an event, each rounded up to 512."""
     rows = history.allocations
-    live = (rows.alloc_event <= event) & (event < rows.free_requested_event)
+    live = rows.live_at(event)
     return int(round_sizes(rows.size[live], SplitRules()).sum())

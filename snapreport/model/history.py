@@ -68,6 +68,18 @@ class Allocations(Shown):
     def __len__(self) -> int:
         return len(self.addr)
 
+    def weights(self, curve: str) -> NDArray[np.int64]:
+        """Return the bytes of each in a curve: ``requested``, ``allocated`` or ``active``."""
+        return self.size if curve == "requested" else self.block_size
+
+    def ends(self, curve: str) -> NDArray[np.int64]:
+        """Return the event from which each no longer counts in a curve."""
+        return self.free_requested_event if curve == "allocated" else self.free_event
+
+    def live_at(self, event: int, curve: str = "allocated") -> NDArray[np.bool_]:
+        """Say of each whether it counts in a curve after an event."""
+        return (self.alloc_event <= event) & (event < self.ends(curve))
+
 
 @dataclass(frozen=True, eq=False)
 class Events(Shown):

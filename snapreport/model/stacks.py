@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from snapreport.ground.safe_text import visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_Value = TypeVar("_Value", bound=np.generic)
 
 UNKNOWN_LINE = -1
 """PyTorch writes 2**64 - 1 where the unwinder knows no line; no column of ours holds that."""
@@ -55,6 +57,11 @@ class FrameTable(Shown):
     def __len__(self) -> int:
         return len(self.names)
 
+    def line(self, frame: int) -> int | None:
+        """Return a frame's line, None where unknown: C++ frames mostly have line 0."""
+        line = int(self.lines[frame])
+        return None if line in (UNKNOWN_LINE, 0) else line
+
     def code(self, frame: int) -> str:
         """Return the text of a frame's line, on one line and of an end; ``""`` where unknown."""
         text = self.extra.get(frame, {}).get(SOURCE, "")
@@ -86,6 +93,15 @@ class StackTable(Shown):
 
     def __len__(self) -> int:
         return len(self.stack_node)
+
+    def of_stacks(self, of_node: NDArray[_Value], none: int = -1) -> NDArray[_Value]:
+        """Return what the innermost node of each stack has, ``none`` for the empty stack.
+
+        Args:
+            of_node: shape (n_nodes,).
+            none: a value of the same type.
+        """
+        return np.append(of_node, of_node.dtype.type(none))[self.stack_node]  # -1 picks the last
 
     def characters(self) -> int:
         """Return how many characters it has with each stack written out, a line for each frame."""

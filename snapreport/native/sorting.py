@@ -167,6 +167,22 @@ def is_among(values: NDArray[Any], others: NDArray[Any] | Sequence[int]) -> NDAr
     return found
 
 
+def sum_groups(group: NDArray[Any], weights: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Add up the weights of each group.
+
+    Args:
+        group: integers, shape (n,): which group each weight belongs to.
+        weights: int64, shape (n,).
+        groups: how many there are.
+
+    Returns:
+        int64, shape (groups,).
+    """
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, weights)  # not bincount, which adds floats
+    return sums
+
+
 def median(values: NDArray[Any]) -> float:
     """Return what is in the middle of some numbers, or the mean of the two that are.
 

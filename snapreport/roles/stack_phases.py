@@ -137,7 +137,4 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     of_node = marks_on_path(stacks.node_parent, own)
     of_node[own[innermost] & IN_OPTIMIZER == 0] &= ~IN_OPTIMIZER
     of_node[own[innermost] & IN_FORWARD == 0] &= ~RECOMPUTES
-    found = np.zeros(len(stacks) + 1, np.int32)
-    framed = np.flatnonzero(stacks.stack_node >= 0)
-    found[framed] = of_node[stacks.stack_node[framed]]
-    return shared(found)
+    return shared(np.append(stacks.of_stacks(of_node, 0), np.int32(0)))

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.figures.curves import live_at
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
@@ -124,8 +123,8 @@ def pools(found: Findings, device: DeviceFindings, event: int) -> list[list[str]
     sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0] * 8)
     for row in segments_at(lives, event):
         low, high = lives.address[row], lives.address[row] + lives.size[row]
-        inside = (rows.addr >= low) & (rows.addr < high) & live_at(device.history, event, "active")
-        pending = inside & ~live_at(device.history, event, "allocated")
+        inside = (rows.addr >= low) & (rows.addr < high) & rows.live_at(event, "active")
+        pending = inside & ~rows.live_at(event)
         used = int(rows.block_size[inside].sum())
         pool = found.history.pools[lives.pool[row]] if lives.pool[row] >= 0 else None
         key = (

@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.figures.curves import live_at
 from snapreport.ground.units import format_bytes
 from tests.browser.builders import MIB, findings, training
 from tests.browser.conftest import Opener
@@ -49,7 +48,7 @@ def test_every_live_allocation_is_listed_at_any_event(
     for event in (device.peak.event, 60, device.history.events - 1):
         go_to(page, event)
         rows = all_rows(part)
-        live = live_at(device.history, event, curve)
+        live = device.history.allocations.live_at(event, curve)
         assert sorted(int(row["allocation"]) for row in rows) == live.nonzero()[0].tolist()
         for row in rows:
             i = int(row["allocation"])

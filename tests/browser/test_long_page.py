@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from snapreport.diagnosis.conclude import find
-from snapreport.figures.curves import live_at
 from snapreport.ground.units import format_count
 from snapreport.model.findings import DeviceFindings, Findings
 from tests.browser.conftest import Opener
@@ -55,7 +54,7 @@ def go_to(page: Page, event: int) -> None:
 
 
 def live(device: DeviceFindings, event: int) -> tuple[int, int]:
-    rows = live_at(device.history, event, "allocated")
+    rows = device.history.allocations.live_at(event)
     return int(rows.sum()), int(device.history.allocations.block_size[rows].sum())
 
 

@@ -22,7 +22,7 @@ import orjson
 from numpy.typing import NDArray
 
 import snapreport
-from snapreport.figures.curves import find_curves, live_at
+from snapreport.figures.curves import find_curves
 from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.model.findings import (
     MISSING_REASONS,
@@ -194,7 +194,7 @@ def roles(_: Golden, device: DeviceFindings) -> dict[str, int]:
     """Bytes at the peak of the allocated curve, by role."""
     rows, event = device.history.allocations, device.peaks["allocated"].event
     held: dict[str, int] = defaultdict(int)
-    for row in np.flatnonzero(live_at(device.history, event, "allocated")).tolist():
+    for row in np.flatnonzero(device.history.allocations.live_at(event)).tolist():
         held[ROLES[device.roles.role[row]]] += int(rows.block_size[row])
     return held
 
@@ -234,7 +234,7 @@ def amounts(_: Golden, device: DeviceFindings) -> list[list[int | None]]:
                 int(curves[name][event + 1]) if name in curves else None
                 for name in ("requested", "allocated", "active", "reserved")
             ),
-            *(int(live_at(history, event, curve).sum()) for curve in CURVES),
+            *(int(history.allocations.live_at(event, curve).sum()) for curve in CURVES),
         ]
         for event in some_events(device)
     ]

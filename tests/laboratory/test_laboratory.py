@@ -11,7 +11,6 @@ import pytest
 from snapreport.api.several_sizes import growth_of
 from snapreport.diagnosis.advice.alike_layers import find_layers
 from snapreport.diagnosis.advice.situation import look_at
-from snapreport.figures.curves import live_at
 from snapreport.model.roles import ROLES
 from tests.laboratory.advice import Pair, Predicted, pairs_of, summary
 from tests.laboratory.programs import all_programs
@@ -148,7 +147,7 @@ def test_a_layer_holds_what_a_model_with_one_more_keeps_more() -> None:
     for layers in (3, 4):
         made = run("sized-layers", f"size:{layers}", STEPS)
         curve = made.device.curve("allocated")
-        live = live_at(made.device.history, int(curve.argmax()) - 1, "allocated")
+        live = made.device.history.allocations.live_at(int(curve.argmax()) - 1)
         saved = live & (made.truth.roles == ROLES.index("activation"))
         kept[layers] = int(made.device.allocations.block_size[saved].sum())
     situation = look_at(made.device.file, made.device.history, np.asarray(curve))

@@ -9,7 +9,7 @@ import pytest
 
 from simulator import layouts
 from snapreport.diagnosis.trust.self_checks import find_closing
-from snapreport.figures.curves import find_curves, live_at
+from snapreport.figures.curves import find_curves
 from snapreport.history.segment_replay import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
@@ -100,7 +100,7 @@ def test_the_live_set_at_any_event_is_true(simulation: Simulated) -> None:
                 ("allocated", truth.free_requested_event),
             ):
                 alive = (truth.alloc_event <= event) & (event < end)
-                ours = history.allocations.addr[live_at(history, event, curve)]
+                ours = history.allocations.addr[history.allocations.live_at(event, curve)]
                 assert sorted(ours.tolist()) == sorted(truth.address[alive].tolist())
 
 

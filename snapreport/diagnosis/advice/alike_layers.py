@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, in_module, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
-from snapreport.figures.curves import live_at
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 
 _ALIKE = 1.15
@@ -43,7 +42,7 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     Args:
         event: -1 for the start.
     """
-    live = live_at(situation.history, event, "allocated")
+    live = situation.history.allocations.live_at(event)
     held = np.where(live, situation.history.allocations.block_size, 0)
     found = max(_candidates(situation, held, event), key=lambda each: each.bytes, default=None)
     if found is None or found.bytes < _PART * situation.curve[event + 1]:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
 from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
-from snapreport.figures.curves import live_at
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import (
@@ -115,7 +114,7 @@ class SeveralSizes:
 
     def live(self, batch: int) -> NDArray[np.intp]:
         """Return what is live at the peak that is expected at a batch."""
-        return np.flatnonzero(live_at(self.device, self.peak(batch)[1], "allocated"))
+        return np.flatnonzero(self.device.allocations.live_at(self.peak(batch)[1]))
 
     def roles(self, batch: int) -> tuple[RoleGrowth, ...]:
         """Return how each role grows at that peak, most bytes first."""

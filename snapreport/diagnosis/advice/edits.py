@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
-from snapreport.figures.curves import live_at, peak_without
+from snapreport.figures.curves import peak_without
 from snapreport.history.block_sizes import MIN_BLOCK
 from snapreport.model.history import DeviceHistory
 from snapreport.native.sorting import unique
@@ -127,7 +127,7 @@ def sizes_left(history: DeviceHistory, edits: Sequence[Edit], event: int) -> NDA
         int64, shape (n_allocations,), in bytes; their sum is the edited curve's value.
     """
     lives = history.allocations
-    live = live_at(history, event, "allocated")
+    live = history.allocations.live_at(event)
     size, left = np.where(live, lives.block_size, 0), np.ones(len(live))
     for edit in edits:
         now = (edit.begin <= event) & (event < edit.end)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-import numpy as np
-
 from snapreport.diagnosis.advice.edits import Change, sizes_left
 from snapreport.diagnosis.advice.program_advice import as_suggestion
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, only_at
 from snapreport.model.roles import ROLES
 from snapreport.model.what_if import MOST_CHANGES, Plan, PlanStep, RoleLeft
+from snapreport.native.sorting import sum_groups
 
 _PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
 _WORTH = 0.01
@@ -109,8 +108,7 @@ def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: 
     edits = [edit for each in chosen for edit in each.expected]
     event = situation.edited(edits)[1]
     sizes = sizes_left(situation.history, edits, event)
-    held = np.zeros(len(ROLES), np.int64)
-    np.add.at(held, situation.roles.role, sizes)
+    held = sum_groups(situation.roles.role, sizes, len(ROLES))
     left = sorted(zip(held.tolist(), ROLES, strict=True), reverse=True)
     return Plan(
         target,

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
 from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
-from snapreport.figures.curves import live_at
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, ROLES, Roles
@@ -84,7 +83,7 @@ class Situation:
 
     def live(self) -> NDArray[np.bool_]:
         """Say which allocations are live at the peak."""
-        return live_at(self.history, self.event, "allocated")
+        return self.history.allocations.live_at(self.event)
 
 
 def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:

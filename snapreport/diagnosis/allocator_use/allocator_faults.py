@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import live_at
 from snapreport.figures.heap import SMALL_GRANULE, Heap, heap_at
 from snapreport.history.action_codes import code_actions
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
@@ -18,7 +17,7 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
-from snapreport.native.sorting import distinct, unique
+from snapreport.native.sorting import distinct, sum_groups, unique
 
 _GIVEN, _GOT, _FAILED = range(3)
 _KIND = {
@@ -272,7 +271,7 @@ def find_private_pools(
 def find_slack(tables: History, device: DeviceFigures) -> Slack:
     """Split the slack at the allocated peak by the size that was asked for, and by its cause."""
     history, rows = device.history, device.history.allocations
-    live = live_at(history, device.peak.event, "allocated")
+    live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
     pinned = history.device.kind == "host"
     rules = SplitRules(pinned=True) if pinned else split_rules(tables.settings)
@@ -280,9 +279,8 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
     classes, place = distinct(power)
-    requested, slack = np.zeros((2, len(classes)), np.int64)
-    np.add.at(requested, place, size)
-    np.add.at(slack, place, block - size)
+    requested = sum_groups(place, size, len(classes))
+    slack = sum_groups(place, block - size, len(classes))
     return Slack(
         total=int((block - size).sum()),
         unsplit=int((block - rounded).sum()),

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import live_at, peak_without
+from snapreport.figures.curves import peak_without
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
-from snapreport.native.sorting import distinct, is_among, median, stable_order
+from snapreport.native.sorting import distinct, is_among, median, stable_order, sum_groups
 from snapreport.native.sweeps import sum_live
 from snapreport.roles.repeating_step import find_iterations
 
@@ -115,7 +115,7 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     life = rows.free_requested_event - rows.alloc_event
     short = (rows.alloc_event >= 0) & (life <= longest)
     short &= rows.free_requested_event < history.events
-    live = np.flatnonzero(short & live_at(history, device.peak.event, "allocated"))
+    live = np.flatnonzero(short & rows.live_at(device.peak.event))
     key, names = label_sites(history, tables.stacks)
     there = np.zeros(len(names), np.bool_)
     there[key[live]] = True
@@ -160,8 +160,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
     candidates, place = candidates[there], place[there]
     through = rows.free_requested_event[candidates] >= end[place]
     chosen, place = candidates[through], place[through]
-    held = np.zeros(len(start), np.int64)
-    np.add.at(held, place, rows.block_size[chosen])
+    held = sum_groups(place, rows.block_size[chosen], len(start))
     most = int(held.argmax())
     allocated = device.curves["allocated"]
     rest, _ = peak_without(

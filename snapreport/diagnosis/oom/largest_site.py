@@ -8,7 +8,6 @@ import numpy as np
 
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
-from snapreport.figures.curves import live_at
 from snapreport.frames.frame_kinds import classify_frames, is_own_file
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
@@ -59,7 +58,7 @@ def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:
     """Return the frames of the stack that holds the most of a call site at the peak."""
     stacks, rows = tables.stacks, device.history.allocations
     number, names = label_sites(device.history, stacks)
-    mine = np.flatnonzero(live_at(device.history, device.peak.event, "allocated"))
+    mine = np.flatnonzero(device.history.allocations.live_at(device.peak.event))
     mine = mine[is_among(number[mine], [i for i, name in enumerate(names) if name == site])]
     mine = mine[rows.stack[mine] >= 0]
     if not len(mine):

@@ -21,6 +21,7 @@ from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
+from snapreport.native.sorting import sum_groups
 
 _GIANT = 0.5
 """A request for more than this part of all there is is called giant: little else fits beside it."""
@@ -145,9 +146,8 @@ def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tu
     group = group.reshape(-1)
 
     def total(of: NDArray[np.int64], values: NDArray[np.int64]) -> list[int]:
-        sums = np.zeros(used.shape[1], np.int64)
-        np.add.at(sums, group[of], values)
-        return [int(each) for each in sums]
+        sums: list[int] = sum_groups(group[of], values, used.shape[1]).tolist()
+        return sums
 
     largest = np.zeros(used.shape[1], np.int64)
     np.maximum.at(largest, group[holes.segment], holes.size)

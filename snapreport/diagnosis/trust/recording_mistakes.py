@@ -17,7 +17,7 @@ from snapreport.diagnosis.trust.how_to_record import (
     record_again,
     record_stacks,
 )
-from snapreport.figures.curves import Curves, event_times, live_at
+from snapreport.figures.curves import Curves, event_times
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, View
@@ -70,7 +70,7 @@ def history_faults(
         return
     if recorded(history, tables):
         return
-    live = live_at(history, history.events - 1, "allocated")  # the only event may be a free
+    live = history.allocations.live_at(history.events - 1)  # the only event may be a free
     held, count = int(history.allocations.block_size[live].sum()), int(live.sum())
     stacks = int((reason[live] == HAS_FRAMES).sum())
     others = any(recorded(other, tables) for other in tables.devices)
@@ -133,7 +133,7 @@ def baseline_faults(
         return
     rows = history.allocations
     start, most = int(curves["allocated"][0]), peak.bytes
-    live = live_at(history, peak.event, "allocated") & (rows.alloc_event == START)
+    live = rows.live_at(peak.event) & (rows.alloc_event == START)
     unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
     if most and start > LATE * most:
         figures = [

@@ -11,7 +11,6 @@ from snapreport.allocator.factual import model_device
 from snapreport.diagnosis.trust.recording_warnings import file_warnings, unknown_actions
 from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.diagnosis.trust.trust_sentences import verdict_sentence, write_checks
-from snapreport.figures.curves import live_at
 from snapreport.figures.reserved_parts import find_reserved_parts
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.model.diagnoses import Finding, Suggestion
@@ -76,7 +75,7 @@ def _window(device: DeviceFigures) -> Window:
 
 
 def _missing(device: DeviceFigures) -> tuple[MissingStacks, ...]:
-    rows, live = device.history.allocations, live_at(device.history, device.peak.event, "allocated")
+    rows, live = device.history.allocations, device.history.allocations.live_at(device.peak.event)
 
     def count(chosen: NDArray[np.bool_]) -> tuple[int, int]:
         return int(chosen.sum()), int(rows.block_size[chosen].sum())

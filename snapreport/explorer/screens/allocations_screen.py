@@ -160,8 +160,7 @@ class AllocationsScreen(ListScreen):
         i = self.chosen
         if i is not None:
             rows = self.view.device.allocations
-            ends = rows.free_requested_event if self.view.curve == "allocated" else rows.free_event
-            self._follow(i, int(ends[i]) - 1)
+            self._follow(i, int(rows.ends(self.view.curve)[i]) - 1)
 
     def _follow(self, allocation: int, event: int) -> None:
         self.view.go_to(event)

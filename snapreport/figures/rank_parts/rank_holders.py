@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import live_at
 from snapreport.model.findings import DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import ROLES
 from snapreport.model.run.rank_facts import Holder, HolderKind
 from snapreport.model.stacks import StackTable
-from snapreport.native.sorting import distinct
+from snapreport.native.sorting import distinct, sum_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +34,7 @@ def find_holders(
     ``most`` of a kind, those left out are one with the key ``""``, the last.
     """
     history, event = device.history, device.peak.event
-    live = np.flatnonzero(live_at(history, event, "allocated"))
+    live = np.flatnonzero(history.allocations.live_at(event))
     size = history.allocations.block_size[live]
     sites, names = site_keys(history, stacks)
     held = _held("site", sites[live], names, size, most)
@@ -71,8 +70,7 @@ def _held(
     size: NDArray[np.int64],
     most: int,
 ) -> list[Holder]:
-    held, count = np.zeros(len(keys), np.int64), np.bincount(group, minlength=len(keys))
-    np.add.at(held, group, size)
+    held, count = sum_groups(group, size, len(keys)), np.bincount(group, minlength=len(keys))
     ordered = sorted(np.flatnonzero(count).tolist(), key=lambda k: (-held[k], keys[k]))
     # Those left out count as one group.
     number = np.full(len(keys), len(ordered[:most]), np.int64)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapreport.figures.curves import live_at
 from snapreport.figures.trees.call_paths import find_call_paths
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.model.findings import MISSING_REASONS, CallTree
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import add_up_paths, with_ancestors
-from snapreport.native.sorting import distinct
+from snapreport.native.sorting import distinct, sum_groups
 
 
 def find_call_tree(
@@ -37,8 +36,8 @@ def find_call_tree(
         folded: without library-internal frames, as ``figures.trees.call_paths`` has it.
     """
     rows = history.allocations
-    live = live_at(history, event, curve)
-    weight = (rows.size if curve == "requested" else rows.block_size)[live]
+    live = rows.live_at(event, curve)
+    weight = rows.weights(curve)[live]
     reason = missing_reason(history, stacks)[live]
     node = np.zeros(len(weight), np.int64)
     framed = reason == HAS_FRAMES
@@ -56,9 +55,10 @@ def find_call_tree(
     parent = np.searchsorted(used, parent[used])  # places in ``used`` from here on
     parent[0] = -1
     node = np.searchsorted(used, node)
-    own_bytes, own_count = np.zeros(len(used), np.int64), np.zeros(len(used), np.int64)
-    np.add.at(own_bytes, node, weight)
-    np.add.at(own_count, node, 1)
+    own_bytes, own_count = (
+        sum_groups(node, weight, len(used)),
+        np.bincount(node, minlength=len(used)),
+    )
     total_bytes = add_up_paths(parent, own_bytes)
     frame, depth = np.full(len(used), -1, np.int32), np.ones(len(used), np.int64)
     depth[0] = 0
