@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
-from snapreport.bundle import is_zip, require_bundle, write_bundle
+from snapreport.bundle import is_zip, read_manifest, write_bundle
 from snapreport.diagnosis.trust.self_checks import find_warnings
 from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import BundleError
@@ -82,7 +82,7 @@ def convert(
     target = target_path(source, None if output is None else as_path(output), ".zip", names)
     check_output(target, force)
     if is_zip(source):
-        require_bundle(source)
+        read_manifest(source)
         raise BundleError(f"{source} is a bundle already; it needs no converting.")
     with collector_off():
         loaded = load_named(source, names, progress)

@@ -5,7 +5,6 @@ from snapreport.bundle.archive import (
     read_bundle,
     read_elements,
     read_manifest,
-    require_bundle,
     viewer_files,
     write_bundle,
 )
@@ -16,7 +15,6 @@ __all__ = [
     "read_bundle",
     "read_elements",
     "read_manifest",
-    "require_bundle",
     "viewer_files",
     "write_bundle",
     "write_database",

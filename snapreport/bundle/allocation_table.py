@@ -1,22 +1,19 @@
 """Read the allocations of ``elements.db``: the one table that grows with the recording.
 
-They are taken from the pages of the tables where that goes, and else asked for in SQL, and put
-together as the view ``allocations`` of ``schema.sql`` does.
+They are put together as the view ``allocations`` of ``schema.sql`` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snapreport.bundle.differences import SPAN, add_up
-from snapreport.bundle.integer_table import Cells, read_integers
+from snapreport.bundle.integer_table import Cells, read_cells
 from snapreport.bundle.tables import Columns, Tables
 from snapreport.model.history import START
-from snapreport.model.snapshot import NO_ID, NO_TIME
-from snapreport.model.stacks import NO_STACK
+from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,84 +21,37 @@ if TYPE_CHECKING:
 NEVER = int(np.iinfo(np.int64).min)
 """The event of what does not happen, whatever the device; it stands for NULL."""
 
-_OF_KINDS = (
-    "device",
-    "size",
-    "slack",
-    "block_range",
-    "stream",
-    "pool",
-    "stack",
-    "free_stack",
-    "category",
-    "compile_context",
-    "metadata",
-    "role",
-)
-_OF_SPANS = ("event", "time_us")
-_OF_ROWS = (
-    "kind",
-    "addr",
-    "version",
-    "alloc_after",
-    "requested_after",
-    "free_after",
-    "alloc_after_us",
-    "requested_after_us",
-    "free_after_us",
-)
-"""The columns of the tables, in order, without the id."""
-
-_NEVER_NULL = {
-    "device",
-    "addr",
-    "version",
-    "size",
-    "slack",
-    "block_range",
-    "stream",
-    "kind",
-    "role",
-    *_OF_SPANS,
-}
-_IDS = dict.fromkeys(("pool", "category", "compile_context", "metadata"), NO_ID) | dict.fromkeys(
-    ("stack", "free_stack"), NO_STACK
-)
-"""Columns of ids, and what NULL is in them."""
-
 _ADDED = {
     "size",
     "slack",
     "block_range",
-    *_OF_SPANS,
+    "event",
+    "time_us",
     *(f"{what}_after{unit}" for what in ("alloc", "requested", "free") for unit in ("", "_us")),
 }
+_IDS = {"pool", "stack", "free_stack", "category", "compile_context", "metadata"}
 _MOST_ADDED = 2**60
 """What the columns that are added up may have: sums of four do not pass 64 bits."""
 
 
-def read_allocations(tables: Tables, data: bytes) -> Columns:
+def read_allocations(tables: Tables) -> Columns:
     """Return the allocations of all devices, as the view ``allocations`` has them.
-
-    Args:
-        tables: the database's.
-        data: its bytes.
 
     Returns:
         int64 of the same shape by the columns' names, without the id, which is the row's number;
         int32 for ids of other tables, where those fit.
-        NULL is START, NO_TIME, NO_ID or NO_STACK, and NEVER in the events of frees.
+        NULL is -1, and NEVER in the events of frees.
 
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
     """
-    rows = _read(tables, data, "allocation_rows", _OF_ROWS)
+    rows = _read(tables, "allocation_rows")
     kind, _ = rows["kind"]
-    columns = _of_kinds(_read(tables, data, "allocation_kinds", _OF_KINDS))
+    columns = _of_kinds(_read(tables, "allocation_kinds"))
     n_kinds = len(columns["device"])
     if len(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
         raise IndexError("an allocation is of no kind")
-    spans = _read(tables, data, "allocation_spans", _OF_SPANS)
+    spans = _read(tables, "allocation_spans")
     if len(spans["event"][0]) != -(-len(kind) // SPAN):
         raise ValueError("the table allocation_spans has another length")
     return (
@@ -113,12 +63,14 @@ def read_allocations(tables: Tables, data: bytes) -> Columns:
 
 def _of_kinds(kinds: dict[str, Cells]) -> Columns:
     """Return what the allocations of each kind have in common."""
-    columns: dict[str, NDArray[Any]] = {name: values for name, (values, _) in kinds.items()}
-    for name, none in _IDS.items():
-        ids = np.where(kinds[name][1], none, columns[name])
-        narrow = ids.astype(np.int32)  # before they are repeated for each row
-        columns[name] = narrow if np.array_equal(narrow, ids) else ids
-    del columns["role"]  # of words that are the file's; what reads it works its roles out anew
+    del kinds["role"]  # of words that are the file's; what reads it works its roles out anew
+    columns: dict[str, NDArray[Any]] = {}
+    for name, (values, missing) in kinds.items():
+        values[missing] = -1
+        columns[name] = values
+        if name in _IDS:  # before they are repeated for each row
+            narrow = values.astype(np.int32)
+            columns[name] = narrow if np.array_equal(narrow, values) else values
     slack, block_range = columns.pop("slack"), columns.pop("block_range")
     columns["block_size"] = columns["size"] + slack
     columns["block_size_max"] = columns["block_size"] + block_range
@@ -153,9 +105,9 @@ def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
     }
 
 
-def _read(tables: Tables, data: bytes, table: str, names: Sequence[str]) -> dict[str, Cells]:
-    cells = read_integers(tables, data, table, names, _NEVER_NULL)
-    for name in _ADDED.intersection(names):
+def _read(tables: Tables, table: str) -> dict[str, Cells]:
+    cells, _ = read_cells(tables, table)
+    for name in _ADDED.intersection(cells):
         values, _ = cells[name]
         if len(values) and _range(values) > _MOST_ADDED:
             raise OverflowError("a number in the table of allocations is out of range")

@@ -114,23 +114,11 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
     from snapreport.bundle.database_reader import read_database
 
     progress("Reading bundle", None)
-    with bundle_errors(path):
-        from snapreport.bundle.members import open_members
-
-        with open_members(path) as members:
-            manifest = _read_manifest(members)
-            history = read_database(members.unpack(_DATABASE), source_of(manifest))
-            check_manifest(manifest, history, members.names)
-            return history
-
-
-def require_bundle(path: Path) -> None:
-    """Look whether a zip is a bundle, and not into it.
-
-    Raises:
-        InputError, BundleError: as ``read_bundle()``.
-    """
-    read_manifest(path)
+    with checked_members(path) as members:
+        manifest = _read_manifest(members)
+        history = read_database(members.unpack(_DATABASE), source_of(manifest))
+        check_manifest(manifest, history, members.names)
+        return history
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -139,11 +127,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     Raises:
         InputError, BundleError: as ``read_bundle()``.
     """
-    with bundle_errors(path):
-        from snapreport.bundle.members import open_members
-
-        with open_members(path) as members:
-            return _read_manifest(members)
+    with checked_members(path) as members:
+        return _read_manifest(members)
 
 
 def read_elements(path: Path) -> bytes:
@@ -153,12 +138,9 @@ def read_elements(path: Path) -> bytes:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
-    with bundle_errors(path):
-        from snapreport.bundle.members import open_members
-
-        with open_members(path) as members:
-            source_of(_read_manifest(members))
-            return members.unpack(_DATABASE)
+    with checked_members(path) as members:
+        source_of(_read_manifest(members))
+        return members.unpack(_DATABASE)
 
 
 def _read_manifest(members: Members) -> dict[str, Any]:
@@ -178,12 +160,15 @@ def _read_manifest(members: Members) -> dict[str, Any]:
 
 
 @contextmanager
-def bundle_errors(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged bundle raises into an error that names the file."""
+def checked_members(path: Path) -> Iterator[Members]:
+    """Open a zip, and turn whatever a damaged one raises into an error that names the file."""
     import zipfile  # converting does without it, and it takes long to import
 
+    from snapreport.bundle.members import open_members
+
     try:
-        yield
+        with open_members(path) as members:
+            yield members
     except BundleError as error:
         raise BundleError(f"{path} {_foreign(path) or error}") from error.__cause__
     except InputError as error:

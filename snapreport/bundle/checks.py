@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapreport.ground.errors import BundleError
 from snapreport.model.bounds import LATEST_US, MOST_ADDRESS, MOST_BYTES, MOST_TOTAL, MOVES
 from snapreport.model.history import (
     DEEPEST_SETTINGS,
@@ -24,18 +23,7 @@ from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SQLITE = b"SQLite format 3\0"
 _KINDS = ("cuda", "host", "cpu")
-
-
-def check_begin(data: bytes, name: str = "elements.db") -> None:
-    """Check that bytes begin as an SQLite file does; SQLite itself may take too few for a new one.
-
-    Raises:
-        BundleError: they do not.
-    """
-    if not data.startswith(_SQLITE):
-        raise BundleError(f"has a damaged {name} (it is no SQLite file); convert it again.")
 
 
 def check_stacks(stacks: StackTable, size: int) -> None:
@@ -54,14 +42,14 @@ def check_stacks(stacks: StackTable, size: int) -> None:
         if not isinstance(extra, dict):
             raise ValueError("what is known besides of a frame is no mapping")
         _texts("frame", extra.values())
-    _within("frame", frames.lines, UNKNOWN_LINE)
+    within("frame", frames.lines, UNKNOWN_LINE)
     parent, depth = stacks.node_parent, stacks.node_depth
-    _within("call node", parent, NO_ID)
-    _within("call node", np.arange(len(parent)) - parent, 1)  # a node comes after its parent
-    _within("call node", stacks.node_frame, 0, len(frames))
+    within("call node", parent, NO_ID)
+    within("call node", np.arange(len(parent)) - parent, 1)  # a node comes after its parent
+    within("call node", stacks.node_frame, 0, len(frames))
     if (depth != np.where(parent < 0, 0, depth[parent]) + 1).any():
         raise ValueError("a call node has another depth than its parent allows")
-    _within("stack", stacks.stack_node, NO_ID, len(parent))
+    within("stack", stacks.stack_node, NO_ID, len(parent))
     if stacks.characters() > size:
         raise ValueError("the call stacks are longer than the file")
 
@@ -92,21 +80,21 @@ def check_history(history: History) -> None:
 
 def _check_allocations(rows: Allocations, events: int, history: History) -> None:
     what = "allocation"
-    _within(what, rows.version, 0)
+    within(what, rows.version, 0)
     _memory(what, rows.addr, rows.size, rows.block_size, rows.block_size_max)
     _times(what, rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
-    _within(what, rows.block_size_max - rows.block_size, 0)
-    _within(what, rows.alloc_event, START, events)
-    _within(what, rows.free_event, 0, events + 1)
-    _within(what, rows.free_requested_event, START, events + 1)
-    _within(what, rows.free_event - rows.alloc_event, 1)
-    _within(what, rows.free_event - rows.free_requested_event, 0)
-    _within(what, np.diff(rows.alloc_event), 0)  # they come in birth order
+    within(what, rows.block_size_max - rows.block_size, 0)
+    within(what, rows.alloc_event, START, events)
+    within(what, rows.free_event, 0, events + 1)
+    within(what, rows.free_requested_event, START, events + 1)
+    within(what, rows.free_event - rows.alloc_event, 1)
+    within(what, rows.free_event - rows.free_requested_event, 0)
+    within(what, np.diff(rows.alloc_event), 0)  # they come in birth order
     for stacks in (rows.stack, rows.free_stack):
-        _within(what, stacks, NO_ID, len(history.stacks))
+        within(what, stacks, NO_ID, len(history.stacks))
     for texts in (rows.category, rows.compile_context, rows.metadata):
-        _within(what, texts, NO_ID, len(history.strings))
-    _within(what, rows.pool, NO_ID, len(history.pools))
+        within(what, texts, NO_ID, len(history.strings))
+    within(what, rows.pool, NO_ID, len(history.pools))
 
 
 def _check_every_event(device: DeviceHistory) -> None:
@@ -128,10 +116,10 @@ def _check_every_event(device: DeviceHistory) -> None:
 
 def _check_events(other: Events, events: int, history: History) -> None:
     _texts("event", other.action)
-    _within("event", other.event, 0, events)
-    _within("event", np.diff(other.event), 1)
-    _within("event", other.pool, NO_ID, len(history.pools))
-    _within("event", other.stack, NO_ID, len(history.stacks))
+    within("event", other.event, 0, events)
+    within("event", np.diff(other.event), 1)
+    within("event", other.pool, NO_ID, len(history.pools))
+    within("event", other.stack, NO_ID, len(history.stacks))
     moves = np.array([name in MOVES for name in other.action], np.bool_)
     _memory("event", other.addr[moves], other.size[moves])
     _times("event", other.time_us)
@@ -140,30 +128,35 @@ def _check_events(other: Events, events: int, history: History) -> None:
 def _check_final_state(device: DeviceHistory, history: History) -> None:
     segments = device.segments
     _memory("segment", segments.address, segments.size)
-    _within("segment", np.diff(segments.address), 0)
-    _within("segment", segments.pool, NO_ID, len(history.pools))
-    _within("segment", segments.stack, NO_ID, len(history.stacks))
-    _within("segment", segments.stated, NO_ID)
+    within("segment", np.diff(segments.address), 0)
+    within("segment", segments.pool, NO_ID, len(history.pools))
+    within("segment", segments.stack, NO_ID, len(history.stacks))
+    within("segment", segments.stated, NO_ID)
     _memory("block", segments.block_address, segments.block_size, segments.block_requested)
-    _within("block", segments.block_segment, 0, len(segments))
-    _within("block", segments.block_stack, NO_ID, len(history.stacks))
-    _within("block", device.block_allocation, NO_ID, len(device.allocations))
+    within("block", segments.block_segment, 0, len(segments))
+    within("block", segments.block_stack, NO_ID, len(history.stacks))
+    within("block", device.block_allocation, NO_ID, len(device.allocations))
 
 
 def _check_stages(stages: Stages, events: int) -> None:
     _texts("annotation", stages.name)
-    _within("annotation", stages.start_event, START, events + 1)
-    _within("annotation", stages.end_event, START, events + 1)
-    _within("annotation", stages.end_event - stages.start_event, 0)
-    _within("annotation", stages.parent, NO_ID)
+    within("annotation", stages.start_event, START, events + 1)
+    within("annotation", stages.end_event, START, events + 1)
+    within("annotation", stages.end_event - stages.start_event, 0)
+    within("annotation", stages.parent, NO_ID)
     _times("annotation", stages.start_time_us, stages.end_time_us)
-    _within("annotation", np.arange(len(stages)) - stages.parent, 1)
+    within("annotation", np.arange(len(stages)) - stages.parent, 1)
     inside = stages.parent >= 0
     if (stages.depth != np.where(inside, stages.depth[stages.parent] + 1, 0)).any():
         raise ValueError("an annotation has another depth than its parent allows")
 
 
-def _within(what: str, values: NDArray[Any], least: int, below: int | None = None) -> None:
+def within(what: str, values: NDArray[Any], least: int, below: int | None = None) -> None:
+    """Check that numbers in a table are from one to another.
+
+    Raises:
+        ValueError: one of them is not.
+    """
     if len(values) and (
         int(values.min()) < least or (below is not None and int(values.max()) >= below)
     ):
@@ -171,16 +164,16 @@ def _within(what: str, values: NDArray[Any], least: int, below: int | None = Non
 
 
 def _memory(what: str, address: NDArray[Any], *sizes: NDArray[Any]) -> None:
-    _within(what, address, 0, MOST_ADDRESS + 1)
+    within(what, address, 0, MOST_ADDRESS + 1)
     for column in sizes:
-        _within(what, column, 0, MOST_BYTES + 1)
+        within(what, column, 0, MOST_BYTES + 1)
         if float(column.sum(dtype=np.float64)) > MOST_TOTAL:
             raise ValueError(f"the sizes in the table of {what}s pass 64 bits")
 
 
 def _times(what: str, *columns: NDArray[Any]) -> None:
     for column in columns:
-        _within(what, column, NO_TIME, LATEST_US + 1)
+        within(what, column, NO_TIME, LATEST_US + 1)
 
 
 def _depth(what: str, value: Any, most: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.model.cut import Drawn
-from snapreport.model.history import Allocations, DeviceHistory
+from snapreport.model.history import DeviceHistory
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,10 +30,13 @@ def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) ->
     """
     if not len(events):
         return
-    end = max(history.events, 1)
+    end, rows = max(history.events, 1), history.allocations
     rest = drawn.rest
     height = rest.requested[np.searchsorted(rest.event, events, side="right") - 1]
-    below = _requested(_kept(history, drawn))[events + 1]
+    size, born, freed = (
+        column[drawn.rows] for column in (rows.size, rows.alloc_event, rows.free_event)
+    )
+    below = sum_live(size, born, freed, history.events)[events + 1]
     until = np.append(events[1:], end)
     begin = np.concatenate(([0], events[1:]))  # strips begin where the picture does
     runs = np.flatnonzero(np.diff(height, prepend=-1))
@@ -46,20 +49,3 @@ def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) ->
             turns = np.diff(offsets) != 0
             point = np.concatenate(([True], turns)) | np.concatenate((turns, [True]))
             yield int(height[low]), at[point], offsets[point]
-
-
-def _kept(history: DeviceHistory, drawn: Drawn) -> DeviceHistory:
-    """Return the history of what is drawn alone."""
-    rows = history.allocations
-    chosen = {field.name: getattr(rows, field.name)[drawn.rows] for field in fields(Allocations)}
-    return replace(history, allocations=Allocations(**chosen))
-
-
-def _requested(history: DeviceHistory) -> NDArray[np.int64]:
-    """Requested bytes after each event; int64, shape (events + 1,), the start first."""
-    rows, events = history.allocations, history.events
-    deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, rows.alloc_event + 1, rows.size)
-    np.add.at(deltas, rows.free_event + 1, -rows.size)
-    curve: NDArray[np.int64] = np.cumsum(deltas)[: events + 1]
-    return curve

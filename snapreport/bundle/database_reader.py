@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 import orjson
 
 from snapreport.bundle.allocation_table import NEVER, read_allocations
-from snapreport.bundle.checks import check_history, check_stacks
-from snapreport.bundle.integer_table import read_integers
-from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
-from snapreport.bundle.tables import LIMITS, Columns, Numbers, Tables, device_rows
-from snapreport.bundle.text_table import read_with_text
+from snapreport.bundle.checks import check_history, check_stacks, within
+from snapreport.bundle.integer_table import read_cells
+from snapreport.bundle.tables import Columns, Tables, device_rows, open_tables
 from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.name_treatment import names_done
 from snapreport.model.recorder_notes import recorder_info
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, DeviceId, Segments, Source
-from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
+from snapreport.model.stacks import FrameTable, StackTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_DEVICES = 1000
 """Devices of one file; each takes some work, however little is known of it."""
+
+_NARROW = {"version", "pool", "stack", "free_stack", "category", "compile_context", "metadata"}
+_NARROW |= {"parent", "depth"}
+"""Columns that are int32 in a history."""
 
 
 def read_database(data: bytes, source: Source) -> History:
@@ -38,182 +39,106 @@ def read_database(data: bytes, source: Source) -> History:
     Raises:
         BundleError: the database is damaged, or is none of ours.
     """
-    connection: apsw.Connection | None = None
-    try:
-        connection = open_in_memory(data, LIMITS)
-        history = _Reader(Tables(connection, len(data)), data).read(source)
+    with open_tables(data) as tables:
+        history = _read(tables, source)
         check_history(history)
         return history
-    except apsw.Error as error:
-        raise damaged(error) from error
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise does_not_hold(error) from error
-    finally:
-        if connection is not None:
-            connection.close()
 
 
-class _Reader:
-    """Takes the tables column by column; ids count from 0, so a row's place is its id."""
-
-    def __init__(self, tables: Tables, data: bytes) -> None:
-        self._tables = tables
-        self._data = data
-
-    def read(self, source: Source) -> History:
-        meta = {
-            key: orjson.loads(value) for key, value in self._tables.texts("meta", ["key", "value"])
-        }
-        strings = self._tables.text_column("strings", "text")
-        self._ids("strings", len(strings))
-        pools = self._numbers("pools", "first second")
-        stacks = self._stacks()
-        check_stacks(stacks, len(self._data))
-        kinds = self._tables.text_column("devices", "kind")
-        rows = self._numbers("devices", "ordinal events")
-        if not len(kinds) == len(rows["events"]) <= MOST_DEVICES:
-            raise ValueError(f"there are {len(kinds):,} devices")
-        devices = _Devices(self, rows["events"].tolist(), meta)
-        layout, default = meta["layout"], meta["default_device"]
-        if not isinstance(layout, str) or type(default) is not int:
-            raise TypeError("the layout or the default device is none")
-        if kinds and not 0 <= default < len(kinds):
-            raise IndexError("the default device is none of the devices")
-        return History(
-            source=source,
-            layout=layout,
-            stacks=stacks,
-            strings=strings,
-            pools=list(zip(pools["first"].tolist(), pools["second"].tolist(), strict=True)),
-            devices=tuple(
-                devices.history(index, DeviceId(kind, ordinal))
-                for index, (kind, ordinal) in enumerate(
-                    zip(kinds, rows["ordinal"].tolist(), strict=True)
-                )
-            ),
-            default_device=default,
-            settings=meta["settings"],
-            oddities=meta["oddities"],
-            recorder=recorder_info(meta.get("recorder")),
-            cut=cut_from_plain(meta.get("cut")),
-            names=names_done(meta.get("names")),
-            length=len(self._data),
-        )
-
-    def _stacks(self) -> StackTable:
-        names: list[str] = []
-        files: list[str] = []
-        for name, file in self._tables.texts("frames", ["name", "filename"]):
-            names.append(name)
-            files.append(file)
-        extra = {
-            i: orjson.loads(text)
-            for i, (text,) in enumerate(self._tables.texts("frames", ["extra"], null=True))
-            if text is not None
-        }
-        lines = self._numbers("frames", "", {"line": UNKNOWN_LINE})["line"]
-        _same_length("frames", names, lines)
-        names_of = ("parent", "frame", "depth")
-        nodes = read_integers(self._tables, self._data, "call_nodes", names_of, names_of[1:])
-        parent, root = nodes["parent"]
-        return StackTable(
-            FrameTable(names, files, lines, extra),
-            _int32(np.where(root, -1, parent)),
-            _int32(nodes["frame"][0]),
-            _int32(nodes["depth"][0]),
-            _int32(self._numbers("stacks", "", {"node": -1})["node"]),
-        )
-
-    def _ids(self, table: str, rows: int) -> None:
-        if len(self._numbers(table, "")["id"]) != rows:
-            raise ValueError(f"the table {table} has two lengths")
-
-    def _numbers(self, table: str, names: str, nulls: dict[str, int] | None = None) -> Columns:
-        """Read columns of numbers without NULL, and others with the value that stands for NULL."""
-        columns = [Numbers(name) for name in names.split()]
-        columns += [Numbers(name, null) for name, null in (nulls or {}).items()]
-        return self._tables.numbers(table, columns, "id")
-
-    def allocations(self) -> Columns:
-        return read_allocations(self._tables, self._data)
-
-    def events(self) -> tuple[Columns, list[str]]:
-        nulls = dict.fromkeys(("device", "event", "action", "addr", "size"))
-        nulls |= {"time_us": NO_TIME, "stream": None, "pool": NO_ID, "stack": NO_STACK}
-        return read_with_text(self._tables, self._data, "events", nulls, "action")
-
-    def segments(self) -> tuple[Columns, list[str]]:
-        stated = dict.fromkeys(("allocated_size", "active_size", "requested_size"), -1)
-        rows = self._numbers(
-            "segments",
-            "device address size stream expandable",
-            {"pool": NO_ID, "stack": NO_STACK, **stated},
-        )
-        kinds = self._tables.text_column("segments", "kind")
-        return rows, _same_length("segments", kinds, rows["size"])
-
-    def blocks(self) -> tuple[Columns, list[int]]:
-        nulls = dict.fromkeys(("segment", "address", "size", "requested", "state"))
-        nulls |= {"stack": NO_STACK, "allocation": NO_ID}
-        rows, texts = read_with_text(self._tables, self._data, "blocks", nulls, "state")
-        known = {state: i for i, state in enumerate(BLOCK_STATES)}
-        states = [known.get(state, -1) for state in texts]
-        if -1 in states:
-            raise ValueError("a block is in no known state")
-        return rows, states
-
-    def annotations(self) -> tuple[Columns, list[str]]:
-        rows = self._numbers(
-            "annotations",
-            "device depth",
-            {
-                "parent": NO_ID,
-                "start_event": START,
-                "end_event": START,
-                "start_time_us": NO_TIME,
-                "end_time_us": NO_TIME,
-            },
-        )
-        names = self._tables.text_column("annotations", "name")
-        return rows, _same_length("annotations", names, rows["depth"])
+def _read(tables: Tables, source: Source) -> History:
+    meta = {key: orjson.loads(value) for key, value in tables.rows("meta", "key", "value")}
+    strings = tables.texts("strings", "text")
+    _same_length("strings", strings, tables.numbers("strings")["id"])
+    pools = tables.numbers("pools")
+    stacks = _read_stacks(tables)
+    check_stacks(stacks, len(tables.data))
+    kinds, rows = tables.texts("devices", "kind"), tables.numbers("devices", "ordinal", "events")
+    if not len(kinds) == len(rows["events"]) <= MOST_DEVICES:
+        raise ValueError(f"there are {len(kinds):,} devices")
+    devices = _Devices(tables, rows["events"].tolist(), meta)
+    layout, default = meta["layout"], meta["default_device"]
+    if not isinstance(layout, str) or type(default) is not int:
+        raise TypeError("the layout or the default device is none")
+    if kinds and not 0 <= default < len(kinds):
+        raise IndexError("the default device is none of the devices")
+    ids = map(DeviceId, kinds, rows["ordinal"].tolist())
+    return History(
+        source=source,
+        layout=layout,
+        stacks=stacks,
+        strings=strings,
+        pools=list(zip(pools["first"].tolist(), pools["second"].tolist(), strict=True)),
+        devices=tuple(devices.history(index, device) for index, device in enumerate(ids)),
+        default_device=default,
+        settings=meta["settings"],
+        oddities=meta["oddities"],
+        recorder=recorder_info(meta.get("recorder")),
+        cut=cut_from_plain(meta.get("cut")),
+        names=names_done(meta.get("names")),
+        length=len(tables.data),
+    )
 
 
-_NUMBERS = (
-    "addr", "size", "block_size", "block_size_max", "alloc_event",
-    "alloc_time_us", "free_requested_time_us", "free_time_us", "stream",
-)  # fmt: skip
-_IDS = (
-    "version", "pool", "stack", "free_stack", "category", "compile_context", "metadata",
-)  # fmt: skip
+def _read_stacks(tables: Tables) -> StackTable:
+    names: list[str] = []
+    files: list[str] = []
+    extras: dict[int, dict[str, str]] = {}
+    for i, (name, file, extra) in enumerate(tables.rows("frames", "name", "filename", "extra")):
+        names.append(name)
+        files.append(file)
+        if extra is not None:
+            extras[i] = orjson.loads(extra)
+    lines = tables.numbers("frames", "line")["line"]
+    _same_length("frames", names, lines)
+    nodes = _filled(tables, "call_nodes")[0]
+    parent, frame, depth = (_int32(nodes[name]) for name in ("parent", "frame", "depth"))
+    ends = _int32(tables.numbers("stacks", "node")["node"])
+    return StackTable(FrameTable(names, files, lines, extras), parent, frame, depth, ends)
+
+
+def _filled(tables: Tables, table: str) -> tuple[Columns, list[str]]:
+    """Return the columns of integers of a table with -1 for NULL, and its texts."""
+    cells, texts = read_cells(tables, table)
+    for values, missing in cells.values():
+        values[missing] = -1
+    return {name: values for name, (values, _) in cells.items()}, texts
 
 
 class _Devices:
     """Cuts the tables that all devices share into what each of them has."""
 
-    def __init__(self, reader: _Reader, events: list[int], meta: dict[str, Any]) -> None:
+    def __init__(self, tables: Tables, events: list[int], meta: dict[str, Any]) -> None:
         self._n_events = events
         self._meta = meta
         count = len(events)
-        self._allocations = reader.allocations()
-        self._allocation_rows = device_rows(self._allocations["device"], count)
-        self._events, self._actions = reader.events()
-        self._event_rows = device_rows(self._events["device"], count)
-        self._segments, self._kinds = reader.segments()
+        self._allocations = read_allocations(tables)
+        self._allocation_rows = device_rows(self._allocations.pop("device"), count)
+        self._events, self._actions = _filled(tables, "events")
+        self._event_rows = device_rows(self._events.pop("device"), count)
+        self._segments, self._kinds = tables.numbers("segments"), tables.texts("segments", "kind")
+        _same_length("segments", self._kinds, self._segments["id"])
         self._segment_rows = device_rows(self._segments["device"], count)
-        self._blocks, self._states = reader.blocks()
+        self._blocks, states = _filled(tables, "blocks")
+        known = {state: i for i, state in enumerate(BLOCK_STATES)}
+        if not known.keys() >= set(states):
+            raise ValueError("a block is in no known state")
+        self._states = np.array([known[state] for state in states], np.int8)
         owner = self._blocks["segment"]
-        _between("segment", owner, 0, len(self._kinds))
+        within("segment", owner, 0, len(self._kinds))
         self._block_rows = device_rows(self._segments["device"][owner], count)
-        self._annotations, self._names = reader.annotations()
-        self._annotation_rows = device_rows(self._annotations["device"], count)
+        self._annotations = tables.numbers("annotations")
+        self._names = tables.texts("annotations", "name")
+        _same_length("annotations", self._names, self._annotations.pop("id"))
+        self._annotation_rows = device_rows(self._annotations.pop("device"), count)
 
     def history(self, index: int, device: DeviceId) -> DeviceHistory:
         segments, held = self._final_state(index)
+        rows = self._event_rows[index]
         return DeviceHistory(
             device=device,
             events=self._n_events[index],
             allocations=self._allocations_of(index),
-            other=self._events_of(index),
+            other=Events(action=self._actions[rows], **_part(self._events, rows)),
             segments=segments,
             block_allocation=_local(
                 "allocation", held, self._allocation_rows[index], len(self._allocations["addr"])
@@ -224,44 +149,16 @@ class _Devices:
 
     def _allocations_of(self, index: int) -> Allocations:
         rows, events = self._allocation_rows[index], self._n_events[index]
-
-        def ints(name: str) -> NDArray[np.int64]:
-            whole: NDArray[np.int64] = self._allocations[name]
-            if whole.base is None and len(whole) == rows.stop - rows.start:
-                return whole
-            part: NDArray[np.int64] = whole[rows].copy()  # nothing larger need stay for its sake
-            return part
-
-        def ids(name: str) -> NDArray[np.int32]:
-            return _int32(self._allocations[name][rows])
-
-        def ends(name: str) -> NDArray[np.int64]:
-            found = ints(name)
-            found[found == NEVER] = events
-            return found
-
-        requested = ends("free_requested_event")
+        columns = _part(self._allocations, rows)
+        for name in ("free_requested_event", "free_event"):
+            columns[name][columns[name] == NEVER] = events
         before = self._meta[f"requested_before.{index}"]
         if not isinstance(before, list) or not all(type(row) is int for row in before):
             raise TypeError("what was requested before is no list of numbers")
         pending = np.array(before, np.int64)
-        _between("allocation", pending, rows.start, rows.stop)
-        requested[pending - rows.start] = START
-        columns: dict[str, Any] = {name: ints(name) for name in _NUMBERS}
-        columns |= {name: ids(name) for name in _IDS}
-        return Allocations(**columns, free_requested_event=requested, free_event=ends("free_event"))
-
-    def _events_of(self, index: int) -> Events:
-        rows = self._event_rows[index]
-        return Events(
-            action=self._actions[rows],
-            pool=_int32(self._events["pool"][rows]),
-            stack=_int32(self._events["stack"][rows]),
-            **{
-                name: self._events[name][rows]
-                for name in ("event", "addr", "size", "time_us", "stream")
-            },
-        )
+        within("allocation", pending, rows.start, rows.stop)
+        columns["free_requested_event"][pending - rows.start] = START
+        return Allocations(**columns)
 
     def _final_state(self, index: int) -> tuple[Segments, NDArray[np.int64]]:
         rows, blocks = self._segment_rows[index], self._block_rows[index]
@@ -269,7 +166,7 @@ class _Devices:
         def of(name: str) -> NDArray[np.int64]:
             return self._segments[name][rows]
 
-        _between("segment", of("expandable"), 0, 2)
+        within("segment", of("expandable"), 0, 2)
         if not set(self._kinds[rows]) <= {"small", "large"}:
             raise ValueError("a segment is neither small nor large")
         segments = Segments(
@@ -287,33 +184,39 @@ class _Devices:
             block_address=self._blocks["address"][blocks],
             block_size=self._blocks["size"][blocks],
             block_requested=self._blocks["requested"][blocks],
-            block_state=np.array(self._states[blocks], np.int8),
+            block_state=self._states[blocks],
             block_stack=_int32(self._blocks["stack"][blocks]),
         )
         return segments, self._blocks["allocation"][blocks]
 
     def _stages(self, index: int) -> Stages:
         rows = self._annotation_rows[index]
-        parent = self._annotations["parent"][rows]
-        return Stages(
-            name=self._names[rows],
-            parent=_local("annotation", parent, rows, len(self._names)),
-            depth=_int32(self._annotations["depth"][rows]),
-            start_event=self._annotations["start_event"][rows],
-            end_event=self._annotations["end_event"][rows],
-            start_time_us=self._annotations["start_time_us"][rows],
-            end_time_us=self._annotations["end_time_us"][rows],
+        columns = _part(self._annotations, rows)
+        columns["parent"] = _local(
+            "annotation", self._annotations["parent"][rows], rows, len(self._names)
         )
+        return Stages(name=self._names[rows], **columns)
+
+
+def _part(columns: Columns, rows: slice) -> dict[str, NDArray[Any]]:
+    """Return what one device has of columns; nothing larger stays for its sake."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, whole in columns.items():
+        part = _int32(whole[rows]) if name in _NARROW else whole[rows]
+        if part.base is whole and len(part) == len(whole):
+            part = whole
+        found[name] = part if part.base is None else part.copy()
+    return found
 
 
 def _local(what: str, ids: NDArray[np.int64], rows: slice, length: int) -> NDArray[np.int32]:
     """Return ids of a whole table as places among one device's rows; NO_ID stays.
 
     Raises:
-        IndexError: one is of another device, or of none.
+        ValueError: one is of another device, or of none.
     """
     known = ids != NO_ID
-    _between(what, ids[known], rows.start, min(rows.stop, length))
+    within(what, ids[known], rows.start, min(rows.stop, length))
     return np.where(known, ids - rows.start, NO_ID).astype(np.int32)
 
 
@@ -321,16 +224,10 @@ def _int32(values: NDArray[Any]) -> NDArray[np.int32]:
     if values.dtype == np.int32:
         return values
     limits = np.iinfo(np.int32)
-    _between("row", values, int(limits.min), int(limits.max) + 1)
+    within("row", values, int(limits.min), int(limits.max) + 1)
     return values.astype(np.int32)
 
 
-def _between(what: str, ids: NDArray[np.int64], least: int, below: int) -> None:
-    if len(ids) and (int(ids.min()) < least or int(ids.max()) >= below):
-        raise IndexError(f"a number in the table of {what}s is out of range")
-
-
-def _same_length(table: str, texts: list[Any], numbers: NDArray[np.int64]) -> list[Any]:
+def _same_length(table: str, texts: list[str], numbers: NDArray[np.int64]) -> None:
     if len(texts) != len(numbers):
         raise ValueError(f"the table {table} has two lengths")
-    return texts

@@ -1,15 +1,17 @@
-"""Read a whole table of integers: from its pages where that goes, and else by asking in SQL."""
+"""Read a whole table of integers, one column of texts among them at most.
+
+It is taken from its pages where that goes, and else asked for in SQL.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.bundle.differences import NOT_THERE
 from snapreport.bundle.pages import Rows, read_rows
-from snapreport.bundle.tables import Numbers, Tables
+from snapreport.bundle.tables import Tables, check_numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,42 +20,44 @@ Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
 """A column, and where it is NULL: 0 stands there."""
 
 
-def read_integers(
-    tables: Tables, data: bytes, table: str, names: Sequence[str], never_null: Collection[str]
-) -> dict[str, Cells]:
-    """Return all columns but the id, which numbers the rows from 0.
-
-    Args:
-        tables: the database's.
-        data: its bytes.
-        table: its name.
-        names: its columns, in order, without the id.
-        never_null: those of them that have no NULL.
+def read_cells(tables: Tables, table: str) -> tuple[dict[str, Cells], list[str]]:
+    """Return all columns of integers in the order of the rows, and the texts, where there are any.
 
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
     """
-    rows = read_rows(data, tables.pages[table], 1 + len(names))
+    columns = tables.columns[table]
+    texts = [place for place, column in enumerate(columns) if column.kind == "TEXT"]
+    rows = read_rows(tables.data, tables.pages[table], len(columns), *texts)
     if rows is None:
-        rows = _rows_by_sql(tables, table, names, never_null)
+        rows = _rows_by_sql(tables, table)
     else:
         tables.count_row(len(rows.ids))
-    if not np.array_equal(rows.ids, np.arange(len(rows.ids))):
-        raise ValueError(f"the rows of {table} are not numbered from 0")
-    cells = dict(zip(names, zip(rows.values[1:], rows.missing[1:], strict=True), strict=True))
-    if any(cells[name][1].any() for name in names if name in never_null):
-        raise TypeError("a cell is not an integer")
-    return cells
+    cells = {}
+    for column, values, missing in zip(columns, rows.values, rows.missing, strict=True):
+        if column.name == "id":
+            check_numbered(table, rows.ids)
+        elif not column.null and missing.any():
+            raise TypeError("a cell is not an integer")
+        else:
+            cells[column.name] = values, missing
+    told = [cells.pop(columns[place].name)[0].tolist() for place in texts]
+    return cells, [rows.texts[number] for numbers in told for number in numbers]
 
 
-def _rows_by_sql(
-    tables: Tables, table: str, names: Sequence[str], never_null: Collection[str]
-) -> Rows:
+def _rows_by_sql(tables: Tables, table: str) -> Rows:
     """Read a table whose pages are not as usual."""
-    taken = [Numbers(name, None if name in never_null else NOT_THERE) for name in names]
-    columns = tables.numbers(table, taken, "id")
-    ids = np.arange(len(columns[names[0]]))
-    values = np.array([ids, *(columns[name] for name in names)])
+    numbers, texts = tables.numbers(table, none=NOT_THERE), [""]
+    n = len(next(iter(numbers.values())))
+    for column in tables.columns[table]:
+        if column.kind == "TEXT":
+            told = tables.texts(table, column.name)
+            if len(told) != n:
+                raise ValueError(f"the table {table} has two lengths")
+            texts = list(dict.fromkeys(told))
+            place = {text: number for number, text in enumerate(texts)}
+            numbers[column.name] = np.array([place[text] for text in told], np.int64)
+    values = np.array([numbers[column.name] for column in tables.columns[table]])
     missing = values == NOT_THERE
     values[missing] = 0
-    return Rows(ids, values, missing)
+    return Rows(np.arange(n), values, missing, tuple(texts))

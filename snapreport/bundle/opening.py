@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import apsw
 
-from snapreport.bundle.checks import check_begin
 from snapreport.ground.errors import BundleError, reason_of
 
 LONGEST_VALUE = 2**26
@@ -21,6 +20,7 @@ MOST_STEPS = 2**22
 STEPS_FOR_A_BYTE = 4
 """Real files take one, or less: a table's row has more bytes than there are steps to read it."""
 
+_BEGIN = b"SQLite format 3\0"
 _OFF = """
     TRUSTED_SCHEMA ENABLE_LOAD_EXTENSION ENABLE_TRIGGER ENABLE_FTS3_TOKENIZER WRITABLE_SCHEMA
     ENABLE_ATTACH_CREATE ENABLE_ATTACH_WRITE DQS_DDL DQS_DML
@@ -49,12 +49,13 @@ def open_in_memory(
         BundleError: it does not begin as one does.
         apsw.Error: it is damaged.
     """
-    check_begin(data, name)
+    if not data.startswith(_BEGIN):  # SQLite itself may take too few bytes for a new file
+        raise BundleError(f"has a damaged {name} (it is no SQLite file); convert it again.")
     connection = apsw.Connection(":memory:")
     try:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        for name in _OFF.split():
-            number = getattr(apsw, f"SQLITE_DBCONFIG_{name}", None)
+        for each in _OFF.split():
+            number = getattr(apsw, f"SQLITE_DBCONFIG_{each}", None)
             if number is not None:  # SQLite 3.47 has not all of them
                 connection.config(number, 0)
         connection.deserialize("main", data)

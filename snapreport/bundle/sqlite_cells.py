@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 Cells = list[int | None]
 
 
-def to_cells(column: NDArray[Any], *none: int) -> Cells:
-    """Return a column as Python integers, with NULL for each of the values ``none``."""
-    unknown = np.zeros(len(column), np.bool_)
-    for value in none:
-        unknown |= column == value
+def to_cells(column: NDArray[Any], none: int) -> Cells:
+    """Return a column as Python integers, with NULL for a value."""
+    unknown = column == none
     if unknown.all():
         return [None] * len(column)
     values: Cells = column.tolist()
@@ -26,11 +24,11 @@ def to_cells(column: NDArray[Any], *none: int) -> Cells:
     return values
 
 
-def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int | None = -1) -> NDArray[Any]:
+def from_cells(cells: Sequence[Any], none: int | None) -> NDArray[np.int64]:
     """Return cells as an array, with a sentinel for NULL; None where there may be no NULL.
 
     Raises:
-        TypeError, ValueError, OverflowError: a cell is no integer of that kind.
+        TypeError, ValueError, OverflowError: a cell is no integer of 64 bits.
     """
     kinds = set(map(type, cells))
     if none is not None and type(None) in kinds:
@@ -38,4 +36,4 @@ def from_cells(cells: Sequence[Any], kind: type[np.generic], none: int | None = 
         kinds.discard(type(None))
     if kinds - {int}:
         raise TypeError("a cell is not an integer")
-    return np.array(cells, kind)
+    return np.array(cells, np.int64)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.model.history import DeviceHistory
+from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,10 +57,7 @@ def sampled_events(history: DeviceHistory, columns: int | None = None) -> NDArra
     if events <= columns:
         return np.arange(events, dtype=np.int64)
     rows = history.allocations
-    deltas = np.zeros(events + 2, np.int64)
-    np.add.at(deltas, rows.alloc_event + 1, rows.size)
-    np.add.at(deltas, rows.free_event + 1, -rows.size)
-    curve = np.cumsum(deltas)[1 : events + 1]
+    curve = sum_live(rows.size, rows.alloc_event, rows.free_event, events)[1:]
     edges = np.arange(columns + 1, dtype=np.int64) * events // columns
     return np.array(
         [

@@ -7,23 +7,22 @@ row and every character of ours lies in the file once: more than it can hold are
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import numpy as np
 
-from snapreport.bundle.opening import LONGEST_VALUE
+from snapreport.bundle.opening import LONGEST_VALUE, damaged, does_not_hold, open_in_memory
+from snapreport.bundle.schemas import ELEMENTS, Definition, definitions, plain
 from snapreport.bundle.sqlite_cells import from_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ELEMENTS = Path(__file__).with_name("schema.sql")
-"""The definitions of the tables of ``elements.db``."""
+Columns = dict[str, "NDArray[np.int64]"]
 
 LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
@@ -34,7 +33,7 @@ _ROWS = 1024
 _LONGEST_NUMBERS = 4096
 """Bytes of a row of numbers, and more than enough."""
 
-LIMITS = {
+_LIMITS = {
     apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     apsw.SQLITE_LIMIT_COLUMN: 100,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 50,
@@ -44,33 +43,45 @@ LIMITS = {
 }
 """What our own statements and tables need of SQLite is far less."""
 
-_Definition = tuple[str, str]
-"""``table`` or ``view``, and the statement that makes it, in plain form."""
-
 _FOR_OTHERS = "allocs"
 """The view that is there for other programs, and need not be."""
 
 _ROOTS = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
 _SCHEMA = ("sqlite_schema", "sqlite_master")
+_KINDS = {"TEXT": (str, "text"), "BLOB": (bytes, "bytes")}
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A column of integers, and what NULL becomes; None where there is no NULL."""
+@contextmanager
+def open_tables(
+    data: bytes, schema: Path = ELEMENTS, name: str = "elements.db"
+) -> Iterator[Tables]:
+    """Open an SQLite file that was in a zip under this name.
 
-    name: str
-    null: int | None = None
+    Raises:
+        BundleError: it is damaged, or none of ours; also where that shows while it is read.
+    """
+    connection: apsw.Connection | None = None
+    try:
+        connection = open_in_memory(data, _LIMITS, name)
+        yield Tables(connection, data, schema)
+    except apsw.Error as error:
+        raise damaged(error, name) from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise does_not_hold(error, name) from error
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 class Tables:
     """Reads tables of format 1 whole, each in one go; any other table stays unread."""
 
-    def __init__(self, connection: apsw.Connection, size: int, schema: Path = ELEMENTS) -> None:
+    def __init__(self, connection: apsw.Connection, data: bytes, schema: Path = ELEMENTS) -> None:
         """Check that the tables are defined as ours are.
 
         Args:
             connection: from ``open_in_memory``; no other statement can be run on it from now on.
-            size: bytes of the file.
+            data: the file.
             schema: the definitions of ours.
 
         Raises:
@@ -78,11 +89,14 @@ class Tables:
             apsw.Error: the file is damaged.
         """
         self._connection = connection
-        self._rows_left = size // LEAST_ROW
-        self._characters_left = size
+        self.data = data
+        self._rows_left = len(data) // LEAST_ROW
+        self._characters_left = len(data)
         connection.set_authorizer(self._authorize)
-        known = _definitions(schema)
+        known = definitions(schema)
         self._ours = {name: made for name, made in known.items() if name != _FOR_OTHERS}
+        self.columns = {name: made.columns for name, made in known.items()}
+        """The columns of each table, by its name."""
         self.strange_views: set[str] = set()
         """The names, in small letters, of views that are not ours; whoever reads one runs it."""
         self._check_schema(known)
@@ -99,35 +113,35 @@ class Tables:
             return apsw.SQLITE_OK
         return apsw.SQLITE_DENY
 
-    def _check_schema(self, known: dict[str, _Definition]) -> None:
-        found: dict[str, _Definition] = {}
+    def _check_schema(self, known: dict[str, Definition]) -> None:
+        found: dict[str, tuple[str, str]] = {}
         rows = self._run("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid")
         for kind, name, table, sql in rows:
             self.count_row()
             if not all(isinstance(text, str) for text in (kind, name, table)):
                 raise ValueError("a definition has no name")
-            if kind == "view" and known.get(name, kind)[1] != _plain(str(sql)):
+            if kind == "view" and (name not in known or known[name].sql != plain(str(sql))):
                 self.strange_views.add(name.lower())
             ours = self._ours.get(table.lower())
-            if ours is not None and (kind != ours[0] or table != name):
+            if ours is not None and (kind != ours.kind or table != name):
                 raise ValueError(
-                    f"{_short(kind)} for the {ours[0]} {table.lower()}, which has none"
+                    f"{_short(kind)} for the {ours.kind} {table.lower()}, which has none"
                 )
             if ours is not None and name in self._ours:
-                found[name] = kind, _plain(str(sql))
+                found[name] = kind, plain(str(sql))
         for name, definition in self._ours.items():
             if name not in found:
-                raise ValueError(f"there is no {definition[0]} {name}")
-            if found[name] != definition:
-                raise ValueError(f"the {definition[0]} {name} is not defined as format 1 has it")
+                raise ValueError(f"there is no {definition.kind} {name}")
+            if found[name] != (definition.kind, definition.sql):
+                raise ValueError(f"the {definition.kind} {name} is not defined as format 1 has it")
 
-    def numbers(self, table: str, columns: Sequence[Numbers], key: str | None) -> Columns:
+    def numbers(self, table: str, *names: str, none: int = -1) -> Columns:
         """Return columns of integers in the order of the rows.
 
         Args:
-            table: its name.
-            columns: what to take.
-            key: the column that numbers the rows from 0; None for a table without one.
+            table: its name. Where it has ids, those number the rows from 0.
+            names: of the columns; all that hold integers by default.
+            none: what NULL becomes, where a column may have it.
 
         Returns:
             arrays of int64 and the same shape, by the columns' names.
@@ -138,74 +152,49 @@ class Tables:
             apsw.Error: the file is damaged.
         """
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LONGEST_NUMBERS)
-        taken = ([Numbers(key)] if key else []) + list(columns)
+        taken = [
+            each
+            for each in self.columns[table]
+            if each.kind == "INTEGER" and (not names or each.name in (*names, "id"))
+        ]
         rows = self._run(_select(table, [column.name for column in taken]))
         parts: list[list[NDArray[np.int64]]] = [[] for _ in taken]
         while some := list(itertools.islice(rows, _ROWS)):
             self.count_row(len(some))
             for part, cells, column in zip(parts, zip(*some, strict=True), taken, strict=True):
-                part.append(from_cells(cells, np.int64, column.null))
+                part.append(from_cells(cells, none if column.null else None))
         arrays = [np.concatenate(part) if part else np.zeros(0, np.int64) for part in parts]
-        if key and not np.array_equal(arrays[0], np.arange(len(arrays[0]))):
-            raise ValueError(f"the rows of {table} are not numbered from 0")
-        return dict(zip((column.name for column in taken), arrays, strict=True))
-
-    def texts(self, table: str, columns: Sequence[str], null: bool = False) -> Iterator[list[Any]]:
-        """Yield rows of texts in the order of the table, None for NULL where ``null`` is on.
-
-        Raises:
-            TypeError: a cell is no text.
-            ValueError: there is more than fits into the file.
-            apsw.Error: the file is damaged.
-        """
-        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-        for row in self._run(_select(table, columns)):
-            self.count_row()
-            for cell in row:
-                if isinstance(cell, str):
-                    self._characters_left -= len(cell)
-                elif cell is not None or not null:
-                    raise TypeError(f"a cell of {table} is no text")
-            if self._characters_left < 0:
-                raise ValueError(f"the texts of {table} are longer than the file")
-            yield list(row)
-
-    def text_column(self, table: str, column: str) -> list[str]:
-        """Return one column of texts in the order of the table, as ``texts()`` does of several."""
-        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-        found: list[str] = []
-        left = self._characters_left
-        # Each cell is looked at before the next is fetched: all could be the same long one.
-        for (cell,) in self._run(_select(table, [column])):
-            if type(cell) is not str:
-                raise TypeError(f"a cell of {table} is no text")
-            left -= len(cell)
-            if left < 0 or len(found) >= self._rows_left:
-                raise ValueError(f"the texts of {table} are longer than the file")
-            found.append(cell)
-        self._characters_left = left
-        self.count_row(len(found))
+        found = dict(zip((column.name for column in taken), arrays, strict=True))
+        if "id" in found:
+            check_numbered(table, found["id"])
         return found
 
-    def blobs(self, table: str, columns: Sequence[str]) -> Iterator[list[bytes | None]]:
-        """Yield rows of bytes in the order of the table, None for NULL.
+    def rows(self, table: str, *names: str) -> Iterator[list[Any]]:
+        """Yield rows of texts and bytes in the order of the table, None for NULL where it may be.
 
         Raises:
-            TypeError: a cell is neither.
+            TypeError: a cell is of another kind.
             ValueError: there is more than fits into the file.
             apsw.Error: the file is damaged.
         """
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-        for row in self._run(_select(table, columns)):
+        chosen = {each.name: each for each in self.columns[table] if each.name in names}
+        wanted = [(*_KINDS[chosen[name].kind], chosen[name].null) for name in names]
+        for row in self._run(_select(table, names)):
             self.count_row()
-            for cell in row:
-                if isinstance(cell, bytes):
+            for cell, (kind, what, null) in zip(row, wanted, strict=True):
+                if isinstance(cell, kind):
                     self._characters_left -= len(cell)
-                elif cell is not None:
-                    raise TypeError(f"a cell of {table} is no bytes")
+                elif cell is not None or not null:
+                    raise TypeError(f"a cell of {table} is no {what}")
+            # Before the next is fetched: all could be the same long one.
             if self._characters_left < 0:
-                raise ValueError(f"the bytes of {table} are longer than the file")
+                raise ValueError(f"the texts of {table} are longer than the file")
             yield list(row)
+
+    def texts(self, table: str, column: str) -> list[Any]:
+        """Return one column of texts in the order of the table, as ``rows()`` does of several."""
+        return [cell for (cell,) in self.rows(table, column)]
 
     def _run(self, sql: str) -> Iterator[tuple[Any, ...]]:
         return iter(self._connection.execute(sql))
@@ -221,7 +210,14 @@ class Tables:
             raise ValueError("the tables have more rows than the file can hold")
 
 
-Columns = dict[str, "NDArray[np.int64]"]
+def check_numbered(table: str, ids: NDArray[np.int64]) -> None:
+    """Check that the ids of a table count its rows from 0.
+
+    Raises:
+        ValueError: they do not.
+    """
+    if not np.array_equal(ids, np.arange(len(ids))):
+        raise ValueError(f"the rows of {table} are not numbered from 0")
 
 
 def device_rows(device: NDArray[np.int64], devices: int) -> list[slice]:
@@ -253,22 +249,6 @@ def device_rows(device: NDArray[np.int64], devices: int) -> list[slice]:
 def _select(table: str, columns: Sequence[str]) -> str:
     key = "key" if table == "meta" else "rowid"
     return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608  (our own names)
-
-
-def _definitions(schema: Path) -> dict[str, _Definition]:
-    """Return the definitions of our tables and views by name."""
-    script = _plain(schema.read_text("utf-8"))
-    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", script)
-    return {name: (kind.lower(), sql) for sql, kind, name in made}
-
-
-def _plain(sql: str) -> str:
-    """Return a definition without comments, and with one space wherever there is any.
-
-    As ours have neither quotes nor the other kind of comment, what becomes equal to one of them
-    means the same to SQLite.
-    """
-    return re.sub(r"[ \t\n\f\r]+", " ", re.sub(r"--[^\n]*", "", sql)).strip(" ")
 
 
 def _short(text: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from snapreport import bundle
 from snapreport.bundle import read_elements
 from snapreport.bundle.opening import LONGEST_VALUE
 from snapreport.bundle.query.sql_query import Database
+from snapreport.bundle.schemas import ELEMENTS
 from snapreport.ground.errors import BundleError, QueryError
 from snapreport.names.tally import Tally
 
@@ -92,7 +92,7 @@ def _database(data: bytes, tally: Tally) -> None:
     database = Database(data, longest=LONGEST_VALUE)
     try:
         frames: set[str] = set()
-        ours = " ".join(Path(bundle.__file__).with_name("schema.sql").read_text("utf-8").split())
+        ours = " ".join(ELEMENTS.read_text("utf-8").split())
         for name, kind, sql in _rows(database, "SELECT name, type, sql FROM sqlite_schema"):
             if sql is not None and " ".join(str(sql).split()) not in ours:
                 tally.add("schema", str(sql))

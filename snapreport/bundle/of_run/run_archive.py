@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from snapreport.bundle.archive import bundle_errors, is_zip
+from snapreport.bundle.archive import checked_members, is_zip
 from snapreport.bundle.manifest import MANIFEST, parse_manifest
 from snapreport.bundle.of_run.run_reading import DATABASE, read_run_database
 from snapreport.bundle.of_run.run_writing import write_run_database
@@ -50,9 +50,9 @@ def read_run_bundle(path: Path) -> Run:
         InputError: the file cannot be read.
         BundleError: it is damaged, no run, or of a newer format.
     """
-    from snapreport.bundle.members import MOST_MANIFEST, open_members
+    from snapreport.bundle.members import MOST_MANIFEST
 
-    with bundle_errors(path), open_members(path) as members:
+    with checked_members(path) as members:
         manifest = parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
         if manifest.get("kind") != "run":
             raise BundleError("is no run of several ranks.")

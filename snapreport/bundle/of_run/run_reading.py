@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 import orjson
 
 from snapreport.bundle.of_run.run_writing import HOLDER_KINDS, SCHEMA
-from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
-from snapreport.bundle.tables import LIMITS, Numbers, Tables, device_rows
+from snapreport.bundle.tables import Tables, device_rows, open_tables
 from snapreport.model.bounds import LATEST_US, MOST_TOTAL
 from snapreport.model.diagnoses import CODES, SEVERITIES
 from snapreport.model.history import START
@@ -49,17 +47,8 @@ def read_run_database(data: bytes) -> Run:
     Raises:
         BundleError: the database is damaged, or is none of ours.
     """
-    connection: apsw.Connection | None = None
-    try:
-        connection = open_in_memory(data, LIMITS, DATABASE)
-        return _Reader(Tables(connection, len(data), SCHEMA)).read()
-    except apsw.Error as error:
-        raise damaged(error, DATABASE) from error
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise does_not_hold(error, DATABASE) from error
-    finally:
-        if connection is not None:
-            connection.close()
+    with open_tables(data, SCHEMA, DATABASE) as tables:
+        return _Reader(tables).read()
 
 
 class _Reader:
@@ -69,21 +58,18 @@ class _Reader:
         self._tables = tables
 
     def read(self) -> Run:
-        meta = {
-            key: orjson.loads(value) for key, value in self._tables.texts("meta", ["key", "value"])
-        }
+        rows = self._tables.rows("meta", "key", "value")
+        meta = {key: orjson.loads(value) for key, value in rows}
         title, layout, expected = _meta(meta)
-        self._keys = self._tables.text_column("keys", "text")
+        self._keys = self._tables.texts("keys", "text")
         _check_texts(self._keys)
-        numbers = self._numbers("ranks", "size", "rank dump")
+        numbers = self._numbers("ranks")
         texts = self._texts("ranks", "source label host sha256 error")
         count = len(texts)
         if count > _MOST_RANKS:
             raise ValueError(f"there are {count:,} ranks")
-        coordinates = self._of(
-            "coordinates", "rank", "place", "", "name", count, lambda row, text: (text[0], row[0])
-        )
-        warnings = self._of("warnings", "rank", "", "", "text", count, lambda _, text: text[0])
+        coordinates = self._of("coordinates", count, lambda row, text: (text[0], row[0]), "name")
+        warnings = self._of("warnings", count, lambda _, text: text[0], "text")
         devices = self._devices(count)
         ranks = []
         for place, (source, label, host, sha256, error) in enumerate(texts):
@@ -98,23 +84,14 @@ class _Reader:
         return Run(title, tuple(ranks), layout, expected)
 
     def _devices(self, ranks: int) -> list[list[DeviceFacts]]:
-        names = "place opens recorded events allocated allocated_width"
-        nulls = "capacity peak_event peak_time_us reserved"
-        numbers = self._numbers("devices", f"rank {names}", nulls)
+        numbers = self._numbers("devices")
         texts = self._texts("devices", "device kind")
         count = len(texts)
         cells = self._cells(count)
-        holders = self._of(
-            "holders", "device", "kind key bytes count size of_size", "", "", count, self._holder
-        )
-        steps = self._of(
-            "steps", "device", "number allocated left", "", "", count,
-            lambda row, _: StepPeak(*row),
-        )  # fmt: skip
-        failed = self._of("failed", "device", "event size site", "time_us", "", count, self._failed)
-        findings = self._of(
-            "findings", "device", "growth", "", "code severity title", count, _finding
-        )
+        holders = self._of("holders", count, self._holder)
+        steps = self._of("steps", count, lambda row, _: StepPeak(*row))
+        failed = self._of("failed", count, self._failed)
+        findings = self._of("findings", count, _finding, "code severity title")
         made = []
         for k, (device, kind) in enumerate(texts):
             row = {name: column[k] for name, column in numbers.items()}
@@ -148,16 +125,15 @@ class _Reader:
         return [made[rows] for rows in device_rows(owners, ranks)]
 
     def _cells(self, devices: int) -> list[dict[str, Cells]]:
-        numbers = self._numbers("cells", "device first shift", "")
-        axes = self._tables.text_column("cells", "axis")
-        blobs = self._tables.blobs("cells", ["allocated", "reserved"])
+        numbers = zip(*self._numbers("cells").values(), strict=True)
+        curves = self._tables.rows("cells", "axis", "allocated", "reserved")
         found: list[dict[str, Cells]] = [{} for _ in range(devices)]
-        rows = zip(numbers["device"], axes, numbers["first"], numbers["shift"], blobs, strict=True)
-        for device, axis, first, shift, (allocated, reserved) in rows:
+        rows = zip(numbers, curves, strict=True)
+        for (device, first, shift), (axis, allocated, reserved) in rows:
             if device >= devices or axis not in ("event", "time") or axis in found[device]:
                 raise ValueError("cells are of no device or axis, or twice of one")
-            if allocated is None or shift > _HIGHEST_SHIFT:
-                raise ValueError("there are cells without bytes, or without end")
+            if shift > _HIGHEST_SHIFT:
+                raise ValueError("there are cells without end")
             values = _column(allocated)
             others = None if reserved is None else _column(reserved)
             if (first + len(values)) << shift >= MOST_TOTAL:
@@ -172,41 +148,30 @@ class _Reader:
         return Holder(HOLDER_KINDS[kind], self._keys[key], *figures)
 
     def _failed(self, row: Row, _: Row) -> FailedRequest:
-        event, size, site, time = row
+        event, time, size, site = row
         return FailedRequest(event, _time(time), size, self._keys[site])
 
-    def _of(
-        self,
-        table: str,
-        owner: str,
-        numbers: str,
-        nulls: str,
-        texts: str,
-        count: int,
-        make: Any,
-    ) -> list[list[Any]]:
+    def _of(self, table: str, count: int, make: Any, texts: str = "") -> list[list[Any]]:
         """Return what a table has of each rank or device, made of its numbers and texts."""
-        columns = self._numbers(table, f"{owner} {numbers}", nulls)
-        owners = np.array(columns.pop(owner), np.int64)
-        rows: Sequence[Row] = list(zip(*columns.values(), strict=True)) or [()] * len(owners)
-        words: Sequence[Row] = self._texts(table, texts) if texts else [()] * len(owners)
+        owner, *columns = self._numbers(table).values()
+        rows: Sequence[Row] = list(zip(*columns, strict=True)) or [()] * len(owner)
+        words: Sequence[Row] = self._texts(table, texts) if texts else [()] * len(owner)
         made = [make(row, text) for row, text in zip(rows, words, strict=True)]
-        return [made[part] for part in device_rows(owners, count)]
+        return [made[part] for part in device_rows(np.array(owner, np.int64), count)]
 
-    def _numbers(self, table: str, names: str, nulls: str) -> dict[str, list[int]]:
-        """Return columns of numbers, none of them negative; the last may have NULL."""
-        wanted = [Numbers(name) for name in names.split()]
-        wanted += [Numbers(name, _NONE) for name in nulls.split()]
-        found = self._tables.numbers(table, wanted, "id")
-        for column in wanted:
-            values = found[column.name]
-            least = _NONE if column.null is not None else 0
+    def _numbers(self, table: str) -> dict[str, list[int]]:
+        """Return the columns of numbers but the id, none of them negative but for NULL."""
+        found = self._tables.numbers(table)
+        del found["id"]
+        for column in self._tables.columns[table]:
+            values = found.get(column.name, np.zeros(0, np.int64))
+            least = _NONE if column.null else 0
             if len(values) and not least <= int(values.min()) <= int(values.max()) < MOST_TOTAL:
                 raise ValueError(f"a number in the table {table} is out of range")
-        return {column.name: found[column.name].tolist() for column in wanted}
+        return {name: values.tolist() for name, values in found.items()}
 
     def _texts(self, table: str, names: str) -> list[Row]:
-        rows = [tuple(row) for row in self._tables.texts(table, names.split())]
+        rows = [tuple(row) for row in self._tables.rows(table, *names.split())]
         for row in rows:
             _check_texts(row)
         return rows

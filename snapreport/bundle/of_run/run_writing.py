@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-import apsw
 import numpy as np
-import orjson
 
-from snapreport.bundle.database import filled_database
+from snapreport.bundle.table_writing import TableWriter, filled_database
 from snapreport.model.history import START
 from snapreport.model.run.rank_facts import Cells, DeviceFacts, HolderKind, RankFacts, Run
 
@@ -24,28 +21,23 @@ SCHEMA = Path(__file__).with_name("run_schema.sql")
 
 def write_run_database(run: Run) -> bytes:
     """Return the bytes of an SQLite file that holds a run; equal runs give equal bytes."""
-    return filled_database(SCHEMA.read_text("utf-8"), lambda tables: _Writer(tables).write(run))
+    return filled_database(SCHEMA, lambda tables: _Writer(tables).write(run))
 
 
 class _Writer:
     """Fills the tables; ids count over all ranks."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._count: dict[str, int] = {}
+    def __init__(self, tables: TableWriter) -> None:
+        self._insert = tables.add_rows
+        self._tables = tables
         self._keys: dict[str, int] = {}
 
     def write(self, run: Run) -> None:
-        meta = {"expected": run.expected, "layout": dict(run.layout), "title": run.title}
-        self._connection.executemany(
-            "INSERT INTO meta VALUES (?, ?)",
-            [(key, orjson.dumps(value).decode()) for key, value in sorted(meta.items())],
-        )
+        layout = dict(run.layout)
+        self._tables.add_meta({"expected": run.expected, "layout": layout, "title": run.title})
         for rank in run.ranks:
             self._rank(rank)
-        self._connection.executemany(
-            "INSERT INTO keys VALUES (?, ?)", [(place, key) for key, place in self._keys.items()]
-        )
+        self._tables.add("keys", self._keys)
 
     def _rank(self, rank: RankFacts) -> None:
         name = rank.name
@@ -89,17 +81,6 @@ class _Writer:
 
     def _key(self, text: str) -> int:
         return self._keys.setdefault(text, len(self._keys))
-
-    def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> range:
-        """Add rows behind those that are there; return their ids."""
-        first = self._count.get(table, 0)
-        numbered = [(place, *row) for place, row in enumerate(rows, first)]
-        if numbered:
-            marks = ", ".join("?" * len(numbered[0]))
-            insert = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608  (our own names)
-            self._connection.executemany(insert, numbered)
-        self._count[table] = first + len(numbered)
-        return range(first, self._count[table])
 
 
 def _reserved(cells: Cells) -> bytes | None:

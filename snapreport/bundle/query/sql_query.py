@@ -99,7 +99,7 @@ class Database:
             self._connection = open_in_memory(data)
             modules = self._connection.execute("SELECT name FROM pragma_module_list")
             self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
-            self._strange = Tables(self._connection, len(data)).strange_views
+            self._strange = Tables(self._connection, data).strange_views
         except apsw.Error as error:
             raise damaged(error) from error
         except (TypeError, ValueError, OverflowError) as error:

@@ -87,9 +87,9 @@ def _page(
 
 
 def _schema() -> str:
-    from snapreport.bundle.database import schema_text
+    from snapreport.bundle.schemas import ELEMENTS
 
-    return schema_text()
+    return ELEMENTS.read_text("utf-8")
 
 
 def _words() -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 
-from snapreport.bundle import text_table
+from snapreport.bundle import integer_table
 from snapreport.bundle.database import write_database
-from snapreport.bundle.opening import open_in_memory
-from snapreport.bundle.pages import read_rows
-from snapreport.bundle.tables import LIMITS, Tables
-from snapreport.bundle.text_table import read_with_text
+from snapreport.bundle.integer_table import read_cells
+from snapreport.bundle.pages import Rows, read_rows
+from snapreport.bundle.tables import open_tables
 from tests.builders import trace
 
 WIDTH, TEXT = 4, 2
@@ -79,14 +80,20 @@ def test_a_bundles_events_are_those_that_sql_gives(
     made = trace().event("segment_alloc", addr=4096, size=512, stream=3).alloc("a", 512)
     history = made.event("oom", addr=7, size=9, time_us=None).free("b", 5).file()
     data = write_database(history)
-    if way == "SQL":
-        monkeypatch.setattr(text_table, "read_rows", lambda *_: None)
-    connection = open_in_memory(data, LIMITS)
-    columns = dict.fromkeys(("device", "event", "action", "addr", "size"), None)
-    nulls = columns | {"time_us": -1, "stream": None, "stack": -1}
-    numbers, texts = read_with_text(Tables(connection, len(data)), data, "events", nulls, "action")
+
+    def read(*told: Any) -> Rows | None:
+        if way == "SQL":
+            return None
+        rows = read_rows(*told)
+        assert rows is not None
+        return rows
+
+    monkeypatch.setattr(integer_table, "read_rows", read)
+    with open_tables(data) as tables:
+        cells, texts = read_cells(tables, "events")
     other = history.devices[0].other
     assert texts == other.action
     assert len(texts) == 2
-    for name in ("event", "addr", "size", "time_us", "stream", "stack"):
-        assert numbers[name].tolist() == getattr(other, name).tolist()
+    for name in ("event", "addr", "size", "time_us", "stream", "pool", "stack"):
+        values, missing = cells[name]
+        assert np.where(missing, -1, values).tolist() == getattr(other, name).tolist()

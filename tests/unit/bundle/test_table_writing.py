@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from snapreport.bundle.differences import NOT_THERE
-from snapreport.bundle.integer_rows import AT_ONCE, insert_integers
+from snapreport.bundle.table_writing import AT_ONCE, insert_integers
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)"
 
