@@ -26,7 +26,8 @@ from snapreport.model import (
 )
 from snapreport.model.replay import replays
 from snapreport.model.run import rank_facts, run_diff, run_findings
-from snapreport.names import disclosed_strings
+from snapreport.names.leaks import Leak
+from snapreport.names.tally import Given
 from snapreport.reporters.json.json_parts import VERSIONS
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -372,8 +373,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         }
     ],
     "strings": [
-        {**_FILE, "strings": many(of(disclosed_strings.Given))},
-        {**_FILE, "leaks": many(of(disclosed_strings.Leak))},
+        {**_FILE, "strings": many(of(Given))},
+        {**_FILE, "leaks": many(of(Leak))},
     ],
 }  # fmt: skip
 """What each format has besides its name and version: one form, or several."""

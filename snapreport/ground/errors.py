@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from snapreport.ground.safe_text import visible
 
 
@@ -91,6 +94,17 @@ class NativeLibraryError(SnapreportError):
 
 class RecordingError(SnapreportError):
     """The running program cannot be recorded: no torch, no such device, recording twice."""
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """Let every expected error begin with the path of the file that it is about."""
+    try:
+        yield
+    except NativeLibraryError:  # which the file has nothing to do with
+        raise
+    except SnapreportError as error:
+        raise type(error)(f"{path} {error}") from error.__cause__
 
 
 def reason_of(error: Exception) -> str:

@@ -13,7 +13,7 @@ from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, NO_ID, NO_TIME, PENDING, Segments, Trace
 from snapreport.model.stacks import NO_STACK, StackTable
-from snapreport.native.sorting import distinct, is_among, stable_order
+from snapreport.native.sorting import begins_run, distinct, is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,11 +163,9 @@ def _versions(addr: NDArray[np.int64]) -> NDArray[np.int32]:
     place = distinct(addr)[1]  # smaller than addresses, so sooner put in order
     order = stable_order(place)
     ordered = place[order]
-    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    lengths = np.diff(np.concatenate([begins, [len(addr)]]))
+    begins = np.flatnonzero(begins_run(ordered))
     versions = np.empty(len(addr), np.int32)
-    if len(addr):
-        versions[order] = np.arange(len(addr)) - np.repeat(begins, lengths)
+    versions[order] = np.arange(len(addr)) - begins[ordered]  # places are numbered from 0
     return versions
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapreport.ground.progress import Progress, silent
-from snapreport.history.allocations import Held, build_allocations, match_blocks
+from snapreport.history.allocations import build_allocations, match_blocks
 from snapreport.history.block_sizes import SplitRules, split_rules
 from snapreport.history.derived_snapshots import match_profiler_blocks
 from snapreport.history.pairing import Pairs, pair_events
@@ -16,7 +16,7 @@ from snapreport.history.segment_replay import segment_lives
 from snapreport.history.stage_spans import build_stages
 from snapreport.history.storage_blocks import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
-from snapreport.model.snapshot import PENDING, Annotation, DeviceId, RawSnapshot, Trace
+from snapreport.model.snapshot import PENDING, DeviceId, RawSnapshot, Trace
 from snapreport.native.sorting import stable_order
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
     pairs = pair_events(trace, segments.block_address[segments.block_state == PENDING])
     anomalies = dict(pairs.anomalies)
     other = _other_events(trace, pairs)
-    held: Held
     if snapshot.layout == "profiler":
         held = match_profiler_blocks(pairs, segments, trace)
     else:
@@ -81,7 +80,9 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         other=other,
         segments=segments,
         block_allocation=block_allocation,
-        stages=build_stages(_of_device(snapshot.annotations, trace.device), trace.time_us),
+        stages=build_stages(
+            [each for each in snapshot.annotations if each.device == trace.device], trace.time_us
+        ),
         anomalies=anomalies,
     )
 
@@ -93,10 +94,6 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
     if device.kind == "host":
         return SplitRules(pinned=True)
     return replace(split_rules(snapshot.settings), mixed=mixed)
-
-
-def _of_device(annotations: tuple[Annotation, ...], device: DeviceId) -> list[Annotation]:
-    return [annotation for annotation in annotations if annotation.device == device]
 
 
 def _other_events(trace: Trace, pairs: Pairs) -> Events:

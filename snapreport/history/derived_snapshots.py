@@ -7,8 +7,6 @@ apart by size and stack then; the blocks of our own recorder have addresses.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from snapreport.history.allocations import Held
@@ -22,55 +20,28 @@ def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Hel
 
     Of those of one size and stack, the ones at a block's address come first.
     """
-    rows: dict[tuple[int, int], list[int]] = {}
+    open_rows: dict[int, tuple[int, int]] = {}  # size and stack of each, the last one first
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.
-    depth_known = Counter(segments.block_stack.tolist())
+    known = set(segments.block_stack.tolist())
     for row in np.flatnonzero(pairs.completed == ABSENT).tolist()[::-1]:
         event = pairs.first[row]
         stack = int(trace.stack[event])
-        key = (int(trace.size[event]), stack if stack in depth_known else NO_STACK)
-        rows.setdefault(key, []).append(row)
-    of_block = np.full(len(segments.block_state), NO_ID, np.int32)
-    untouched = []
-    held = np.flatnonzero(segments.block_state != INACTIVE).tolist()
-    at_home = _at_home(pairs, rows, segments, held)
-    for block in held:
-        key = (int(segments.block_requested[block]), int(segments.block_stack[block]))
-        if block in at_home:
-            of_block[block] = at_home[block]
-        elif rows.get(key):
-            of_block[block] = rows[key].pop()
-        else:
-            untouched.append(block)
-    return Held(of_block, np.array(untouched, np.int64))
-
-
-def _at_home(
-    pairs: Pairs,
-    rows: dict[tuple[int, int], list[int]],
-    segments: Segments,
-    held: list[int],
-) -> dict[int, int]:
-    """Return the pair that fits each block in address, size and stack; each pair is used once.
-
-    Args:
-        pairs: all pairs.
-        rows: those still open, by size and stack, the last first; what is found leaves it.
-        segments: the final state.
-        held: its blocks in use.
-    """
-    home = {
-        (size, stack, int(pairs.addr[row])): row
-        for (size, stack), same in rows.items()
-        for row in same
+        open_rows[row] = int(trace.size[event]), stack if stack in known else NO_STACK
+    blocks = {
+        block: (int(segments.block_requested[block]), int(segments.block_stack[block]))
+        for block in np.flatnonzero(segments.block_state != INACTIVE).tolist()
     }
-    found: dict[int, int] = {}
-    for block in held:
-        size, stack = int(segments.block_requested[block]), int(segments.block_stack[block])
-        row = home.pop((size, stack, int(segments.block_address[block])), None)
-        if row is not None:
-            found[block] = row
-    taken = set(found.values())
-    for key, same in rows.items():
-        rows[key] = [row for row in same if row not in taken]
-    return found
+    of_block = np.full(len(segments.block_state), NO_ID, np.int32)
+    home = {(*key, int(pairs.addr[row])): row for row, key in open_rows.items()}
+    for block, key in blocks.items():
+        row = home.pop((*key, int(segments.block_address[block])), NO_ID)
+        of_block[block] = row
+        open_rows.pop(row, None)
+    left: dict[tuple[int, int], list[int]] = {}
+    for row, key in open_rows.items():
+        left.setdefault(key, []).append(row)
+    for block, key in blocks.items():
+        if of_block[block] == NO_ID and left.get(key):
+            of_block[block] = left[key].pop()
+    untouched = [block for block in blocks if of_block[block] == NO_ID]
+    return Held(of_block, np.array(untouched, np.int64))

@@ -5,13 +5,14 @@ Source: snapshot-format notes 5.2, steps 2 to 5; PyTorch's own viewer pairs by a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapreport.model.snapshot import Trace
-from snapreport.native.sorting import is_among, stable_order
+from snapreport.native.sorting import begins_run, is_among, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,8 +61,7 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     code, addr = code[event], trace.addr[event]
     kinds = frozenset(kind for kind in _CODES.values() if (code == kind).any())
 
-    first = np.ones(len(event), np.bool_)
-    first[1:] = addr[1:] != addr[:-1]
+    first = begins_run(addr)
     group = np.cumsum(first) - 1
     regular = _regular_groups(code, first, group, kinds)
     in_order = regular[group] if len(group) else np.empty(0, np.bool_)
@@ -119,11 +119,7 @@ def _pair_irregular(
     """Pair events in any order, closing and counting what does not fit."""
     rows: list[list[int]] = []
     leftover: list[int] = []
-    anomalies: dict[str, int] = {}
-
-    def odd(what: str) -> None:
-        anomalies[what] = anomalies.get(what, 0) + 1
-
+    anomalies: Counter[str] = Counter()
     live: list[int] | None = None
     last_addr = None
     for s, kind, a in zip(event.tolist(), code.tolist(), addr.tolist(), strict=True):
@@ -131,25 +127,25 @@ def _pair_irregular(
             last_addr, live, seen = a, None, False
         if kind == _ALLOC:
             if live is not None:
-                odd("alloc on a live address")
+                anomalies["alloc on a live address"] += 1
                 live[3] = s
                 if live[2] == ABSENT:
                     live[2] = s
             live = [a, s, ABSENT, ABSENT]
             rows.append(live)
         elif live is None and seen:
-            odd("free of an address that is not live")
+            anomalies["free of an address that is not live"] += 1
             leftover.append(s)
         else:
             if live is None:  # the address's first event: live from before event 0
                 live = [a, ABSENT, ABSENT, ABSENT]
                 rows.append(live)
             elif kind == _REQUESTED and live[2] != ABSENT:
-                odd("free requested twice")
+                anomalies["free requested twice"] += 1
                 leftover.append(s)
                 continue
             elif kind == _COMPLETED and live[2] == ABSENT and _REQUESTED in kinds:
-                odd("free completed without a request")
+                anomalies["free completed without a request"] += 1
                 live[2] = s
             live[1 + kind] = s
             if kind == _COMPLETED or _COMPLETED not in kinds:

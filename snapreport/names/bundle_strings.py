@@ -15,7 +15,7 @@ from snapreport.bundle import read_elements
 from snapreport.bundle.opening import LONGEST_VALUE
 from snapreport.bundle.query.sql_query import Database
 from snapreport.bundle.schemas import ELEMENTS
-from snapreport.ground.errors import BundleError, QueryError
+from snapreport.ground.errors import BundleError, QueryError, naming
 from snapreport.names.tally import Tally
 
 _KINDS = {
@@ -40,7 +40,9 @@ def bundle_strings(path: Path, tally: Tally) -> None:
         InputError: the file cannot be read.
         BundleError: it is damaged, no bundle, or of a newer format.
     """
-    elements_strings(read_elements(path), tally, path)
+    data = read_elements(path)
+    with naming(path):
+        elements_strings(data, tally)
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             tally.add("zip comment", archive.comment.decode("utf-8", "replace"))
@@ -58,23 +60,6 @@ def bundle_strings(path: Path, tally: Tally) -> None:
         ) from error
 
 
-def elements_strings(data: bytes, tally: Tally, path: Path) -> None:
-    """Count every string of an ``elements.db``.
-
-    Args:
-        data: its bytes.
-        tally: what counts them.
-        path: the bundle that it is in, or its own where it lies beside its ``allocations.json``.
-
-    Raises:
-        BundleError: it is damaged; the message names the path.
-    """
-    try:
-        _database(data, tally)
-    except BundleError as error:
-        raise BundleError(f"{path} {error}") from error.__cause__
-
-
 def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
     """Count what stands in quotes; strips have numbers only, and keys of ours."""
     found: set[bytes] = set()
@@ -88,7 +73,12 @@ def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally)
         tally.add(member.filename, text[1:-1].decode("utf-8", "replace"))
 
 
-def _database(data: bytes, tally: Tally) -> None:
+def elements_strings(data: bytes, tally: Tally) -> None:
+    """Count every string of an ``elements.db``.
+
+    Raises:
+        BundleError: it is damaged.
+    """
     database = Database(data, longest=LONGEST_VALUE)
     try:
         frames: set[str] = set()
@@ -110,8 +100,8 @@ def _database(data: bytes, tally: Tally) -> None:
 def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:
     (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
     for column in answer.columns:
-        if (table, column) == ("stacks", "callstack"):
-            continue  # its lines are frames, which come from their own table
+        if (table, column) in (("stacks", "callstack"), ("meta", "value")):
+            continue  # lines are frames, which have a table; values are walked by their keys below
         name = _quoted(column)
         texts = _rows(
             database,
@@ -123,8 +113,6 @@ def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> No
                 text = text.decode("utf-8", "replace")
             if (table, column) == ("frames", "extra"):
                 tally.walk(_json(str(text)), "frame field")
-            elif (table, column) == ("meta", "value"):
-                continue  # by its key, below
             else:
                 tally.add(_KINDS.get((table, column), f"{table}.{column}"), str(text), int(count))
     if table == "frames":

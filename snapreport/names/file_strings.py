@@ -8,15 +8,14 @@ from pathlib import Path
 import orjson
 
 from snapreport.bundle import is_zip
-from snapreport.ground.errors import InputError, NotASnapshotError
+from snapreport.ground.errors import InputError, NotASnapshotError, naming
 from snapreport.ground.latest_recording import name_a_file
 from snapreport.ground.progress import Progress, silent
 from snapreport.names.bundle_strings import bundle_strings, elements_strings
-from snapreport.names.disclosed_strings import Given
-from snapreport.names.page_strings import page_strings, picture_strings
+from snapreport.names.page_strings import page_strings
 from snapreport.names.protobuf_strings import PERFETTO, PPROF, message_strings
 from snapreport.names.table_strings import csv_strings, parquet_strings
-from snapreport.names.tally import Tally
+from snapreport.names.tally import Given, Tally
 from snapreport.read import read_objects
 
 _PAGES = (".html", ".htm")
@@ -60,10 +59,8 @@ def _file(path: Path, tally: Tally, progress: Progress) -> None:
     ending, packed = _ending(path)
     if ending in _READ:
         data = _content(path)
-        try:
+        with naming(path):
             _named_kind(ending, _unpacked(data) if packed and data[:2] == _GZIP else data, tally)
-        except InputError as error:
-            raise InputError(f"{path} {error}") from error.__cause__
         return
     if is_zip(path):
         progress("Reading bundle", None)
@@ -71,12 +68,11 @@ def _file(path: Path, tally: Tally, progress: Progress) -> None:
         return
     begin = _content(path, 16)
     if begin[:4] == _PARQUET:
-        try:
+        with naming(path):
             parquet_strings(path, tally)
-        except InputError as error:
-            raise InputError(f"{path} {error}") from error.__cause__
     elif begin == _SQLITE:
-        elements_strings(_content(path), tally, path)
+        with naming(path):
+            elements_strings(_content(path), tally)
     else:
         _objects(path, begin, tally, progress)
 
@@ -96,10 +92,8 @@ def _named_kind(ending: str, data: bytes, tally: Tally) -> None:
         message_strings(data, PERFETTO if ending in _TRACES else PPROF, tally)
         return
     text = data.decode("utf-8-sig", "replace")
-    if ending in _PAGES:
-        page_strings(text, tally)
-    elif ending in _PICTURES:
-        picture_strings(text, tally)
+    if ending in _PAGES or ending in _PICTURES:
+        page_strings(text, tally, picture=ending in _PICTURES)
     elif ending in _TABLES:
         csv_strings(text, tally)
     else:

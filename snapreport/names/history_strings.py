@@ -5,7 +5,8 @@ Only the tables of distinct strings are worked on; columns of allocations and ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +52,9 @@ def change_strings(history: History, changes: Changes) -> History:
         frames.lines,
         {i: fields for i, old in frames.extra.items() if (fields := changes.fields(old))},
     )
+    oddities: Counter[str] = Counter()
+    for key, count in history.oddities.items():
+        oddities[changes.oddity(key)] += count
     return replace(
         history,
         source=replace(history.source, name=changes.source(history.source.name)),
@@ -58,7 +62,7 @@ def change_strings(history: History, changes: Changes) -> History:
         strings=[changes.text(text) for text in history.strings],
         devices=tuple(_change_device(device, changes) for device in history.devices),
         settings=change_json(history.settings, changes.setting),
-        oddities=_add_up((changes.oddity(key), n) for key, n in history.oddities.items()),
+        oddities=dict(oddities),
         recorder=None if history.recorder is None else changes.recorder(history.recorder),
     )
 
@@ -67,11 +71,11 @@ def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
     stages, other = device.stages, device.other
     names = {name: changes.stage(name) for name in set(stages.name)}
     actions = {action: changes.action(action) for action in set(other.action)}
-    if any(old != new for old, new in names.items()):
-        stages = replace(stages, name=[names[name] for name in stages.name])
-    if any(old != new for old, new in actions.items()):
-        other = replace(other, action=[actions[action] for action in other.action])
-    return replace(device, stages=stages, other=other)
+    return replace(
+        device,
+        stages=replace(stages, name=[names[name] for name in stages.name]),
+        other=replace(other, action=[actions[action] for action in other.action]),
+    )
 
 
 def change_json(value: Any, change: Change) -> Any:
@@ -83,10 +87,3 @@ def change_json(value: Any, change: Change) -> Any:
     if isinstance(value, list):
         return [change_json(item, change) for item in value]
     return value
-
-
-def _add_up(counts: Iterator[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for key, count in counts:
-        found[key] = found.get(key, 0) + count
-    return found

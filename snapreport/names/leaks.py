@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
-from snapreport.names.disclosed_strings import Given, Leak
 from snapreport.names.homes import find_users
 from snapreport.names.personal_data import Known, find_private
 from snapreport.names.secret_keys import is_hash
+from snapreport.names.tally import Given
 
 # An identifier of speedscope's format, which nothing fetches.
 _FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
 _SHOWN = 6
+
+
+@dataclass(frozen=True, order=True)
+class Leak:
+    """A part of a string that tells who or where, or that opens a door."""
+
+    what: str
+    """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
+    found: str
+    """That part; of a token only its beginning."""
+    why: str
+    """What makes it one."""
+    kind: str
+    """Of the string that it is in; likewise the next."""
+    text: str
 
 
 def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:

@@ -22,7 +22,7 @@ from snapreport.ground.templates import (
     style_beside,
     templates_folder,
 )
-from snapreport.names.tally import Tally
+from snapreport.names.tally import Tally, is_number
 
 _MOST_UNPACKED = 1 << 30
 _TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4", "f64": "f8"}
@@ -48,24 +48,18 @@ _COLUMNS = {
 }
 
 
-def page_strings(text: str, tally: Tally) -> None:
+def page_strings(text: str, tally: Tally, picture: bool = False) -> None:
     """Count every string of a page that is not in the templates that all pages are made from.
 
-    Raises:
-        InputError: what is packed in it cannot be unpacked.
-    """
-    parser = _Page(tally, _SILENT)
-    parser.feed(text)
-    parser.close()
-
-
-def picture_strings(text: str, tally: Tally) -> None:
-    """Count every string of an SVG, such as a page saves.
+    Args:
+        text: the page.
+        tally: what counts them.
+        picture: it is an SVG, such as a page saves.
 
     Raises:
         InputError: what is packed in it cannot be unpacked.
     """
-    parser = _Page(tally, _SILENT_IN_A_PICTURE)
+    parser = _Page(tally, _SILENT_IN_A_PICTURE if picture else _SILENT)
     parser.feed(text)
     parser.close()
 
@@ -92,7 +86,7 @@ class _Page(HTMLParser):
         for name, value in attrs:
             if (name, value) == _NAMESPACE:
                 continue
-            if name not in self._silent and value and not _is_number(value):
+            if name not in self._silent and value and not is_number(value):
                 self._add("attribute", value)
 
     def handle_endtag(self, tag: str) -> None:
@@ -115,11 +109,7 @@ class _Page(HTMLParser):
         if decl.lower() != "doctype html":
             self._add("comment", decl)
 
-    def handle_pi(self, data: str) -> None:
-        self._add("comment", data)
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("comment", data)
+    handle_pi = unknown_decl = handle_comment
 
     def close(self) -> None:
         super().close()
@@ -136,7 +126,7 @@ class _Page(HTMLParser):
 
     def _add(self, kind: str, text: str) -> None:
         text = " ".join(text.split())
-        if text and not _is_number(text) and text not in self._ours:
+        if text and not is_number(text) and text not in self._ours:
             self._tally.add(kind, text)
 
     def _end_of_script(self, data: str, attributes: dict[str, str | None]) -> None:
@@ -151,24 +141,17 @@ class _Page(HTMLParser):
         elif name == "app":
             if data not in (built_packed("app.js"), built_packed("run.js")):
                 self._lines("script", _unpack(data).decode("utf-8", "replace"))
-        elif self._tag == "style":
-            if data not in (
-                built("style.css"),
-                style_beside("diff.css"),
-                style_beside("run.css"),
-            ):
-                self._lines("style", data)
-        else:
-            if data not in (STARTER, LOADER):
-                self._lines("script", data)
+        elif data not in self._own_scripts():
+            self._lines(self._tag, data)
+
+    def _own_scripts(self) -> tuple[str, ...]:
+        if self._tag == "style":
+            return built("style.css"), style_beside("diff.css"), style_beside("run.css")
+        return STARTER, LOADER
 
     def _lines(self, kind: str, text: str) -> None:
         for line in text.splitlines():
             self._tally.add(kind, line.strip())
-
-
-def _is_number(text: str) -> bool:
-    return not any(char.isalpha() for char in text)
 
 
 def _unpack(data: str) -> bytes:

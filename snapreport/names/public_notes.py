@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from snapreport.model.recorder_notes import RecorderInfo
@@ -35,9 +36,6 @@ def hide_in_stages(snapshot: dict[str, Any], known: Known) -> None:
         snapshot: in PyTorch's shape.
         known: whose names are private.
     """
-    hidden: dict[str, str] = {}
+    hidden = cache(lambda name: hide_private(name, known))
     for row in snapshot.get("external_annotations", ()):
-        name = row["name"]
-        if name not in hidden:
-            hidden[name] = hide_private(name, known)
-        row["name"] = hidden[name]
+        row["name"] = hidden(row["name"])

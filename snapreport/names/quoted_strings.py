@@ -7,7 +7,6 @@ as programs have them stay what they are, so that all figures do, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -100,31 +99,9 @@ def _mark(text: str) -> str:
 
 
 def _recorder(noted: RecorderInfo) -> RecorderInfo:
-    failure = noted.failure
-    return replace(
-        noted,
-        command=_each(noted.command),
-        title=None,
-        notes="",
-        devices=tuple(
-            replace(one, device=quoted(one.device), name=one.name and quoted(one.name))
-            for one in noted.devices
-        ),
-        storages=tuple(replace(one, name=quoted(one.name)) for one in noted.storages),
-        marks=tuple(replace(mark, name=quoted(mark.name)) for mark in noted.marks),
-        failure=None
-        if failure is None
-        else replace(
-            failure,
-            type=quoted(failure.type),
-            message=quoted(failure.message),
-            place=failure.place and quoted(failure.place),
-        ),
-    )
-
-
-def _each(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(quoted(text) for text in texts)
+    told = noted.with_texts(quoted)
+    devices = tuple(replace(one, device=quoted(one.device)) for one in told.devices)
+    return replace(told, title=None, notes="", devices=devices)
 
 
 def renamed(history: History, name: str) -> History:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -26,7 +26,7 @@ from snapreport.model.name_treatment import (
 )
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import FrameTable
-from snapreport.names.history_strings import Changes, change_strings
+from snapreport.names.history_strings import Change, Changes, change_strings
 from snapreport.names.public_names import (
     is_public_action,
     is_public_counter,
@@ -111,14 +111,8 @@ def redact(history: History, wanted: NamesWanted) -> History:
     def function(name: str, file: str) -> str:
         return _function(name, file, files[file] != file, names) if functions else name
 
-    def text(value: str) -> str:
-        return value if is_public_text(value) else f"text-{names.of('text', value)}"
-
-    def setting(value: str) -> str:
-        return value if is_public_setting(value) else f"setting-{names.of('setting', value)}"
-
-    def action(value: str) -> str:
-        return value if is_public_action(value) else f"action-{names.of('action', value)}"
+    def unless(is_public: Callable[[str], bool], kind: str) -> Change:
+        return lambda value: value if is_public(value) else f"{kind}-{names.of(kind, value)}"
 
     def oddity(value: str) -> str:
         return _QUOTED.sub(lambda found: f"'name-{names.of('oddity', found[0])}'", value)
@@ -133,10 +127,10 @@ def redact(history: History, wanted: NamesWanted) -> History:
             files=files,
             function=function,
             fields=lambda _: {},
-            text=text,
+            text=unless(is_public_text, "text"),
             stage=lambda name: _stage(name, names),
-            action=action,
-            setting=setting,
+            action=unless(is_public_action, "action"),
+            setting=unless(is_public_setting, "setting"),
             oddity=oddity,
             source=source,
             recorder=lambda noted: _recorder(noted, names),
@@ -189,10 +183,8 @@ def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str,
             found[file] = file
             continue
         digits = 8
-        stand_in = _file(file, done.project, known, names, digits)
-        while stand_in in taken:  # two names with one hash
-            digits += 8
-            stand_in = _file(file, done.project, known, names, digits)
+        while (stand_in := _file(file, done.project, known, names, digits)) in taken:
+            digits += 8  # two names with one hash
         found[file] = stand_in
         taken.add(stand_in)
     return found

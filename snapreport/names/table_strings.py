@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
-from snapreport.names.tally import Tally
+from snapreport.names.tally import Tally, is_number
 
 _LONGEST_CELL = 1 << 26
 
@@ -27,7 +27,7 @@ def csv_strings(text: str, tally: Tally) -> None:
             tally.add("column", name)
         cells: Counter[tuple[int, str]] = Counter()
         for row in rows:
-            cells.update((i, cell) for i, cell in enumerate(row) if not _is_number(cell))
+            cells.update((i, cell) for i, cell in enumerate(row) if not is_number(cell))
     except csv.Error as error:
         raise InputError(f"is damaged CSV ({error}); write it again.") from error
     finally:
@@ -70,7 +70,3 @@ def parquet_strings(path: Path, tally: Tally) -> None:
                 tally.add(name, row["values"] or "", row["counts"])
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"is damaged Parquet ({error}); export it again.") from error
-
-
-def _is_number(cell: str) -> bool:
-    return not any(char.isalpha() for char in cell)

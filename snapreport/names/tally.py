@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from snapreport.names.disclosed_strings import Given
 
 # What the value of a key is; others keep their key's name.
 _KINDS = {
@@ -27,6 +26,17 @@ _KINDS = {
 }
 _WHOLE = {"setting", "recording", "oddity"}
 """Everything below these keys is of their kind."""
+
+
+@dataclass(frozen=True, order=True)
+class Given:
+    """A distinct string in a file."""
+
+    kind: str
+    """Such as ``file``, ``function``, ``stage``, ``setting``, or where it stands."""
+    text: str
+    count: int
+    """How often it stands there: in tables that hold every string once, once."""
 
 
 class Tally:
@@ -73,6 +83,11 @@ class Tally:
                     continue
                 seen.add(id(item))
                 waiting += [(below, kind) for below in item if not isinstance(below, (int, float))]
+
+
+def is_number(text: str) -> bool:
+    """Say whether a text has no letter, and so gives nothing away."""
+    return not any(char.isalpha() for char in text)
 
 
 def _kind(outer: str, key: Any, item: Mapping[Any, Any]) -> str:

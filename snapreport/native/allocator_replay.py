@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,14 +110,5 @@ class ReplayColumns:
             **settings,
         )
         checked(library().replay(pointer(given)))
-        return Replayed(
-            placed=placed,
-            events=events[: given.n_events],
-            n_events=given.n_events,
-            reserved=given.reserved,
-            peak=given.peak,
-            retries=given.retries,
-            driver_calls=given.driver_calls,
-            failed_op=given.failed_op,
-            most_missing=given.most_missing,
-        )
+        found = {each.name: getattr(given, each.name) for each in fields(Replayed)[2:]}
+        return Replayed(placed, events[: given.n_events], **found)

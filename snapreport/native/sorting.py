@@ -84,8 +84,7 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return (found + low).astype(values.dtype), number[above]
     order = stable_order(values)
     sorted_ = values[order]
-    first = np.ones(len(values), np.bool_)
-    np.not_equal(sorted_[1:], sorted_[:-1], out=first[1:])
+    first = begins_run(sorted_)
     number = np.cumsum(first, dtype=np.int64)
     number -= 1
     place = np.empty(len(values), np.int64)
@@ -127,6 +126,13 @@ def number(
     return None if n == NO_ROOM else (met[: checked(n)], place)
 
 
+def begins_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say of each of some numbers whether it is another than the one before it; shape (n,)."""
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
 def unique(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct integers of a column, ascending.
 
@@ -138,9 +144,7 @@ def unique(values: NDArray[Any]) -> NDArray[Any]:
         if high - low < _SPREAD * len(values):
             return (np.flatnonzero(_there(values, low, high)[1]) + low).astype(values.dtype)
     ordered = np.sort(values)
-    first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    found: NDArray[Any] = ordered[first]
+    found: NDArray[Any] = ordered[begins_run(ordered)]
     return found
 
 

@@ -33,10 +33,12 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
     for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
         stage = row.get("stage")
         if stage not in ("START", "END") or not 0 <= time <= LATEST_US:
-            key = f"annotation stage {shortened(stage)!r}"
-            if not 0 <= time <= LATEST_US:
-                key = "annotation time that is no date"
-            tables.oddities[key] = tables.oddities.get(key, 0) + 1
+            known = 0 <= time <= LATEST_US
+            tables.oddities[
+                f"annotation stage {shortened(stage)!r}"
+                if known
+                else "annotation time that is no date"
+            ] += 1
             continue
         name = tables.texts.clean(row.get("name", ""))
         annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time))

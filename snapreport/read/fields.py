@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -105,7 +105,7 @@ def count_unknown_keys(
     rows: Sequence[dict[str, Any]],
     known: frozenset[str],
     what: str,
-    oddities: dict[str, int],
+    oddities: Counter[str],
     fields: Allowance,
 ) -> set[Any]:
     """Count keys outside ``known`` into ``oddities``, under ``what`` and the key's name.
@@ -132,11 +132,10 @@ def count_unknown_keys(
     return {key for shape in shapes for key in shape}
 
 
-def count_unknown_key(key: Any, count: int, what: str, oddities: dict[str, int]) -> None:
+def count_unknown_key(key: Any, count: int, what: str, oddities: Counter[str]) -> None:
     """Count a key that is not known into ``oddities``, under ``what`` and its name."""
     check_key(key, what)
-    name = f"{what} key {shortened(key)!r}"
-    oddities[name] = oddities.get(name, 0) + count
+    oddities[f"{what} key {shortened(key)!r}"] += count
 
 
 def check_key(key: Any, what: str) -> None:
@@ -161,8 +160,4 @@ def _shapes(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
             return {first: len(rows)}
         except KeyError:
             pass
-    shapes: dict[tuple[Any, ...], int] = {}
-    for row in rows:
-        shape = tuple(row)
-        shapes[shape] = shapes.get(shape, 0) + 1
-    return shapes
+    return Counter(map(tuple, rows))

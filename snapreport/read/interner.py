@@ -184,8 +184,6 @@ class StackInterner:
 
     def table(self) -> StackTable:
         """Return all frames and stacks met so far, as a prefix tree."""
-        tree = prefix_tree(self._stack_of_frames)
-        frame_table = FrameTable(
-            self._names, self._filenames, np.array(self._lines, np.int64), self._extra
-        )
-        return StackTable(frame_table, tree.parent, tree.frame, tree.depth, tree.stack_node)
+        lines = np.array(self._lines, np.int64)
+        frames = FrameTable(self._names, self._filenames, lines, self._extra)
+        return StackTable(frames, *prefix_tree(self._stack_of_frames))

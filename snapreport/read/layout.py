@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ class Layout:
     recorder: RecorderInfo | None = None
 
 
-def recognise(top: Any, oddities: dict[str, int], rows: Allowance, texts: CleanTexts) -> Layout:
+def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTexts) -> Layout:
     """Find a snapshot's parts, whatever PyTorch's version.
 
     Args:
@@ -226,9 +227,7 @@ def _plain(value: Any, texts: CleanTexts, budget: list[int], depth: int) -> Any:
     return texts.clean(value)
 
 
-def _add_host(
-    top: dict[str, Any], layout: Layout, oddities: dict[str, int], rows: Allowance
-) -> None:
+def _add_host(top: dict[str, Any], layout: Layout, oddities: Counter[str], rows: Allowance) -> None:
     """Add pinned host memory, one list of events or one list per device."""
     traces = _list(top, "host_traces")
     if traces and all(isinstance(event, dict) for event in traces):
@@ -242,6 +241,4 @@ def _add_host(
         if isinstance(row, dict) and "address" in row and "total_size" in row:
             layout.segments.setdefault(DeviceId("host", 0), []).append(row)
         else:
-            oddities["host segment of unknown shape"] = (
-                oddities.get("host segment of unknown shape", 0) + 1
-            )
+            oddities["host segment of unknown shape"] += 1

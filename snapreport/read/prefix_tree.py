@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +17,12 @@ _AHEAD = 64
 _FRAMES_AHEAD = 1 << 15
 
 
-@dataclass(frozen=True, eq=False)
-class PrefixTree:
-    """The nodes in the order of their first appearance, stack by stack from the outermost frame."""
+PrefixTree = tuple["NDArray[np.int32]", ...]
+"""The nodes in the order of their first appearance, stack by stack from the outermost frame.
 
-    parent: NDArray[np.int32]
-    """int32, shape (n_nodes,), -1 for an outermost frame; likewise the next two."""
-    frame: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    """1 for an outermost frame."""
-    stack_node: NDArray[np.int32]
-    """int32, shape (n_stacks,): the node of the innermost frame, -1 for the empty stack."""
+Parent, frame and depth of each, int32, shape (n_nodes,), as in ``StackTable``; and the node of each
+stack's innermost frame, int32, shape (n_stacks,).
+"""
 
 
 def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
@@ -70,7 +64,7 @@ def one_by_one(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTr
                 depths.append(depth)
             node = child
         stack_node[stack_id] = node
-    return PrefixTree(*_columns(parents, node_frames, depths, stack_node))
+    return _columns(parents, node_frames, depths, stack_node)
 
 
 def level_by_level(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTree:
@@ -120,7 +114,7 @@ def level_by_level(frames: NDArray[np.int32], length: NDArray[np.int64]) -> Pref
     parent[start[added > 0]] = branch[added > 0]
     innermost = np.where(added > 0, start + added - 1, branch)
     frame = frames[np.repeat(end, added) - depth]
-    return PrefixTree(*_columns(parent, frame, depth, innermost))
+    return _columns(parent, frame, depth, innermost)
 
 
 def _levels_alike(
@@ -144,5 +138,5 @@ def _levels_alike(
     return most if alike.all() else int(alike.argmin())
 
 
-def _columns(*columns: ArrayLike) -> Iterator[NDArray[np.int32]]:
-    return (np.array(column, np.int32) for column in columns)
+def _columns(*columns: ArrayLike) -> PrefixTree:
+    return tuple(np.array(column, np.int32) for column in columns)

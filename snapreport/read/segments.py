@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,12 +120,11 @@ def _blocks(
     return blocks, segment, start, size
 
 
-def _state(block: dict[str, Any], oddities: dict[str, int]) -> int:
+def _state(block: dict[str, Any], oddities: Counter[str]) -> int:
     name = block.get("state")
     state = _STATES.get(name) if isinstance(name, str) else None
     if state is None:
-        key = f"block state {shortened(name)!r}"
-        oddities[key] = oddities.get(key, 0) + 1
+        oddities[f"block state {shortened(name)!r}"] += 1
         return INACTIVE
     return state
 

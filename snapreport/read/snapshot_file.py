@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from snapreport.ground.clean_texts import CleanTexts
-from snapreport.ground.errors import NativeLibraryError, NotASnapshotError, SnapreportError
+from snapreport.ground.errors import NotASnapshotError, naming
 from snapreport.ground.foreign_files import BEGIN, foreign_file
 from snapreport.ground.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
@@ -81,23 +82,20 @@ def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
             copy = dict(top)
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
-        recognise(copy, {}, Allowance(length), CleanTexts())
+        recognise(copy, Counter(), Allowance(length), CleanTexts())
         return top, length
 
 
 @contextmanager
 def _named(path: Path | str) -> Iterator[None]:
-    """Let every expected error name the file."""
+    """Let every error that a file can bring about name it."""
     try:
-        yield
+        with naming(path):
+            yield
     except RecursionError as error:
         raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
     except MemoryError as error:
         raise NotASnapshotError(f"{path} needs more memory than there is.") from error
-    except NativeLibraryError:  # which the file has nothing to do with
-        raise
-    except SnapreportError as error:
-        raise type(error)(f"{path} {error}") from error.__cause__
 
 
 def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
@@ -137,7 +135,7 @@ def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> Ra
         segments=segments,
         annotations=read_annotations(layout.annotations, layout.cpu, tables),
         settings=layout.settings,
-        oddities=tables.oddities,
+        oddities=dict(tables.oddities),
         recorder=layout.recorder,
         length=length,
     )

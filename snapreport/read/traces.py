@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,7 @@ class Tables:
     stacks: StackInterner = field(init=False)
     strings: StringInterner = field(init=False)
     pools: PoolInterner = field(default_factory=PoolInterner)
-    oddities: dict[str, int] = field(default_factory=dict)
+    oddities: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Allow as many fields as rows, and share the texts."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.curves import find_curves, peak_without
 from snapreport.figures.fragmentation import find_allocator_use, locate
-from snapreport.history.holes import find_holes
+from snapreport.history.block_sizes import find_holes
 from snapreport.history.segment_replay import segment_lives
 from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.segment_lives import SegmentLives

@@ -36,7 +36,7 @@ def _moves(
 def replay_holes(
     addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
 ) -> Holes:
-    """Do as ``holes.find_holes``."""
+    """Do as ``block_sizes.find_holes``."""
     addresses = addr.tolist()
     baseline = np.flatnonzero(born < 0).tolist()
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from snapreport.history.holes import find_holes
+from snapreport.history.block_sizes import find_holes
 from snapreport.model.segment_lives import SegmentLives
 from tests.reference.holes import replay_holes
 

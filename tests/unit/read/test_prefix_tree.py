@@ -28,19 +28,18 @@ def chosen(stacks: Stacks) -> PrefixTree:
 
 
 def lists(tree: PrefixTree) -> list[list[int]]:
-    columns = [tree.parent, tree.frame, tree.depth, tree.stack_node]
-    assert all(column.dtype == np.int32 for column in columns)
-    return [column.tolist() for column in columns]
+    assert all(column.dtype == np.int32 for column in tree)
+    return [column.tolist() for column in tree]
 
 
 @pytest.mark.parametrize("build", [one_by_one, level_by_level])
 def test_stacks_with_the_same_outer_frames_share_their_nodes(build: object) -> None:
     assert callable(build)
-    tree = build(*columns([(5, 7), (), (6, 7), (7,), (1, 5, 7), (7, 5)]))
-    assert tree.parent.tolist() == [-1, 0, 0, 1, -1, 4]
-    assert tree.frame.tolist() == [7, 5, 6, 1, 5, 7]
-    assert tree.depth.tolist() == [1, 2, 2, 3, 1, 2]
-    assert tree.stack_node.tolist() == [1, -1, 2, 0, 3, 5]
+    parent, frame, depth, node = build(*columns([(5, 7), (), (6, 7), (7,), (1, 5, 7), (7, 5)]))
+    assert parent.tolist() == [-1, 0, 0, 1, -1, 4]
+    assert frame.tolist() == [7, 5, 6, 1, 5, 7]
+    assert depth.tolist() == [1, 2, 2, 3, 1, 2]
+    assert node.tolist() == [1, -1, 2, 0, 3, 5]
 
 
 @pytest.mark.parametrize("seed", range(60))
