@@ -31,7 +31,7 @@ from snapreport.figures.moment_lookup import (
     peak_between,
 )
 from snapreport.figures.role_use import evidence_texts
-from snapreport.figures.statistics import curve_statistics
+from snapreport.figures.statistics import curves_statistics
 from snapreport.figures.what_if_peaks import (
     find_held,
     find_members,
@@ -168,7 +168,7 @@ class Device:
 
     def statistics(self, curve: str = "allocated") -> CurveStatistics:
         """Return the least, the average over time, the most and the ends of a curve."""
-        return curve_statistics(self.curve(curve), self.times)
+        return curves_statistics({curve: self.curve(curve)}, self.times)[curve]
 
     def at(
         self,

@@ -39,18 +39,25 @@ def event_at_time(times: NDArray[np.int64], time_us: int) -> int:
     Raises:
         MomentError: the recording has no times.
     """
-    known = np.flatnonzero(times != NO_TIME)
-    if not len(known):
+    first = first_time(times)
+    if first is None:
         raise MomentError("this recording has no times; name an event instead.")
-    first = int(times[known[0]])
     wanted = time_us if time_us >= first else first + time_us
+    return START if wanted < first else event_from(times, wanted + 1) - 1
+
+
+def first_time(times: NDArray[np.int64]) -> int | None:
+    """Return the first time that is known, None for none."""
+    known = times[times != NO_TIME]
+    return int(known[0]) if len(known) else None
+
+
+def event_from(times: NDArray[np.int64], time_us: int) -> int:
+    """Return the first event at or after a time; how many there are where all are earlier."""
+    known = np.flatnonzero(times != NO_TIME)
     # Clocks may step back; an event counts as no earlier than those before it.
-    latest = np.maximum.accumulate(times[known])
-    place = int(np.searchsorted(latest, wanted, side="right")) - 1
-    if place < 0:
-        return START
-    following = known[place + 1] if place + 1 < len(known) else len(times)
-    return int(following) - 1
+    place = int(np.searchsorted(np.maximum.accumulate(times[known]), time_us))
+    return int(known[place]) if place < len(known) else len(times)
 
 
 def peak_between(curve: NDArray[np.int64], first: int, last: int) -> int:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def curve_statistics(curve: NDArray[np.int64], times: NDArray[np.int64]) -> CurveStatistics:
-    """Sum one curve up, as ``curves_statistics`` does several."""
-    return curves_statistics({"": curve}, times)[""]
-
-
 def curves_statistics(
     curves: Mapping[str, NDArray[np.int64]], times: NDArray[np.int64]
 ) -> dict[str, CurveStatistics]:

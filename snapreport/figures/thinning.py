@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.figures.moment_lookup import event_from, first_time
 from snapreport.ground.errors import CutError
 from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
 from snapreport.model.history import START, Allocations
@@ -84,14 +85,15 @@ class Cutter:
 
     def levels(self) -> list[tuple[Thinning, Thinning]]:
         """The least and the most thinning of each level, in order."""
-        events: list[tuple[Thinning, Thinning]] = [
+        few, all_ = min(1, self.spare), self.spare
+        return [
             (Thinning(), Thinning()),
             (Thinning(times=True), Thinning(times=True)),
+            *(
+                (Thinning(True, few, columns), Thinning(True, all_, columns))
+                for columns in (None, *REST_COLUMNS)
+            ),
         ]
-        few, all_ = min(1, self.spare), self.spare
-        for columns in (None, *REST_COLUMNS):
-            events += [(Thinning(True, few, columns), Thinning(True, all_, columns))]
-        return events
 
     def drawn(self, thinning: Thinning = Thinning()) -> tuple[Drawn, ...]:
         """What is drawn of each device."""
@@ -153,7 +155,7 @@ class _Device:
             places, values = places[news], values[:, news]
         times, late = self._times() if thinning.times else (None, 0)
         peak = self._device.peak.event
-        at_peak = out & (rows.alloc_event <= peak) & (peak < rows.free_requested_event)
+        at_peak = out & rows.live_at(peak)
         return Drawn(
             rows=np.flatnonzero(kept),
             rest=Rest(places - 1, *values),
@@ -197,21 +199,13 @@ class _Device:
 
 def _rest_curves(rows: Allocations, out: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
     """The columns of ``Rest`` but for the event, after every event; shape (5, events + 1)."""
-    begin, requested, free = (
-        rows.alloc_event[out],
-        rows.free_requested_event[out],
-        rows.free_event[out],
-    )
-    size, block = rows.size[out], rows.block_size[out]
-    return np.stack(
-        [
-            sum_live(size, begin, free, events),
-            sum_live(block, begin, requested, events),
-            sum_live(block, begin, free, events),
-            sum_live(np.ones_like(size), begin, requested, events),
-            sum_live(np.ones_like(size), begin, free, events),
-        ]
-    )
+    begin, one = rows.alloc_event[out], np.ones(int(out.sum()), np.int64)
+
+    def added(curve: str, weights: NDArray[np.int64]) -> NDArray[np.int64]:
+        return sum_live(weights, begin, rows.ends(curve)[out], events)
+
+    curves = [added(name, rows.weights(name)[out]) for name in ("requested", "allocated", "active")]
+    return np.stack([*curves, added("allocated", one), added("requested", one)])
 
 
 def _window(device: DeviceFigures, cut: Cut) -> tuple[int, int] | None:
@@ -230,13 +224,9 @@ def _event(device: DeviceFigures, bound: Bound, *, first: bool = False) -> int:
     """The event of a bound: the first at or after a time, or the last at or before it."""
     if bound.event is not None:
         return bound.event
-    known = np.flatnonzero(device.times != NO_TIME)
     assert bound.time_us is not None
-    if not len(known):  # only another device has times: draw all of this one
+    begin = first_time(device.times)
+    if begin is None:  # only another device has times: draw all of this one
         return START if first else device.history.events
-    wanted = int(device.times[known[0]]) + bound.time_us
-    # Clocks may step back; an event counts as no earlier than those before it.
-    latest = np.maximum.accumulate(device.times[known])
-    place = int(np.searchsorted(latest, wanted, side="left" if first else "right"))
-    following = int(known[place]) if place < len(known) else device.history.events
-    return following if first else following - 1
+    wanted = begin + bound.time_us
+    return event_from(device.times, wanted) if first else event_from(device.times, wanted + 1) - 1

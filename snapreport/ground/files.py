@@ -113,12 +113,11 @@ def check_output(path: Path, force: bool) -> None:
         OutputError: it is a folder, or the folder to hold it does not exist, or it is a link that
             leads nowhere and ``force`` is off.
     """
-    if isinstance(path, RemotePath):
-        _check_remote(path, force)
-        return
     try:
-        mode = path.stat().st_mode
+        mode = stat.S_IFDIR if path.is_dir() else path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
+        if isinstance(path, RemotePath):  # stores make folders as they are needed
+            return
         if path.is_symlink() and not force:
             raise OutputExistsError(
                 f"{path} is a link to {path.readlink()}, where nothing is; remove it, or pass"
@@ -193,19 +192,6 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
         if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
-
-
-def _check_remote(path: RemotePath, force: bool) -> None:
-    try:
-        if path.is_dir():
-            raise OutputError(f"{path} is a folder; name a file in it.")
-        path.stat()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    if not force:
-        raise _exists(path)
 
 
 def _mode_of(sources: Iterable[Path]) -> int:

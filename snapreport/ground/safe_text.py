@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 _UNSAFE_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 """What could end a line, drive a terminal, turn the reading order round or hide letters."""
@@ -54,18 +55,17 @@ def visible(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return _ODD.sub(lambda found: _told(found[0], keep), text)
+    return _escaped(text, keep, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
-def _told(run: str, keep: str) -> str:
-    if run.isprintable():
-        return run
-    return "".join(
-        char
-        if char.isprintable() or char in keep
-        else char.encode("unicode_escape").decode("ascii")
-        for char in run
-    )
+def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
+    def told(found: re.Match[str]) -> str:
+        run = found[0]
+        if run.isprintable():
+            return run
+        return "".join(char if char.isprintable() or char in keep else escape(char) for char in run)
+
+    return _ODD.sub(told, text)
 
 
 def printable(output: bytes) -> bytes:
@@ -82,13 +82,7 @@ def plain_json(data: bytes) -> bytes:
     """
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _ODD.sub(lambda found: _json_escaped(found[0]), data.decode()).encode()
-
-
-def _json_escaped(run: str) -> str:
-    if run.isprintable():
-        return run
-    return "".join(char if char.isprintable() or char in "\n\t" else _utf16(char) for char in run)
+    return _escaped(data.decode(), "\n\t", _utf16).encode()
 
 
 def _utf16(char: str) -> str:

@@ -21,6 +21,9 @@ _MOST_NUMBERS = 1000
 _MOST_DEVICES = 256
 _LONGEST_OF_ROW = 512
 _LARGEST = 2**63 - 1
+_TEXTS = ("made_by", "recorder", "torch", "cuda", "driver", "python")
+_NUMBERS = ("started_us", "ended_us", "local_rank", "node")
+_OF_DEVICE = ("capacity", "free_before", "free_after", "total_before", "total_after")
 
 Plain = dict[str, Any]
 _Row = TypeVar("_Row")
@@ -141,16 +144,13 @@ class RecorderInfo:
             return None if text is None else change(text)
 
         failure = self.failure
+        texts: Plain = {key: maybe(getattr(self, key)) for key in _TEXTS if key != "recorder"}
         return replace(
             self,
-            made_by=maybe(self.made_by),
+            **texts,
             command=tuple(map(change, self.command)),
             title=maybe(self.title),
             notes=change(self.notes),
-            torch=maybe(self.torch),
-            cuda=maybe(self.cuda),
-            driver=maybe(self.driver),
-            python=maybe(self.python),
             devices=tuple(replace(device, name=maybe(device.name)) for device in self.devices),
             storages=tuple(
                 each if (name := change(each.name)) == each.name else replace(each, name=name)
@@ -185,10 +185,11 @@ class _Reader:
         self._texts = texts
 
     def info(self, value: Plain) -> RecorderInfo:
+        found: Plain = {key: self._text(value.get(key)) for key in _TEXTS}
+        found |= {key: _number(value.get(key)) for key in _NUMBERS}
         return RecorderInfo(
+            **found,
             format=_number(value.get("format")) or 1,
-            made_by=self._text(value.get("made_by")),
-            recorder=self._text(value.get("recorder")),
             command=tuple(
                 clean
                 for word in _list(value.get("command"))[:_MOST_WORDS]
@@ -196,20 +197,12 @@ class _Reader:
             ),
             title=self._text(value.get("title")) or None,
             notes=self._text(value.get("notes"), _LONGEST * 16) or "",
-            started_us=_number(value.get("started_us")),
-            ended_us=_number(value.get("ended_us")),
-            torch=self._text(value.get("torch")),
-            cuda=self._text(value.get("cuda")),
-            driver=self._text(value.get("driver")),
-            python=self._text(value.get("python")),
             devices=tuple(_rows(_list(value.get("devices"))[:_MOST_DEVICES], self._device)),
             storages=tuple(_rows(value.get("storages"), self._storage)),
             marks=tuple(_rows(value.get("marks"), self._mark)),
             failure=self._failure(value.get("failure")),
             rank=_number(value.get("rank")) or 0,
             world_size=_number(value.get("world_size")) or 1,
-            local_rank=_number(value.get("local_rank")),
-            node=_number(value.get("node")),
             joined=value.get("joined") is True,
             children_s=_number(value.get("children_s")) or 0,
         )
@@ -218,14 +211,11 @@ class _Reader:
         name = self._text(row.get("device"))
         if name is None:
             return None
+        numbers: Plain = {key: _number(row.get(key)) for key in _OF_DEVICE}
         return RecordedDevice(
             device=name,
             name=self._text(row.get("name")),
-            capacity=_number(row.get("capacity")),
-            free_before=_number(row.get("free_before")),
-            free_after=_number(row.get("free_after")),
-            total_before=_number(row.get("total_before")),
-            total_after=_number(row.get("total_after")),
+            **numbers,
             stats_before=self._stats(row.get("stats_before")),
             stats_after=self._stats(row.get("stats_after")),
         )

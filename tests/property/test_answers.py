@@ -10,7 +10,7 @@ import pytest
 
 from snapreport.api.device import Device
 from snapreport.diagnosis.conclude import find
-from snapreport.figures.statistics import curve_statistics
+from snapreport.figures.statistics import curves_statistics
 from snapreport.model.answer_tables import GROUPINGS
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
@@ -152,7 +152,7 @@ def test_averages_lie_between_the_least_and_the_most(simulation: Simulated) -> N
 def test_an_average_over_time_is_exact_beyond_what_64_bits_hold() -> None:
     curve = np.array([0, 10**11, 10**11 + 1, 0], np.int64)
     times = np.array([0, 10**12, 3 * 10**12], np.int64)
-    over = curve_statistics(curve, times)
+    over = curves_statistics({"": curve}, times)[""]
     assert over.average == (10**11 + 2 * (10**11 + 1)) // 3
     assert over.by_time
 
@@ -164,6 +164,6 @@ def test_without_passing_time_every_event_counts_alike(times: list[int]) -> None
         from snapreport.model.snapshot import NO_TIME
 
         times = [NO_TIME, 2, 3]
-    over = curve_statistics(curve, np.array(times, np.int64))
+    over = curves_statistics({"": curve}, np.array(times, np.int64))[""]
     assert not over.by_time
     assert over.average == int(curve.sum()) // len(curve)

@@ -258,7 +258,7 @@ class RemotePath(_Base):
             OSError: there is nothing, or no access to it.
         """
         if self._entry is _NOWHERE:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+            raise self._not_there()
         with plain_errors(self._url):
             system, path = open_store(self._url)
             file = system.open(path, "rb", block_size=_BLOCK)
@@ -315,15 +315,18 @@ class RemotePath(_Base):
             else:
                 system.put_file(str(source), path)
 
+    def _not_there(self) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+
     def _info(self) -> _Entry:
         if self._entry is _NOWHERE:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+            raise self._not_there()
         if self._entry is not None:
             return self._entry
         if self._tree is not None:
             return {"type": "directory"}
         if time.monotonic() < self._missed + _BLINK:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+            raise self._not_there()
         try:
             with plain_errors(self._url):
                 system, path = open_store(self._url)
