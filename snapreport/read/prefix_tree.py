@@ -10,9 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# A level of the tree costs as much as about so many frames one by one.
-_LEVEL = 64
-
 _AHEAD = 64
 _FRAMES_AHEAD = 1 << 15
 
@@ -26,56 +23,16 @@ stack's innermost frame, int32, shape (n_stacks,).
 
 
 def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
-    """Build the tree.
+    """Build the tree for all stacks at once.
+
+    A stack adds a node for each frame below what it shares with an earlier stack, one after the
+    other. So the tree follows from how much it shares, and with which stack first.
 
     Args:
         stacks: the frame ids of each as int32, innermost first; all different.
     """
     length = np.fromiter(map(len, stacks), np.int64, len(stacks)) // 4
     frames = np.frombuffer(b"".join(stacks), np.int32)
-    few = len(frames) < _LEVEL * int(length.max(initial=0))
-    return one_by_one(frames, length) if few else level_by_level(frames, length)
-
-
-def one_by_one(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTree:
-    """Build the tree frame by frame: best for few stacks, however deep.
-
-    Args:
-        frames: int32, the frame ids of all stacks, innermost first.
-        length: int64, shape (n_stacks,), how many of them are each stack's.
-    """
-    parents: list[int] = []
-    node_frames: list[int] = []
-    depths: list[int] = []
-    nodes: dict[tuple[int, int], int] = {}
-    stack_node = np.empty(len(length), np.int32)
-    ids = frames.tolist()
-    end = 0
-    for stack_id, own in enumerate(length.tolist()):
-        begin, end = end, end + own
-        node = -1
-        for depth, frame in enumerate(reversed(ids[begin:end]), start=1):
-            key = (node, frame)
-            child = nodes.get(key)
-            if child is None:
-                child = nodes[key] = len(parents)
-                parents.append(node)
-                node_frames.append(frame)
-                depths.append(depth)
-            node = child
-        stack_node[stack_id] = node
-    return _columns(parents, node_frames, depths, stack_node)
-
-
-def level_by_level(frames: NDArray[np.int32], length: NDArray[np.int64]) -> PrefixTree:
-    """Build the same tree for all stacks at once: best for thousands of them.
-
-    A stack adds a node for each frame below what it shares with an earlier stack, one after the
-    other. So the tree follows from how much it shares, and with which stack first.
-
-    Args:
-        frames, length: as for ``one_by_one()``.
-    """
     n = len(length)
     end = np.cumsum(length)
     shared = np.zeros(n, np.int64)
