@@ -44,9 +44,9 @@ def loaded(path: Path, *, keep_paths: bool = False) -> snapreport.Snapshot:
 
 
 @cache
-def findings_of(path: Path) -> Findings:
+def findings_of(path: Path, *, keep_paths: bool = False) -> Findings:
     """Return what is found in a real snapshot, likewise."""
-    return loaded(path).findings()
+    return loaded(path, keep_paths=keep_paths).findings()
 
 
 def _of_each(files: Sequence[Path]) -> pytest.MarkDecorator:

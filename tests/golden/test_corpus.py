@@ -12,6 +12,7 @@ import pytest
 import snapreport
 from snapreport.model.snapshot import INACTIVE
 from snapreport.model.stacks import NO_STACK
+from tests.corpus import loaded
 
 Load: TypeAlias = Callable[[str], snapreport.Snapshot]
 
@@ -102,14 +103,7 @@ TABLE = [
 @pytest.fixture(scope="module")
 def load(corpus: Path) -> Load:
     """Load a file of the corpus by its name without the ending, once."""
-    loaded: dict[str, snapreport.Snapshot] = {}
-
-    def load(name: str) -> snapreport.Snapshot:
-        if name not in loaded:
-            loaded[name] = snapreport.load(corpus / f"{name}.pickle")
-        return loaded[name]
-
-    return load
+    return lambda name: loaded(corpus / f"{name}.pickle")
 
 
 def row_id(row: Golden) -> str:

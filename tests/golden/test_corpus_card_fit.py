@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-import snapreport
 from snapreport.ground.cards.card_table import CARDS
 from snapreport.model.what_if import CardFit
-from tests.corpus import every_corpus_file
+from tests.corpus import every_corpus_file, loaded
 
 MIB = 1 << 20
 _ORDER = ("cannot", "short", "depends", "unknown", "replayed", "fits")
 
 
 def fits(corpus: Path, name: str, card: str, device: int = 0) -> CardFit:
-    return snapreport.load(corpus / name).device(device).fits(card)
+    return loaded(corpus / name).device(device).fits(card)
 
 
 def test_no_setting_could_have_helped_the_request_that_failed(corpus: Path) -> None:
@@ -44,7 +43,7 @@ def test_a_training_step_fits_where_what_it_reserved_does(
 
 @every_corpus_file
 def test_every_file_fits_on_more_cards_the_larger_they_are(path: Path) -> None:
-    file = snapreport.load(path)
+    file = loaded(path)
     for history in file.devices:
         if history.device.kind != "cuda" or not len(history.allocations):
             continue

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts, find_slack
-from snapreport.diagnosis.conclude import find
-from snapreport.history.build import build_history
-from snapreport.model.findings import Findings
-from snapreport.read import read_snapshot
 from snapreport.roles.repeating_step import find_iterations
+from tests.corpus import findings_of
 from tests.programs import figures, found, of_code
 
 TOPICS = ("growth", "churn", "allocator", "transient-peak")
@@ -53,13 +50,9 @@ EXPECTED: dict[str, dict[str, list[tuple[str, str, int]]]] = {
 }
 
 
-def analysed(path: Path) -> Findings:
-    return find(build_history(read_snapshot(path)))
-
-
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_file_gets_its_findings(corpus: Path, name: str) -> None:
-    for device in analysed(corpus / name).devices:
+    for device in findings_of(corpus / name).devices:
         expected = EXPECTED[name].get(str(device.device), [])
         said = found(device, *TOPICS)
         assert [each.code for each in said] == [code for code, _, _ in expected]
@@ -70,21 +63,21 @@ def test_each_file_gets_its_findings(corpus: Path, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_layers_of_a_model_are_taken_for_no_steps(corpus: Path, name: str) -> None:
     # None of these files holds more than one step of its program, but many layers of a model.
-    findings = analysed(corpus / name)
+    findings = findings_of(corpus / name)
     for device in findings.devices:
         assert find_iterations(device.history, findings.history) is None
 
 
 def test_slack_of_the_forward_pass_is_all_of_blocks_handed_out_whole(corpus: Path) -> None:
     # snapshot-format notes 8: 815,783,936 - 779,837,440, of which rounding explains nothing.
-    findings = analysed(corpus / "memory_forward_bf16_128.pickle")
+    findings = findings_of(corpus / "memory_forward_bf16_128.pickle")
     slack = find_slack(findings.history, findings.devices[0])
     assert (slack.total, slack.unsplit, slack.divided) == (35_946_496, 35_946_496, 0)
 
 
 def test_the_failure_on_three_devices_was_preceded_by_a_retry_that_worked(corpus: Path) -> None:
     # Six unmaps, a map and another alloc precede the failed request.
-    findings = analysed(corpus / "three_gpus_expandable_oom.pickle")
+    findings = findings_of(corpus / "three_gpus_expandable_oom.pickle")
     device = findings.devices[1]
     (burst,) = find_bursts(findings.history, device)
     assert (burst.kind, burst.first_event, burst.last_event, burst.count) == ("retry", 413, 418, 6)
@@ -93,6 +86,6 @@ def test_the_failure_on_three_devices_was_preceded_by_a_retry_that_worked(corpus
 
 
 def test_a_cache_emptied_by_the_compiler_is_known_by_its_stack(corpus: Path) -> None:
-    findings = analysed(corpus / "compiled_2.7b_forward.pickle")
+    findings = findings_of(corpus / "compiled_2.7b_forward.pickle")
     (burst,) = find_bursts(findings.history, findings.devices[0])
     assert (burst.kind, burst.count) == ("emptied", 742)

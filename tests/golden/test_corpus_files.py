@@ -14,6 +14,7 @@ from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history
 from tests.corpus import every_corpus_file, findings_of, loaded
+from tests.golden.conftest import Make
 
 SOUND = [
     "bare_segments_list.pkl",
@@ -97,27 +98,28 @@ def test_fragmentation_over_time_is_that_of_single_events(path: Path) -> None:
 
 
 @every_corpus_file
-def test_a_bundle_gives_back_the_history_and_the_same_reports(path: Path, tmp_path: Path) -> None:
-    bundle = snapreport.convert(path, tmp_path / "first.zip")
-    again = snapreport.convert(path, tmp_path / "second.zip")
+def test_a_bundle_gives_back_the_history_and_the_same_reports(
+    path: Path, made: Make, tmp_path: Path
+) -> None:
+    bundle = made(path, "zip")
+    again = snapreport.convert(path, tmp_path / "again.zip")
     assert bundle.read_bytes() == again.read_bytes()
     assert_same_history(snapreport.load(bundle).history, loaded(path).history)
     for ending in ("html", "md"):
-        direct = snapreport.render(path, tmp_path / f"direct.{ending}")
         shared = snapreport.render(bundle, tmp_path / f"shared.{ending}")
-        assert direct.read_bytes() == shared.read_bytes()
+        assert made(path, ending).read_bytes() == shared.read_bytes()
 
 
 @every_corpus_file
-def test_a_markdown_report_fits_an_issue_comment(path: Path, tmp_path: Path) -> None:
-    text = snapreport.render(path, tmp_path / "report.md").read_text(encoding="utf-8")
+def test_a_markdown_report_fits_an_issue_comment(path: Path, made: Make) -> None:
+    text = made(path, "md").read_text(encoding="utf-8")
     assert len(text.encode()) < COMMENT_LIMIT
     assert path.name in text
 
 
 @every_corpus_file
 def test_a_report_says_how_to_record_where_history_is_missing_and_only_there(
-    path: Path, tmp_path: Path
+    path: Path, made: Make
 ) -> None:
     missing = False
     for device in findings_of(path).devices:
@@ -125,8 +127,7 @@ def test_a_report_says_how_to_record_where_history_is_missing_and_only_there(
         assert bool(said) == bool(len(device.history.allocations) and not device.recorded)
         missing |= any(warning.severity == "warning" for warning in said)
     for ending in ("html", "md") if missing else ():
-        report = snapreport.render(path, tmp_path / f"report.{ending}")
-        text = report.read_text(encoding="utf-8").replace("\\_", "_")
+        text = made(path, ending).read_text(encoding="utf-8").replace("\\_", "_")
         assert "_record_memory_history()" in text
 
 
@@ -144,9 +145,7 @@ def test_an_unrelated_pickle_is_refused_in_one_line(corpus: Path, tmp_path: Path
     assert os.listdir(tmp_path) == []
 
 
-def test_a_training_step_becomes_a_small_bundle_and_page(corpus: Path, tmp_path: Path) -> None:
+def test_a_training_step_becomes_a_small_bundle_and_page(corpus: Path, made: Make) -> None:
     source = corpus / "medium_512_training.pickle"
-    bundle = snapreport.convert(source, tmp_path / "out.zip")
-    page = snapreport.render(bundle, tmp_path / "out.html")
-    assert bundle.stat().st_size <= 0.25 * source.stat().st_size
-    assert page.stat().st_size < 400_000
+    assert made(source, "zip").stat().st_size <= 0.25 * source.stat().st_size
+    assert made(source, "html").stat().st_size < 400_000

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from snapreport import read
 from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.allocator.replay_tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
-from snapreport.history.build import build_history
 from snapreport.model.replay.replays import OtherSettings
 from snapreport.reporters.terminal import allocator_text
 from snapreport.reporters.terminal.text_tables import Page
-from tests.corpus import corpus_files, every_corpus_file
+from tests.corpus import corpus_files, every_corpus_file, loaded
 from tests.reference.allocator_parts import Rules
 from tests.reference.replays import (
     conf_of,
@@ -35,7 +33,7 @@ TRACES = 12
 
 @cache
 def devices(path: Path) -> list[ModelledDevice]:
-    return modelled_devices(build_history(read.read_bytes(path.read_bytes(), path.name)))
+    return modelled_devices(loaded(path).history)
 
 
 @every_corpus_file

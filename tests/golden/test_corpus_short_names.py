@@ -15,16 +15,23 @@ from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.page_report import HtmlReporter
-from tests.corpus import NO_CORPUS, corpus_files, loaded
+from tests.corpus import NO_CORPUS, corpus_files, findings_of, loaded
 
 FILES = corpus_files()
 pytestmark = pytest.mark.skipif(not FILES, reason=NO_CORPUS)
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
-def both(request: pytest.FixtureRequest) -> tuple[snapreport.Snapshot, snapreport.Snapshot]:
-    """A snapshot with its paths as recorded, and with short ones."""
-    return loaded(request.param, keep_paths=True), loaded(request.param)
+def path(request: pytest.FixtureRequest) -> Path:
+    """A snapshot."""
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def both(path: Path) -> tuple[snapreport.Snapshot, snapreport.Snapshot]:
+    """The same with its paths as recorded, and with short ones."""
+    return loaded(path, keep_paths=True), loaded(path)
 
 
 Both = tuple[snapreport.Snapshot, snapreport.Snapshot]
@@ -60,7 +67,7 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
     return [renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
-def test_all_findings_are_the_same_but_for_the_names(both: Both) -> None:
+def test_all_findings_are_the_same_but_for_the_names(path: Path, both: Both) -> None:
     kept, short = both
     names = dict(
         zip(
@@ -69,7 +76,10 @@ def test_all_findings_are_the_same_but_for_the_names(both: Both) -> None:
             strict=True,
         )
     )
-    one, other = (orjson.loads(orjson.dumps(findings_as_json(each.findings()))) for each in both)
+    one, other = (
+        orjson.loads(orjson.dumps(findings_as_json(findings_of(path, keep_paths=keep))))
+        for keep in (True, False)
+    )
     assert renamed(one, names) == other
 
 
@@ -82,33 +92,24 @@ def test_groups_are_the_same(both: Both, by: str) -> None:
             assert [g.name for g in kept] == [g.name for g in short]
 
 
-def test_a_report_from_the_pickle_and_one_from_its_bundle_are_equal(
-    both: Both, tmp_path: Path
+def test_a_bundle_that_keeps_paths_has_them_or_is_shortened_when_it_is_read(
+    path: Path, both: Both, tmp_path: Path
 ) -> None:
     from snapreport.api.making import save_bundle
 
-    for each, keep in zip(both, (True, False), strict=True):
-        bundle = tmp_path / f"{keep}.zip"
-        save_bundle(each, bundle)
-        again = snapreport.load(bundle, keep_paths=keep)
-        pages = []
-        for snapshot in (each, again):
-            out = BytesIO()
-            HtmlReporter().render(snapshot.findings(), out)
-            pages.append(out.getvalue())
-        assert pages[0] == pages[1]
-        assert again.history.names == each.history.names
-
-
-def test_a_bundle_with_its_paths_kept_is_shortened_when_it_is_read(
-    both: Both, tmp_path: Path
-) -> None:
-    from snapreport.api.making import save_bundle
-
-    save_bundle(both[0], tmp_path / "kept.zip")
+    kept, short = both
+    save_bundle(kept, tmp_path / "kept.zip")
+    again = snapreport.load(tmp_path / "kept.zip", keep_paths=True)
+    assert again.history.names == kept.history.names
+    pages = []
+    for findings in (findings_of(path, keep_paths=True), again.findings()):
+        out = BytesIO()
+        HtmlReporter().render(findings, out)
+        pages.append(out.getvalue())
+    assert pages[0] == pages[1]
     again = snapreport.load(tmp_path / "kept.zip")
-    assert again.history.names == both[1].history.names
-    assert again.history.stacks.frames.filenames == both[1].history.stacks.frames.filenames
+    assert again.history.names == short.history.names
+    assert again.history.stacks.frames.filenames == short.history.stacks.frames.filenames
 
 
 PAIRS = [
