@@ -26,20 +26,18 @@ _ORDER = ("cannot", "depends", "unknown", "fits")
 def test_it_fits_or_not_on_a_card_as_was_said(config: Config, rules: object, part: int) -> None:
     config = replace(config, settings=rules, capacity=80 << 30)  # type: ignore[arg-type]
     recorded = Simulated(config)
-    peaks = [each.peaks["reserved"].bytes for each in recorded.findings.devices]
+    peaks = [each.peaks["reserved"].bytes for each in recorded.figures]
     card = max(max(peaks, default=0) * part // 20, 8 * MIB) // 512 * 512
     others = min(card // 20, 500 * MIB)  # what is not for the program, as the simulation has it
     there = Simulated(replace(config, capacity=card))
     wanted = CardWanted(Card("x", "a card", card), others)
-    verdicts = {
-        fit_card(recorded.history, each, wanted).outcome for each in recorded.findings.devices
-    }
-    failed = any(each.ooms for each in there.findings.devices)
+    verdicts = {fit_card(recorded.history, each, wanted).outcome for each in recorded.figures}
+    failed = any(each.ooms for each in there.figures)
     if "cannot" in verdicts:
         assert failed
     if verdicts <= {"fits"}:
         assert not failed
-        for before, after in zip(recorded.findings.devices, there.findings.devices, strict=True):
+        for before, after in zip(recorded.figures, there.figures, strict=True):
             assert before.peaks["reserved"].bytes == after.peaks["reserved"].bytes
 
 

@@ -15,6 +15,7 @@ from simulator import layouts
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.errors import NotASnapshotError
+from snapreport.model.findings import Findings
 from snapreport.model.history import History
 from tests.builders import assert_same_history, history_of
 from tests.property.simulated import Simulated, for_simulations
@@ -27,9 +28,10 @@ def dice(snapshot: dict[str, Any]) -> random.Random:
     return random.Random(events * 1009 + blocks)
 
 
-def assert_usable(history: History) -> None:
-    """Findings can be made, what they say adds up, and a bundle takes it all."""
-    for device in find(history).devices:
+def assert_usable(history: History) -> Findings:
+    """Findings can be made, what they say adds up, and a bundle takes it all; return them."""
+    findings = find(history)
+    for device in findings.devices:
         assert int(device.tree.bytes[0]) == device.peak.allocated
         assert sum(site.bytes for site in device.sites) == device.peak.allocated
         assert device.peak.requested <= device.peaks["requested"].bytes
@@ -47,6 +49,7 @@ def assert_usable(history: History) -> None:
         path = Path(folder) / "bundle.zip"
         path.write_bytes(out.getvalue())
         assert_same_history(read_bundle(path), history)
+    return findings
 
 
 @for_simulations(120)
@@ -82,10 +85,9 @@ def test_skipped_actions_are_survived_and_keep_the_requested_end(simulation: Sim
     snapshot = simulation.snapshot()
     truths = simulation.truths
     for actions in (("segment_alloc", "segment_free"), ("alloc",), ("free_completed",)):
-        history = history_of(layouts.without_actions(snapshot, *actions))
-        assert_usable(history)
+        found = assert_usable(history_of(layouts.without_actions(snapshot, *actions)))
         if actions[0] == "segment_alloc":
-            for device, truth in zip(find(history).devices, truths, strict=True):
+            for device, truth in zip(found.devices, truths, strict=True):
                 assert device.end.requested == truth.requested[-1]
 
 
@@ -123,7 +125,7 @@ def bend(value: Any, rng: random.Random) -> None:
 def test_times_in_any_order_change_no_figure(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     rng = dice(snapshot)
-    before = find(history_of(snapshot))
+    before = simulation.findings
     snapshot["device_traces"] = [
         [{**event, "time_us": rng.randrange(2**50)} for event in trace]
         for trace in snapshot["device_traces"]
