@@ -9,7 +9,7 @@ from pathlib import Path
 ELEMENTS = Path(__file__).with_name("schema.sql")
 """The definitions of the tables of ``elements.db``."""
 
-_COLUMN = re.compile(r"(\w+) (INTEGER|TEXT|REAL|BLOB)( NOT NULL| PRIMARY KEY)?")
+_COLUMN = re.compile(r"\b(\w+) (INTEGER|TEXT|REAL|BLOB)( NOT NULL| PRIMARY KEY)?")
 
 
 @dataclass(frozen=True)
