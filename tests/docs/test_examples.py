@@ -99,9 +99,9 @@ def test_the_page_document_has_every_key_of_the_help() -> None:
 def test_the_page_document_has_every_part_of_a_link() -> None:
     document = text_of("docs/page.md")
     link = text_of("templates/app/lib/text/link.ts")
-    keys = re.search(r"const KEYS.*?= \{(.*?)\n\}", link, re.DOTALL)
+    keys = re.search(r"const PARTS.*?= \{(.*?)\n\}", link, re.DOTALL)
     assert keys is not None
-    found = re.findall(r'\w+: "(\w+)"', keys[1])
+    found = re.findall(r'\w+: \["(\w+)"', keys[1])
     assert len(found) > 8
     for key in found:
         assert f"| `{key}=" in document, key

@@ -59,9 +59,9 @@ def test_a_view_is_written_to_a_file_that_is_new(
 
 def test_links_have_the_page_s_keys_in_its_order() -> None:
     source = (REPOSITORY / "templates" / "app" / "lib" / "text" / "link.ts").read_text("utf-8")
-    found = re.search(r"const KEYS.*?= \{(.*?)\n\}", source, re.DOTALL)
+    found = re.search(r"const PARTS.*?= \{(.*?)\n\}", source, re.DOTALL)
     assert found is not None
-    known = re.findall(r': "(\w+)"', found[1])
+    known = re.findall(r': \["(\w+)"', found[1])
     assert [key for key in known if key in LINK_KEYS] == list(LINK_KEYS)
 
 

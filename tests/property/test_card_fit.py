@@ -18,7 +18,7 @@ from tests.thorough import tried
 
 MIB = 1 << 20
 _PROGRAMS = configs(plain=True)
-_ORDER = ("cannot", "depends", "unknown", "fits")
+_ORDER = ("cannot", "short", "depends", "unknown", "replayed", "fits")
 
 
 @tried(150)
