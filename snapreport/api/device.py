@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity, model_device
@@ -63,9 +63,6 @@ from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit, PeakWithout, Plan, WhatIf
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Device:

@@ -5,18 +5,16 @@ They are put together as the view ``allocations`` of ``schema.sql`` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.bundle.differences import SPAN, add_up
 from snapreport.bundle.integer_table import Cells, read_cells
 from snapreport.bundle.tables import Columns, Tables
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NEVER = int(np.iinfo(np.int64).min)
 """The event of what does not happen, whatever the device; it stands for NULL."""

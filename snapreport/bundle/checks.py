@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.bounds import LATEST_US, MOST_ADDRESS, MOST_BYTES, MOST_TOTAL, MOVES
 from snapreport.model.history import (
@@ -19,9 +20,6 @@ from snapreport.model.history import (
 )
 from snapreport.model.snapshot import NO_ID, NO_TIME
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _KINDS = ("cuda", "host", "cpu")
 

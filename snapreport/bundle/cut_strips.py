@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.cut import Drawn
 from snapreport.model.history import DeviceHistory
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
 """Its size, timesteps and offsets."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.bundle.differences import (
     NOT_THERE,
@@ -21,9 +21,6 @@ from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def default_first(history: History) -> list[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.bundle.allocation_table import NEVER, read_allocations
 from snapreport.bundle.checks import check_history, check_stacks, within
@@ -17,9 +18,6 @@ from snapreport.model.name_treatment import names_done
 from snapreport.model.recorder_notes import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
 from snapreport.model.stacks import FrameTable, StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_DEVICES = 1000
 """Devices of one file; each takes some work, however little is known of it."""

@@ -5,16 +5,12 @@ It is taken from its pages where that goes, and else asked for in SQL.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.bundle.differences import NOT_THERE
 from snapreport.bundle.pages import Rows, read_rows
 from snapreport.bundle.tables import Tables, check_numbered
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
 """A column, and where it is NULL: 0 stands there."""

@@ -17,15 +17,13 @@ Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.leaves import read_leaves
 from snapreport.native.sorting import unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MAGIC = b"SQLite format 3\0"
 _INTERIOR, _LEAF = 5, 13

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _FACTOR = 0x9E37_79B9_7F4A_7C15
 """2^64 over the golden ratio: multiplied by it, neighbours come to lie far apart (Knuth, 6.4)."""

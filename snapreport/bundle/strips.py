@@ -8,15 +8,11 @@ where so much is live at once that even these would be large.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import DeviceHistory
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 EXACT_UP_TO = 4096
 COLUMNS = 384

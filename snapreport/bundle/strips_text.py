@@ -6,20 +6,16 @@ The native library lays out the strips as it writes them, with no array of their
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.bundle.cut_strips import Strip, lay_rest
 from snapreport.bundle.strips import sampled_events, with_last_event
 from snapreport.model.cut import Drawn
 from snapreport.model.history import DeviceHistory
 from snapreport.native.strip_rows import StripRows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 POINTS_AT_ONCE = 1 << 14
 """How many points are handed out at a time, if no row has more."""

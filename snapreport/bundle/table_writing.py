@@ -6,18 +6,16 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.bundle.differences import NOT_THERE
 from snapreport.bundle.schemas import definitions
 from snapreport.bundle.sqlite_cells import Cells, to_cells
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
 """No other thread uses the database: a lock for each cell would be for nothing."""

@@ -10,17 +10,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.bundle.opening import LONGEST_VALUE, damaged, does_not_hold, open_in_memory
 from snapreport.bundle.schemas import ELEMENTS, Definition, definitions, plain
 from snapreport.bundle.sqlite_cells import from_cells
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Columns = dict[str, "NDArray[np.int64]"]
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.stack_weights import site_names, stack_nodes, stack_texts
 from snapreport.model.history import START
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,10 @@ microsecond keep their order and no peak between two of them is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.exporters.export_input import Export
 from snapreport.exporters.lanes import lanes
@@ -20,9 +21,6 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.moment_wanted import CURVES
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Numbers of fields and values in Perfetto's trace_packet.proto, track_event.proto, ...
 _SLICE_BEGIN, _SLICE_END, _INSTANT, _COUNTER = 1, 2, 3, 4

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.exporters.export_input import Export
 from snapreport.ground.safe_text import visible
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.stacks import FrameTable, StackTable, short_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _MACHINERY = re.compile(
     r"torch::(unwind|CapturedTraceback|cuda::\(anonymous namespace\)::gather|cuda::gather)"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.curves import Curves, time_at
 from snapreport.figures.reserved_parts import fill_segments
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def find_amounts(

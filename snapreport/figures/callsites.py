@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import most_telling_nodes
 from snapreport.frames.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
@@ -22,9 +22,6 @@ from snapreport.model.findings import MISSING_REASONS, CallSite
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct, sum_groups
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @once_for_each

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.answer_tables import GroupCurve, Profile
 from snapreport.model.history import DeviceHistory
 from snapreport.native.sorting import unique
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def find_profile(

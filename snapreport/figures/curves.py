@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.recording_facts import CurvePeak
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sweeps import sum_live
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing

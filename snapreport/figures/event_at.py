@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.model.answer_tables import TraceEntry
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 UNKNOWN, ALLOC, FREE_REQUESTED, FREE_COMPLETED, OTHER = range(5)
 ACTIONS = ("unknown", "alloc", "free_requested", "free_completed")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.curves import Curves
 from snapreport.ground.memoize import once_for_each
@@ -17,9 +17,6 @@ from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse, SegmentLi
 from snapreport.model.snapshot import NO_ID
 from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SMALL_SEGMENT = 2**21
 """Segments of the small pool have this size; only expandable ones differ."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.line_memory import source_lines
@@ -24,9 +25,6 @@ from snapreport.model.stacks import StackTable, short_name
 from snapreport.names.short_paths import short_names
 from snapreport.native.sorting import distinct, sum_groups, unique
 from snapreport.roles.lifetimes import find_roles
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BEFORE_RECORDING = MISSING_REASONS[1]
 OUTSIDE_STAGES = "outside stages"

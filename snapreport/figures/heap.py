@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.history.segment_replay import segments_at
@@ -15,9 +15,6 @@ from snapreport.model.history import History
 from snapreport.model.segment_lives import SMALL
 from snapreport.model.snapshot import NO_ID
 from snapreport.native.sorting import sum_groups
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SMALL_GRANULE, LARGE_GRANULE = 2 << 20, 20 << 20
 """Bytes that expandable segments of each kind get and give back at a time."""

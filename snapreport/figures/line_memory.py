@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
@@ -16,9 +16,6 @@ from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
 from snapreport.native.sorting import distinct, sum_groups
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NO_MATCH = "no matching frame"
 """The location of allocations that have frames of which none matches."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.errors import MomentError
 from snapreport.model.findings import StageUse
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def check_event(event: int, events: int) -> int:

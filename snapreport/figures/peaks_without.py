@@ -10,16 +10,12 @@ a group that holds nothing at the peak leaves it where it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.curves import peak_without
 from snapreport.figures.range_maxima import range_maxima
 from snapreport.native.sorting import stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LARGE, _FEW = 16, 24
 """Groups that hold more than one part in so many of the peak leave much of the curve to look at:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.sorting import stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def range_maxima(

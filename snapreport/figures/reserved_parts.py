@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.history.segment_replay import lives_of, segments_at
 from snapreport.model.history import DeviceHistory
 from snapreport.model.trust import ReservedParts
 from snapreport.native.sorting import sum_groups
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def find_reserved_parts(history: DeviceHistory, reserved: int, event: int) -> ReservedParts:

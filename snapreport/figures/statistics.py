@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sweeps import weigh
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def curves_statistics(

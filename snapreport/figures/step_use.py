@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Iterations, Kind, Steps, StepUse
 from snapreport.native.sorting import sum_groups
 from snapreport.roles.repeating_step import find_iterations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ALIKE = 0.01
 """Steps are alike if what they allocate, and how far memory rises above their start, differ by no

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
 from snapreport.figures.curves import peak_without
@@ -24,9 +24,6 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
 from snapreport.native.sorting import stable_order, sum_groups, unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MOST_AROUND = 64
 """Stages around an allocation, on average, that a what-if of stages takes in."""

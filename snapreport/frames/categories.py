@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.ground.memoize import once_for_both, shared
@@ -20,9 +20,6 @@ from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import lowest_on_path
 from snapreport.native.sorting import distinct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 STATED = "stated by the file"
 NO_RULE = "no rule matches its call stack"

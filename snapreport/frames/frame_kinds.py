@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable
 from snapreport.model.tree_paths import lowest_on_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FOLDERS = words(
     """

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, shared
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.stacks import NO_STACK, StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Places in MISSING_REASONS.
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)

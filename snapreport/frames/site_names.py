@@ -7,18 +7,15 @@ others. Where it knew none, the line that called the compiled code is the call s
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, most_telling_nodes
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 COMPILED = "compiled code"
 _KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.model.history import Events
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArray[np.int64]:

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MIN_BLOCK = 512
 SMALL_SIZE = 2**20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks
@@ -18,9 +18,6 @@ from snapreport.history.storage_blocks import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import PENDING, DeviceId, RawSnapshot, Trace
 from snapreport.native.sorting import stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PAIRED = ("alloc", "free_requested", "free_completed")
 

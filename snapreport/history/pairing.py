@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.snapshot import Trace
 from snapreport.native.sorting import begins_run, is_among, stable_order
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ALLOC, _REQUESTED, _COMPLETED = 0, 1, 2
 _CODES = {"alloc": _ALLOC, "free_requested": _REQUESTED, "free_completed": _COMPLETED}

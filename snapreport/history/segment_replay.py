@@ -7,9 +7,9 @@ state is always complete, whatever the ring lost.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.history.action_codes import code_actions
@@ -17,9 +17,6 @@ from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.segment_lives import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
 from snapreport.native.sweeps import SEGMENT_COLUMNS, SEGMENT_KINDS, undo_segments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.history import START, Stages
 from snapreport.model.snapshot import NO_TIME, Annotation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FOREVER = 2**62
 

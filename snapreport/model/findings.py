@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
 from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
@@ -25,10 +26,6 @@ from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 OUTSIDE, LIBRARY, NODE, NATIVE, MACHINERY = range(5)
 """Kinds of frames, by how little they tell a reader: Python code of the user or a model library;

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
 from snapreport.model.cut import Cut
@@ -13,9 +14,6 @@ from snapreport.model.name_treatment import AS_RECORDED, NamesDone
 from snapreport.model.recorder_notes import RecordedDevice, RecorderInfo
 from snapreport.model.snapshot import DeviceId, Segments, Source
 from snapreport.model.stacks import StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 START = -1
 """The event before the first event."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
 from snapreport.ground.units import format_count
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Source = Literal["profiler", "optimizer", "stages", "pattern"]
 """``ProfilerStep#N`` stages; ``Optimizer.step`` stages; other stages that come again and again;

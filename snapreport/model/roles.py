@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
 from snapreport.model.history import Allocations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROLES = (
     "parameter",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SMALL, LARGE = range(2)
 """Kinds of segments: the pool of requests up to 1 MiB, and that of larger ones."""

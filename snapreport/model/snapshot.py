@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import StackTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NO_TIME = -1
 """The event carries no ``time_us`` (PyTorch 2.1 and older, profiler-derived files)."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.object_display import Shown
 from snapreport.ground.safe_text import visible
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _Value = TypeVar("_Value", bound=np.generic)
 

@@ -7,12 +7,10 @@ node as many as there are nodes. Here each turn looks twice as far up as the one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 
 def ancestors(parent: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.intp]]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.library import Replay, address, checked, library, pointer, taken
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE = range(5)
 """Where new segments lie: as in allocator.c."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.library import library, taken
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MOST_TEXTS, _LENGTH_BITS = 64, 6  # as in pages.c
 

@@ -6,14 +6,12 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.library import IDS, INTEGERS, Events, copied, library, pointer, text_at
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # As in events.c.
 _TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])

@@ -9,14 +9,12 @@ order; and small numbers need no sorting to be told apart. And some of its own (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.library import NO_ROOM, checked, library, taken
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BITS = 63
 _LONG = 4096

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native.library import Strips, address, library, pointer, taken, text_at
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
 """Characters of a point at most, with its share of the rest of its row: as in strips.c."""

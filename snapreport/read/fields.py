@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
 from snapreport.read.limits import Allowance
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _INT_TYPES = {int, bool}
 _LOW, _HIGH = -(2**63), 2**63 - 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError
@@ -15,9 +16,6 @@ from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
 from snapreport.read.fields import check_key, take
 from snapreport.read.prefix_tree import prefix_tree
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The profiler has no file and line of their own: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)

@@ -10,16 +10,14 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.native import pickles
 from snapreport.read.limits import MOST_DEVICES
 from snapreport.read.memory_need import PARSED_EVENT, REST, require_memory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _NONE = -1
 """In a column of ids: the event has no such field, or None there."""

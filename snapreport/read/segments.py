@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
@@ -13,9 +14,6 @@ from snapreport.model.snapshot import INACTIVE, PENDING, Segments
 from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import check_bytes, count_unknown_keys, integers
 from snapreport.read.traces import Tables
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SEGMENT_KEYS = frozenset(
     [

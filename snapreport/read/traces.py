@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError
@@ -24,9 +25,6 @@ from snapreport.read.fields import (
 from snapreport.read.interner import StackInterner, StringInterner
 from snapreport.read.limits import MOST_POOLS, Allowance
 from snapreport.read.parsed import ParsedTrace, compress, renumber
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _KNOWN_KEYS = frozenset(
     [

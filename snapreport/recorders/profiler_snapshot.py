@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.recorders.event_tree import (
     DeviceKey,
@@ -28,9 +29,6 @@ from snapreport.recorders.event_tree import (
     Recorded,
     SeenTensor,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MADE_BY = "torch.profiler"
 """What the ``snapreport`` key says under ``recorder``: there is no caching allocator in it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.bundle.of_run.run_writing import HOLDER_KINDS, SCHEMA
 from snapreport.bundle.tables import Tables, device_rows, open_tables
@@ -24,9 +25,6 @@ from snapreport.model.run.rank_facts import (
     Run,
     StepPeak,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 DATABASE = "run.db"
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.bundle.table_writing import TableWriter, filled_database
 from snapreport.model.history import START
 from snapreport.model.run.rank_facts import Cells, DeviceFacts, HolderKind, RankFacts, Run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 HOLDER_KINDS: tuple[HolderKind, ...] = get_args(HolderKind)
 """By their number in the table."""

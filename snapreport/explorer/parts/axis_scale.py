@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.snapshot import NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MARGIN = 0.008
 """Room for the start and the last event, as a part of the recording."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.explorer.parts.inking import Line, Run
 from snapreport.ground.units import format_bytes, format_count, format_duration
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 DOTS = "⣀⠤⠒⠉"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.explorer.parts.tree_rows import passing_frames
 from snapreport.figures.event_at import ACTIONS, ALLOC, OTHER, UNKNOWN, trace_kinds
@@ -14,9 +14,6 @@ from snapreport.model.history import DeviceHistory
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import marks_on_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SIZE = r"(\d{1,18}(?:\.\d{1,9})?)(b|[kmgt](?:i?b)?)?"
 _BOUND = re.compile(rf"(>=|<=|>|<|=)?{_SIZE}", re.IGNORECASE)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.explorer.parts.chart_cells import Cell, in_line
 from snapreport.explorer.parts.inking import Run
 from snapreport.figures.heap import Heap
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS = 30
 """About so many rows all segments take at most, unless there are more segments, before zooming."""

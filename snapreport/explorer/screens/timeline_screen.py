@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.explorer.parts.axis_scale import Scale, has_times, scale_of
 from snapreport.explorer.parts.chart_cells import (
@@ -25,9 +26,6 @@ from snapreport.explorer.screens.screen_base import Screen
 from snapreport.figures.range_maxima import Heights
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.reporters.words.summary_rows import event_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LABELS = 9
 """Columns of the labels of the y axis."""

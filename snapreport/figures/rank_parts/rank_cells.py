@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.run.cell_widths import MOST_CELLS, smallest_shift
 from snapreport.model.run.rank_facts import Cells
 from snapreport.model.snapshot import NO_TIME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def event_cells(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
 from snapreport.model.findings import DeviceFigures, StageUse
@@ -15,9 +15,6 @@ from snapreport.model.roles import ROLES
 from snapreport.model.run.rank_facts import Holder, HolderKind
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct, sum_groups
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_HOLDERS = 64
 """Of each kind; further ones are one together."""

@@ -7,14 +7,11 @@ a segment of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.heap import Heap
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FEW = 2
 """So many blocks at most."""

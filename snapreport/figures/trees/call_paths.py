@@ -8,9 +8,9 @@ is shown by the one frame that tells most, its call site. The page folds alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
 from snapreport.frames.frame_kinds import classify_frames
@@ -18,9 +18,6 @@ from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import NODE, OUTSIDE
 from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)

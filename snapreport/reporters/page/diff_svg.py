@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.compare.diff_types import Diff, DiffSide
 from snapreport.ground.units import format_bytes, format_duration, rounded_share
 from snapreport.model.findings import StageUse
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.page.svg import HEIGHT, WIDTH, round_values, step_line
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _COLUMNS = 600
 _MOST_STAGES = 120

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.cut import Drawn
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import Allocations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def drawn_devices(findings: Findings) -> list[DeviceFindings]:

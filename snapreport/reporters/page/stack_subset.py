@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.safe_text import shown
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import with_ancestors
 from snapreport.native.sorting import distinct, unique
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Strings:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import DeviceFindings
 from snapreport.reporters.page.svg_marks import Band, Mark, event_ticks, point_marks, stage_bands
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 1000, 260
 """The picture's own units; the page scales it."""

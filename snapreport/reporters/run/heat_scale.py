@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 USUAL = 0.95
 """So many of the ranks are usual, whatever the others do."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.run.cell_widths import to_one_width
@@ -14,9 +15,6 @@ from snapreport.model.run.rank_facts import Cells, Run
 from snapreport.model.run.run_findings import RunFindings
 from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
 from snapreport.reporters.run.run_rows import rows_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _COLUMNS, _ROWS = 96, 64
 CLASSES = 8
