@@ -116,13 +116,13 @@ NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefi
 	cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-annotate --generate-hashes \
 	--custom-compile-command 'make lock'
-lock: $(BIN)/python ## lock the newest versions of what development uses, with their hashes
-	$(PIP) install uv
+lock: $(BIN)/uv ## lock the newest versions of what development uses, with their hashes
 	echo ipython | $(COMPILE) --upgrade --extra dev --extra lightning --extra huggingface \
 		--override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) pyproject.toml - --output-file $(LOCK)
 	$(COMPILE) --constraint $(LOCK) --extra dev pyproject.toml --output-file $(LOCK_DEV)
 	printf 'hatchling\neditables\n' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --output-file $(LOCK_RUN)
 	echo ziglang | $(COMPILE) --upgrade - --output-file $(LOCK_COMPILER)
+	echo uv | $(COMPILE) --upgrade - --output-file $(LOCK_INSTALLER)
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -141,16 +141,24 @@ $(BIN)/python:
 LOCK := constraints.txt
 LOCK_DEV := locked/dev.txt
 LOCK_RUN := locked/run.txt
-LOCKED := $(PIP) install --no-deps --require-hashes --requirement
+LOCK_INSTALLER := locked/installer.txt
+# By uv in a sixth of pip's time; by pip where only its own settings say whence packages come. Nothing
+# is compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
+locked = $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --no-deps --require-hashes --requirement $(1) \
+	|| $(PIP) install --no-compile --no-deps --require-hashes --requirement $(1)
 # Built by what is locked, too. It lies here, so there is nothing to take a hash of.
 EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
 BUILD := pyproject.toml hatch_build.py
 # Without a C compiler, with the one in ziglang: only a build by itself would fetch that.
 LOCK_COMPILER := locked/compiler.txt
-COMPILER := [ "$$CC" ] || command -v cc gcc clang >/dev/null || $(LOCKED) $(LOCK_COMPILER)
+COMPILER := [ "$$CC" ] || command -v cc gcc clang >/dev/null || { $(call locked,$(LOCK_COMPILER)); }
 
-$(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/python
-	$(LOCKED) $(LOCK_RUN)
+$(BIN)/uv: $(LOCK_INSTALLER) | $(BIN)/python
+	$(PIP) install --require-hashes --requirement $(LOCK_INSTALLER)
+	@touch $@
+
+$(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/uv
+	$(call locked,$(LOCK_RUN))
 	@$(COMPILER)
 	$(EDITABLE)
 	@touch $@
@@ -158,10 +166,9 @@ $(VENV)/.installed: $(BUILD) $(LOCK_RUN) | $(BIN)/python
 # What tests of recording need, and the libraries that it has hooks for: `make test TORCH=` goes
 # without, and skips them. Of PyTorch the version is chosen here, and what else it needs is there by then.
 TORCH ?= torch==2.13.0
-# Not compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
 
-$(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/python
-	$(LOCKED) $(if $(TORCH),$(LOCK),$(LOCK_DEV)) --no-compile
+$(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/uv
+	$(call locked,$(if $(TORCH),$(LOCK),$(LOCK_DEV)))
 	$(if $(TORCH),$(PIP) install --no-compile $(TORCH))
 	@$(COMPILER)
 	$(EDITABLE)

@@ -83,17 +83,25 @@ def test_packages_are_installed_as_they_are_locked_everywhere() -> None:
     text = "\n".join(path.read_text("utf-8") for path in files if path.exists())
     assert "npm ci" in text
     assert re.findall(r"npm (?:install|i|add|update)\b.*|\b(?:npx|yarn|pnpm) .*", text) == []
-    pips = re.findall(r"(?:\$\(PIP\)|-m pip)[^\n]* install[^\n]*", text.replace("\\\n", " "))
+    pips = re.findall(
+        r"(?:\$\(PIP\)|-m pip|/uv pip)[^\n]* install[^\n]*", text.replace("\\\n", " ")
+    )
     checked = ("--constraint", "--require-hashes", "--no-build-isolation")
     assert [line for line in pips if not any(word in line for word in checked)] == [
         "$(PIP) install --no-deps $(ATHERIS)",
-        "$(PIP) install uv",
         "$(PIP) install --no-compile $(TORCH))",
     ]
 
 
 @pytest.mark.parametrize(
-    "name", ["constraints.txt", "locked/dev.txt", "locked/run.txt", "locked/compiler.txt"]
+    "name",
+    [
+        "constraints.txt",
+        "locked/dev.txt",
+        "locked/run.txt",
+        "locked/compiler.txt",
+        "locked/installer.txt",
+    ],
 )
 def test_every_package_is_locked_with_its_hashes(name: str) -> None:
     text, all_text = ((REPOSITORY / each).read_text("utf-8") for each in (name, "constraints.txt"))
@@ -106,7 +114,7 @@ def test_every_package_is_locked_with_its_hashes(name: str) -> None:
     versions, all_versions = (
         {line.partition(" ")[0] for line in pins(each.splitlines())} for each in (text, all_text)
     )
-    assert versions <= all_versions or name == "locked/compiler.txt"  # for builds alone
+    assert versions <= all_versions or name in ("locked/compiler.txt", "locked/installer.txt")
 
 
 def test_what_runs_and_builds_it_is_locked_and_nothing_of_torch_is() -> None:
