@@ -32,7 +32,7 @@ _WRITERS = {
     "csv": "csv_table",
     "parquet": "parquet_table",
 }
-"""The module that writes each; it is imported when it is needed."""
+"""The module that writes each format, imported only when that format is asked for."""
 
 
 def export(

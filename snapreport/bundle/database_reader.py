@@ -24,7 +24,7 @@ MOST_DEVICES = 1000
 
 _NARROW = {"version", "pool", "stack", "free_stack", "category", "compile_context", "metadata"}
 _NARROW |= {"parent", "depth"}
-"""Columns that are int32 in a history."""
+"""Columns that a history keeps as int32."""
 
 
 def read_database(data: bytes, source: Source) -> History:
@@ -197,7 +197,7 @@ class _Devices:
 
 
 def _part(columns: Columns, rows: slice) -> dict[str, NDArray[Any]]:
-    """Return what one device has of columns; nothing larger stays for its sake."""
+    """Return one device's part of the columns, copied so that the whole columns can be freed."""
     found: dict[str, NDArray[Any]] = {}
     for name, whole in columns.items():
         part = _int32(whole[rows]) if name in _NARROW else whole[rows]

@@ -24,7 +24,7 @@ AT_ONCE = 64
 """Rows for one statement: it takes two thirds of the time of one for each."""
 
 _STATEMENTS = 64
-"""For how many of them numbers are made together."""
+"""How many statements' values are turned into Python numbers at a time."""
 
 
 def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
@@ -127,7 +127,7 @@ def insert_integers(
 
 
 def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
-    """Yield the cells of a block of rows after another; the columns hold whole blocks."""
+    """Yield the cells of each block of rows in turn; the columns hold whole blocks only."""
     step = rows * _STATEMENTS
     for low in range(0, len(columns[0]), step):
         cells = np.stack([column[low : low + step] for column in columns], axis=1)

@@ -36,7 +36,7 @@ def workers_options(command: F) -> F:
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Files to work on at once; by default as many as processors and free memory allow.",
+        help="Work on N files at once. Default: as many as processors and free memory allow.",
     )
     engine = click.option(
         "--engine",

@@ -28,7 +28,7 @@ class AnyPath(click.Path):
     """
 
     def coerce_path_result(self, value: str | os.PathLike[str]) -> Path:
-        """Return what the text stands for."""
+        """Return the path or store address that the text names."""
         return as_path(value)
 
 

@@ -67,7 +67,7 @@ class Tightest:
     """Inactive bytes in segments partly in use, of the request's pool, stream and kind; all such
     bytes if reserved memory was never raised."""
     whole: int
-    """Bytes in segments that nothing used, likewise."""
+    """Bytes in wholly unused segments of the same pool, stream and kind."""
     elsewhere: int
     """Inactive bytes of other pools, streams and kinds."""
     beyond: int

@@ -60,7 +60,7 @@ class Transients:
 
 @dataclass(frozen=True, eq=False)
 class HeldThrough:
-    """What no optimizer needs, and is live from the beginning to the end of its step."""
+    """Memory live throughout an optimizer step that the optimizer does not use."""
 
     rows: NDArray[np.int64]
     """The allocations; int64."""
@@ -93,7 +93,7 @@ class Pending:
 
 
 def find_remade(tables: History, device: DeviceFigures) -> Remade:
-    """Find allocations of the same call site and size as one that was freed just before."""
+    """Find allocations that repeat one just freed: same call site, same size."""
     rows = device.history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
     sizes, size = distinct(rows.size[made])

@@ -1,4 +1,4 @@
-"""A page as one file that opens offline: its template, styles and script, and what it may do."""
+"""A page as one file that opens offline: template, styles, script and content security policy."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class RunRow:
     rank: RankFacts
     device: DeviceFacts
     group: int
-    """Its place among the groups; -1 in none."""
+    """The index of its group; -1 where it is in none."""
     group_name: str
     versus: str
     """By what part its peak differs from the median; ``""`` where that is next to nothing."""

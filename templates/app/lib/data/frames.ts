@@ -34,7 +34,7 @@ export interface FrameText {
   place: string
   /** Null where unknown. */
   line: number | null
-  /** The whole file and line, `/work/train.py:71`; empty where no file is known. */
+  /** The whole file and line, `/home/me/train.py:71`; empty where no file is known. */
   path: string
   /** The line's text; empty where it was not noted. */
   code: string
