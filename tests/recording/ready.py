@@ -1,9 +1,9 @@
 """A Python that has imported PyTorch and forks for each program, which a new one takes seconds for.
 
-A program begins as in a new Python whose first lines were ``import torch, torch._dynamo``, and ends
-as one: forked before it did anything, it has the whole interpreter for itself. Another has imported
-our own modules alone, for programs with a stand-in for PyTorch. What is tested of how PyTorch is
-imported, or of one that is not, runs in a new Python all the same.
+A program begins as in a new Python whose first lines were ``import torch, torch._dynamo`` and a
+report, and ends as one: forked before it did anything, it has the whole interpreter for itself.
+Another has imported our own modules alone, for programs with a stand-in for PyTorch. What is tested
+of how PyTorch is imported, or of one that is not, runs in a new Python all the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import functools
+import gc
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import snapreport
 from tests.conftest import REPOSITORY
 
 SECONDS = 240
@@ -30,6 +32,10 @@ SECONDS = 240
 PYTORCH = "torch._dynamo"
 OURS = "snapreport.api.making"
 """What a Python has imported that forks: PyTorch, or nothing but what a recording's files need."""
+
+_ALSO = ("snapreport.api.recording", "pytest")
+"""What most programs import; not IPython, which a recording looks for."""
+_SAMPLE = REPOSITORY / "sample_snapshots" / "training_step.pickle"
 
 
 def run(
@@ -85,8 +91,16 @@ def serve(imported: str) -> None:
     """Import a module; then, for each line of standard input, run a program and tell its status."""
     ended: list[int] = []
     atexit.register(_end, os.getpid(), ended)  # before all others, so that it is called last
-    with suppress(ModuleNotFoundError):  # what can be tested without, is
-        importlib.import_module(imported)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests are behind `&`
+    for name in (imported, *_ALSO):
+        with suppress(ModuleNotFoundError):  # what can be tested without, is
+            importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as folder:  # what reports import is imported late
+        for name in ("snap.zip", "report.html", "report.md"):
+            making = snapreport.convert if name.endswith(".zip") else snapreport.render
+            making(_SAMPLE, Path(folder, name))
+    gc.collect()
+    gc.freeze()  # or each program looks through PyTorch's million objects for garbage
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -226,17 +226,33 @@ def test_where_nothing_is_known_of_child_processes_the_report_says_what_to_do_if
     assert "in the function that a worker of Ray runs" in report
 
 
+SIMULATED = ("start.py", "import os\ngpu.alloc((1 + int(os.environ['RANK'])) << 22)\n", "cuda:0")
+REAL = (
+    "-m snapreport",
+    """
+import torch
+from torch import distributed
+distributed.init_process_group('gloo')
+kept = torch.ones(1024, 1024 * (1 + distributed.get_rank()))
+distributed.all_reduce(torch.ones(1))
+distributed.destroy_process_group()
+""",
+    "cpu",
+)
+
+
 @needs_torch
-def test_the_ranks_of_torchrun_are_recorded_into_one_folder(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "import torch\n"
-        "from torch import distributed\n"
-        "distributed.init_process_group('gloo')\n"
-        "kept = torch.ones(1024, 1024 * (1 + distributed.get_rank()))\n"
-        "distributed.all_reduce(torch.ones(1))\n"
-        "distributed.destroy_process_group()\n"
-    )
-    command = "-m torch.distributed.run --standalone --nproc_per_node 2 -m snapreport record"
+@pytest.mark.parametrize(
+    ("recorder", "program", "device"),
+    [SIMULATED, REAL] if IN_FULL else [SIMULATED],  # each rank imports PyTorch for seconds
+    ids=["simulated", "real"][: 2 if IN_FULL else 1],
+)
+def test_the_ranks_of_torchrun_are_recorded_into_one_folder(
+    tmp_path: Path, recorder: str, program: str, device: str
+) -> None:
+    (tmp_path / "start.py").write_text(FAKE)
+    (tmp_path / "train.py").write_text(program)
+    command = f"-m torch.distributed.run --standalone --nproc_per_node 2 {recorder} record"
     runs = [1, 2] if IN_FULL else [1]  # test_places.py has the numbers of several
     for _ in runs:
         given = [*command.split(), "--format", "pickle", "train.py"]
@@ -246,5 +262,5 @@ def test_the_ranks_of_torchrun_are_recorded_into_one_folder(tmp_path: Path) -> N
     assert sorted(path.name for path in folder.iterdir()) == [".runs", *map(str, runs), "latest"]
     for number in runs:
         for rank in (0, 1):
-            device = snapreport.load(folder / f"{number}/snapshot.rank{rank}.pickle").device("cpu")
-            assert device.peak.allocated >= (1 + rank) << 22
+            snapshot = snapreport.load(folder / f"{number}/snapshot.rank{rank}.pickle")
+            assert snapshot.device(device).peak.allocated >= (1 + rank) << 22
