@@ -1,1 +1,1 @@
-"""Two recordings side by side, and a recording against its budget."""
+"""Compare two recordings, and check a recording against its budget."""

@@ -1,4 +1,4 @@
-"""Ranks that changed alike from one run to another: by as much, and for the same call site."""
+"""Find ranks that changed alike between two runs: by the same amount and the same call site."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ChangedAlike:
 
 
 def changed_alike(changes: Sequence[RankChange]) -> list[ChangedAlike]:
-    """Put ranks together whose peaks changed alike; those of the largest change first."""
+    """Group ranks whose peaks changed alike; those with the largest change first."""
     by_cause: dict[tuple[str, bool], list[int]] = {}
     for row, each in enumerate(changes):
         if each.change:

@@ -1,4 +1,4 @@
-"""Two recordings compared: what differs at a moment of each, and by how much."""
+"""Types for the comparison of two recordings: what differs at a moment of each, and how much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXACT, MOVED_LINE, MOVED_FILE = "exact", "moved line", "moved file"
 ONLY_BASE, ONLY_NEW = "only in BASE", "only in NEW"
 MATCHES = (EXACT, MOVED_LINE, MOVED_FILE, ONLY_BASE, ONLY_NEW)
-"""How two call sites or groups were found to be the same, or in which recording there is one."""
+"""How two call sites or groups were matched, or in which recording the only one is."""
 
 DIFF_GROUPINGS = ("site", *(each for each in GROUPINGS if each not in ("stack", "line")))
 """What a comparison can be grouped by."""
@@ -33,35 +33,36 @@ UNUSED = "reserved, in no live block"
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the source something is."""
+    """A place in the source code."""
 
     filename: str
     line: int | None
-    """None where the frame knows none."""
+    """None if the frame has none."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What one call site or group holds at the two moments."""
+    """What one call site or group holds at each of the two moments."""
 
     name: str
     """A site's function, a group's name, or why there is no call stack."""
     kind: str
     """``site``, ``no stack``, ``group`` or ``unused``."""
     base_place: Place | None
-    """None unless it is a site of that recording; likewise the next."""
+    """Where BASE has the site; None if it has not, or this is no site."""
     new_place: Place | None
+    """Where NEW has the site; None if it has not, or this is no site."""
     match: str
     """One of ``MATCHES``."""
     base_bytes: int
     new_bytes: int
     base_count: int
-    """Live allocations."""
+    """Live allocations in BASE."""
     new_count: int
 
     @property
     def change(self) -> int:
-        """NEW's bytes less BASE's."""
+        """NEW's bytes minus BASE's."""
         return self.new_bytes - self.base_bytes
 
 
@@ -70,37 +71,37 @@ class Figure:
     """One figure of both recordings."""
 
     name: str
-    """A curve, or an amount that follows from them."""
+    """A curve, or an amount derived from the curves."""
     when: str
-    """``peak`` (its own), ``start``, ``average``, ``end``, or ``moment``: that compared."""
+    """``peak`` (of this curve), ``start``, ``average``, ``end``, or the compared ``moment``."""
     base: int | None
-    """In bytes; None where it is not known."""
+    """In bytes; None if not known."""
     new: int | None
 
     @property
     def change(self) -> int | None:
-        """NEW's less BASE's, None where one of them is not known."""
+        """NEW's value minus BASE's, None if one of them is not known."""
         return None if self.base is None or self.new is None else self.new - self.base
 
 
 @dataclass(frozen=True)
 class StageChange:
-    """A stage of both recordings, or of one; of a name, the first with the first."""
+    """A stage of both recordings, or of one; stages of one name are matched in order."""
 
     name: str
-    """With its number where the name occurs more than once, ``forward[2]``."""
+    """With its number if the name occurs more than once, ``forward[2]``."""
     depth: int
     match: str
     base_peak: int | None
     """Allocated bytes; None where not known."""
     new_peak: int | None
     base_change: int | None
-    """From its start to its end."""
+    """Allocated bytes at the stage's end minus those at its start, in BASE."""
     new_change: int | None
 
     @property
     def change(self) -> int | None:
-        """Of its peak; None where one of them is not known."""
+        """NEW's peak minus BASE's; None if one of them is not known."""
         if self.base_peak is None or self.new_peak is None:
             return None
         return self.new_peak - self.base_peak
@@ -118,7 +119,7 @@ class DiffSide:
     bytes: int
     """The curve's value at the moment."""
     count: int
-    """Live allocations there."""
+    """Live allocations at the moment."""
     amounts: Amounts
 
     @property
@@ -129,7 +130,7 @@ class DiffSide:
 
 @dataclass(frozen=True, eq=False)
 class Diff:
-    """BASE and NEW compared: every list of changes sums to ``change``, to the byte."""
+    """BASE and NEW compared; every list of changes adds up to ``change``, to the byte."""
 
     base: DiffSide
     new: DiffSide
@@ -139,27 +140,27 @@ class Diff:
     conclusion: str
     """One sentence."""
     notes: tuple[str, ...]
-    """What the reader of the figures has to know."""
+    """What a reader of the figures needs to know."""
     figures: tuple[Figure, ...]
     sites: tuple[Change, ...]
-    """Largest change first; likewise the next three."""
+    """Largest change first, as in ``categories`` and ``groups``."""
     parts: tuple[Change, ...]
-    """The sites summed up: matched ones, those of one recording alone, those without stacks."""
+    """The sites added up: those in both recordings, in only one of them, and without a stack."""
     categories: tuple[Change, ...]
     by: str
     """One of ``DIFF_GROUPINGS``."""
     groups: tuple[Change, ...]
-    """By ``by``; the sites themselves for ``site``."""
+    """The groups of ``by``; the same as ``sites`` for ``site``."""
     stages: tuple[StageChange, ...]
     """Empty unless both recordings have stages."""
     settings: tuple[tuple[str, Any, Any], ...]
     """Allocator settings that differ: name, BASE's and NEW's value."""
     files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
-    """Those that were compared, where they were given by their paths."""
+    """The files that were compared, if given by path."""
 
     @property
     def change(self) -> int:
-        """The curve's value at NEW's moment less that at BASE's."""
+        """The curve's value at NEW's moment minus that at BASE's."""
         return self.new.bytes - self.base.bytes
 
     def curves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""What a comparison of two recordings comes to, in one sentence, and what limits it."""
+"""Say what a comparison of two recordings shows, in one sentence, and what limits it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def write_conclusion(
     """Say which recording has more, by how much and from where.
 
     Args:
-        base: what was before.
-        new: what is now.
-        curve: what is counted.
-        moment: which moment of each, ``at the peak`` and so on.
+        base: the earlier recording.
+        new: the later recording.
+        curve: which curve is compared.
+        moment: which moment of each, such as ``at the peak``.
         sites: every call site, largest change first.
     """
     change = new.bytes - base.bytes
@@ -56,13 +56,13 @@ def _nothing_else(sites: Sequence[Change]) -> str:
         return ", and no call site holds more or less"
     up = sum(site.change for site in changed if site.change > 0)
     return (
-        f", though call sites changed: {format_bytes(up)} more and as much less, most of all"
-        f" {site_text(changed[0])}, {format_signed_bytes(changed[0].change)}"
+        f", though call sites changed: some hold {format_bytes(up)} more, others as much less, most"
+        f" of all {site_text(changed[0])}, {format_signed_bytes(changed[0].change)}"
     )
 
 
 def _from_where(change: int, sites: Sequence[Change]) -> str:
-    """Name the largest changes in the direction of the whole, and a large one against it."""
+    """Name the largest changes in the direction of the total, and a large one against it."""
     sign = 1 if change > 0 else -1
     along = [site for site in sites if site.change * sign > 0]
     against = [site for site in sites if site.change * sign < 0]
@@ -80,12 +80,12 @@ def _from_where(change: int, sites: Sequence[Change]) -> str:
         found = f", from {text}"
     if against and abs(against[0].change) >= _WORTH_NAMING * abs(change):
         most = against[0]
-        found += f"; against it {site_text(most)}, {format_signed_bytes(most.change)}"
+        found += f"; in the other direction {site_text(most)}, {format_signed_bytes(most.change)}"
     return found
 
 
 def site_text(site: Change) -> str:
-    """Return ``attention.py:40 attend``, as NEW has it, or what it is called without a place."""
+    """Return ``attention.py:40 attend``, as in NEW, or the name alone if there is no place."""
     place = site.new_place or site.base_place
     if site.kind == "no stack":
         return f"memory without a call stack ({site.name})"
@@ -98,7 +98,7 @@ def site_text(site: Change) -> str:
 
 
 def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
-    """Say what limits the comparison: no history, ranges, other devices, a lack of memory."""
+    """Say what limits the comparison: no history, size ranges, different devices, failures."""
     notes = []
     if base.device != new.device:
         notes.append(f"BASE is {base.device}, and NEW {new.device}.")
@@ -112,8 +112,8 @@ def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
         width = side.amounts.allocated_width
         if width and curve in ("allocated", "active"):
             notes.append(
-                f"{name}'s {curve} bytes may be up to {format_bytes(width)} more: of some blocks"
-                " from before the recording only a range of sizes is known."
+                f"{name}'s {curve} bytes may be up to {format_bytes(width)} more: the sizes of some"
+                " blocks from before the recording are only known as ranges."
             )
         notes += [
             f"{name} ran out of memory at event {format_count(oom.event)}, when it asked for"

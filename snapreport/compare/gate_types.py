@@ -1,4 +1,4 @@
-"""What a snapshot is checked against, and how the check ended."""
+"""Types for checking a snapshot against a budget: the budget, its checks and the verdict."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 
 NONE = "none"
-"""Lifts a limit of a budget; as ``fail_on``, nothing fails the check."""
+"""Removes a limit from a budget; as ``fail_on``, no finding fails the check."""
 FAIL_ON = ("critical",)
-"""What fails a check that names nothing: what made the program fail, or will."""
+"""What fails a check by default: findings about what made the program fail, or will."""
 
 _SIZES = ("max_peak", "max_reserved")
 _TABLES = ("stages", "categories")
@@ -30,21 +30,21 @@ _NAMES = ("fail_on", "ignore")
 _TEXTS = ("base", "device")
 _GROWTHS = ("max_growth", "max_imbalance")
 KEYS = (*_SIZES, *_GROWTHS, *_TABLES, "fits", "allow", *_NAMES, *_TEXTS)
-"""What a budget can say; files may write ``-`` for ``_``."""
+"""The keys of a budget; files may write ``-`` for ``_``."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _ID = re.compile(r"([a-z-]+)/[0-9a-f]{6}")
 
 Outcome = Literal["passed", "failed", "unknown"]
-"""``unknown``: the recording cannot tell. The check fails then, too."""
+"""``unknown`` means that the recording does not show it; the check then fails, too."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How much higher than that of another recording a peak may be."""
+    """How much higher a peak may be than that of another recording."""
 
     share: Fraction | None
-    """A part of the other's peak; None where it is bytes."""
+    """As a part of the other's peak; None if given in bytes."""
     bytes: int | None
 
     def above(self, base: int) -> int:
@@ -59,37 +59,37 @@ class Budget:
     """What a snapshot may use, and which findings it must not have."""
 
     max_peak: int | None = None
-    """Allocated bytes at the peak of each device; None for no limit, likewise below."""
+    """Allocated bytes at the peak of each device; None for no limit, as in the other limits."""
     max_reserved: int | None = None
+    """Reserved bytes at the peak of each device."""
     max_growth: Growth | None = None
     max_imbalance: Growth | None = None
-    """How much higher than the median of the ranks of a run the peak of one may be; a single
-    file has none."""
+    """How much higher a rank's peak may be than the median of its run; not for single files."""
     stages: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
     """Allocated bytes at the peak inside a stage, by its name or a glob."""
     categories: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
     """The most allocated bytes that a category holds, by its name."""
     fits: CardWanted | None = None
-    """The card that it has to fit on."""
+    """The card that the recording must fit on."""
     fail_on: tuple[str, ...] = FAIL_ON
-    """Ids, codes, topics and severities; a severity stands for worse ones, too."""
+    """Ids, codes, topics and severities that fail the check; a severity includes worse ones."""
     ignore: tuple[str, ...] = ()
-    """Ids, codes and topics."""
+    """Ids, codes and topics to ignore."""
     base: str | None = None
     """The file to compare with."""
     device: str | None = None
 
     @staticmethod
     def of(values: Mapping[str, Any], where: str) -> Budget:
-        """Make a budget of texts and numbers, as options, files and callers have them.
+        """Build a budget from the texts and numbers of options, files and callers.
 
         Args:
-            values: by ``KEYS``. Sizes are texts such as ``40GiB`` or bytes, a growth ``2%`` or a
-                size; ``none`` lifts one. What is None counts as not given.
-            where: who says so, for messages.
+            values: keyed by ``KEYS``. A size is a text such as ``40GiB`` or a number of bytes, a
+                growth is ``2%`` or a size; ``none`` removes a limit. None counts as not given.
+            where: the source of the values, for messages.
 
         Raises:
-            BudgetError: a key is not known, or its value is of no use.
+            BudgetError: a key is not known, or its value is not valid.
         """
         given = {str(key).replace("-", "_"): value for key, value in values.items()}
         given = {key: value for key, value in given.items() if value is not None}
@@ -108,7 +108,7 @@ class Budget:
             elif key == "fits":
                 made[key] = _card(value, given.get("allow"), label)
             elif key == "allow":
-                _size(value, label)  # of the card, above
+                _size(value, label)  # checked here; used with ``fits`` above
             elif key in _NAMES:
                 made[key] = _names(value, label, severities=key == "fail_on")
             else:
@@ -117,9 +117,9 @@ class Budget:
 
 
 def merge(first: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what one says of a budget over what another says; tables entry by entry.
+    """Merge two budgets; the second wins, in tables entry by entry.
 
-    What is to be ignored adds up: a project ignores some findings, and a run of it others.
+    Findings to ignore add up: a project ignores some, and one run of it others.
     """
     merged = {str(key).replace("-", "_"): value for key, value in first.items()}
     for key, value in over.items():
@@ -153,7 +153,7 @@ def _growth(value: Any, label: str) -> Growth | None:
     try:
         size = _size(value, label)
     except BudgetError:
-        raise BudgetError(f"{label}: {value!r} is no growth; write 2% or 200MiB.") from None
+        raise BudgetError(f"{label}: {value!r} is not a growth; write 2% or 200MiB.") from None
     return None if size is None else Growth(None, size)
 
 
@@ -168,7 +168,7 @@ def _card(value: Any, allow: Any, label: str) -> CardWanted | None:
 
 def _sizes(value: Any, label: str) -> dict[str, int]:
     if not isinstance(value, Mapping):
-        raise BudgetError(f"{label}: a size for each name is wanted, and not {value!r}.")
+        raise BudgetError(f"{label}: expected a size for each name, not {value!r}.")
     found = {str(name): _size(size, f"{label}: {name}") for name, size in value.items()}
     return {name: size for name, size in found.items() if size is not None}
 
@@ -179,7 +179,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _names(value: Any, label: str, *, severities: bool) -> tuple[str, ...]:
     if not isinstance(value, str | Sequence) or not all(isinstance(each, str) for each in value):
-        raise BudgetError(f"{label}: names of findings are wanted, and not {value!r}.")
+        raise BudgetError(f"{label}: expected names of findings, not {value!r}.")
     names = [name.strip() for each in _listed(value) for name in each.split(",") if name.strip()]
     if severities and not names and (value or isinstance(value, str)):
         # An unset variable of a CI job must not switch the gate off.
@@ -198,7 +198,7 @@ def _names(value: Any, label: str, *, severities: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Check:
-    """One budget and one device."""
+    """One limit checked on one device."""
 
     name: str
     """The option: ``max-peak``, ``max-reserved``, ``max-growth``, ``max-imbalance``, ``max-stage``,
@@ -208,56 +208,57 @@ class Check:
     device: str
     outcome: Outcome
     value: int | None
-    """In bytes; None where the recording does not tell. Likewise the next two."""
+    """The figure in bytes; None if the recording does not show it."""
     limit: int | None
+    """The most bytes allowed; None if not known."""
     base: int | None
-    """What the other recording has, where the budget is a growth."""
+    """The other recording's bytes, if the limit is a growth."""
     event: int | None
-    """When it was so."""
+    """The event at which the figure was reached."""
     text: str
-    """The figure, the budget and by how much, in a sentence or two."""
+    """The figure, the limit and the difference, in a sentence or two."""
     sites: tuple[CallSite, ...] = ()
-    """Who held it then, largest first."""
+    """The call sites that held it at that event, largest first."""
     changes: tuple[Change, ...] = ()
-    """Who holds more or less of it than in the other recording, largest change first."""
+    """The call sites that hold more or less than in the other recording, largest change first."""
 
     @property
     def over(self) -> int | None:
-        """By how many bytes it is over the budget; negative where there is room."""
+        """Bytes over the limit; negative if there is room."""
         return None if self.value is None or self.limit is None else self.value - self.limit
 
     @property
     def passed(self) -> bool:
-        """Whether it is known to be within the budget."""
+        """Whether the figure is known to be within the limit."""
         return self.outcome == "passed"
 
 
 @dataclass(frozen=True)
 class Raised:
-    """A finding, and whether the check fails for it."""
+    """A finding, and whether it fails the check."""
 
     device: str
-    """``""`` where it is about the whole file."""
+    """``""`` if it is about the file."""
     finding: Finding
     fails: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """How a snapshot stands against its budget."""
+    """The result of checking a snapshot against its budget."""
 
     source: Source
     devices: tuple[str, ...]
-    """Those that were checked."""
+    """The devices that were checked."""
     budget: str | None
-    """The file that budgets were read from."""
+    """The file that the budget was read from."""
     fail_on: tuple[str, ...]
     checks: tuple[Check, ...]
     findings: tuple[Raised, ...]
-    """All that are not ignored; first those that fail, then by severity."""
+    """All that are not ignored; those that fail the check first, then by severity."""
     ignored: tuple[Raised, ...]
     comparisons: tuple[Diff, ...]
-    """With the other recording, at the peak; empty without one."""
+    """The comparison with the other recording at the peak, for each device; empty without one."""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -273,7 +274,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all budgets are kept and no finding fails it."""
+        """Whether all limits are kept and no finding fails the check."""
         return not self.failures
 
     def __repr__(self) -> str:

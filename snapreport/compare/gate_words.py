@@ -1,4 +1,4 @@
-"""How a check against a budget ended, in a sentence or two."""
+"""Say how a check against a budget ended, in a sentence or two."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from snapreport.ground.units import bytes_and_share, format_bytes
 
 
 def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
-    """Say how a figure stands against its budget.
+    """Say how a figure compares with its budget.
 
     Args:
-        what: the figure's name, as a sentence begins.
+        what: the figure's name, capitalized.
         value: bytes.
         limit: bytes.
         extra: more sentences.
@@ -26,7 +26,7 @@ def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:
 
 
 def growth_text(value: int, base: int, limit: int, extra: str = "") -> str:
-    """Say how a peak stands against that of the other recording, and what was allowed."""
+    """Say how a peak compares with the other recording's, and what growth is allowed."""
     allowed = f"{'+' * (limit > base)}{bytes_and_share(limit - base, base)} is allowed"
     if value > base:
         text = (
@@ -47,6 +47,6 @@ def unknown_text(what: str, reason: str) -> str:
 
 
 def _exact(limit: int, value: int) -> str:
-    """Write the budget; in bytes, too, where rounding would hide the difference."""
+    """Write the budget; also in bytes if rounding would hide the difference."""
     text = format_bytes(limit)
     return f"{text} ({limit:,} bytes)" if text == format_bytes(value) and limit >= 1024 else text

@@ -1,4 +1,4 @@
-"""The same lines of one function before and after an edit."""
+"""Match the lines of a function before and after an edit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 Alike = Callable[[int, int], tuple[int, int]]
-"""How alike a line of each is, in percent: in what it calls, and in what calls it."""
+"""How alike a line of each is, in percent: by what they call, and by what calls them."""
 
 _MOST_SHIFTS = 200
 _MOST_VOTERS = 1000
@@ -18,18 +18,18 @@ def match_lines(
 ) -> list[tuple[int, int]]:
     """Match lines in their order.
 
-    Lines inserted above move all below by the same number, so the shift that most lines agree on
-    comes first. What lies between those lines is matched where it calls the same, the most alike
-    and then the nearest first.
+    Lines inserted above move all lines below by the same number, so the shift that most lines agree
+    on is applied first. Lines in between are then matched if they call the same functions, the most
+    alike first, then the nearest.
 
     Args:
-        base: rising.
-        new: likewise.
+        base: ascending line numbers.
+        new: ascending line numbers.
         alike: compares two lines; it breaks ties.
-        file_agrees: how many lines of the whole file a shift explains; it breaks ties as well.
+        file_agrees: how many lines of the file a shift explains; it also breaks ties.
 
     Returns:
-        Pairs of lines, both rising.
+        Pairs of lines, both ascending.
     """
     if list(base) == list(new):
         return list(zip(base, new, strict=True))
@@ -71,12 +71,12 @@ def _best_shift(
 def _fill(
     base: Sequence[int], new: Sequence[int], shift: int, alike: Alike
 ) -> list[tuple[int, int]]:
-    """Match what calls the same in order, so that the pairs are as alike and near as can be."""
+    """Match lines that call the same, in order, to make the pairs as alike and near as possible."""
     if not base or not new:
         return []
     if len(base) * len(new) > _MOST_CELLS:
         return [pair for pair in zip(base, new, strict=False) if alike(*pair)[0]]
-    # For the first lines of base, among the first 0, 1, ... of new: the best sum and its pairs.
+    # For the lines of base so far: the best score and its pairs among the first j lines of new.
     row: list[_Best] = [((0, 0, 0), ())] * (len(new) + 1)
     for a in base:
         following = [row[0]]

@@ -1,4 +1,4 @@
-"""The same call site in two recordings of a program that may have been edited in between."""
+"""Match call sites of two recordings of a program that may have been edited in between."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from snapreport.model.stacks import UNKNOWN_LINE, StackTable, short_name
 
 @dataclass(frozen=True, order=True)
 class Site:
-    """A source line by what a frame says of it."""
+    """A source line as a frame names it."""
 
     filename: str
     function: str
     line: int
-    """UNKNOWN_LINE where there is none."""
+    """UNKNOWN_LINE if there is none."""
 
 
 def site_of(stacks: StackTable, frame: int) -> Site:
-    """Return the source line of a frame; C++ frames have line 0 where it is not known."""
+    """Return the source line of a frame; C++ frames with an unknown line have line 0."""
     frames = stacks.frames
     line = int(frames.lines[frame]) or UNKNOWN_LINE
     return Site(frames.filenames[frame], short_name(frames.names[frame]), line)
@@ -45,15 +45,16 @@ class SiteList:
 
 @dataclass(frozen=True)
 class Pair:
-    """Sites of both recordings that are one; several of a side differ in nothing that counts."""
+    """Sites of both recordings that are the same; several of one side are equal after renaming."""
 
     base: tuple[int, ...]
-    """Places in the list of sites; empty for one that only NEW has, and the other way round."""
+    """Positions in BASE's list of sites; empty if only NEW has the site."""
     new: tuple[int, ...]
+    """Positions in NEW's list of sites; empty if only BASE has the site."""
     match: str
 
     def turned(self) -> Pair:
-        """The same with the recordings exchanged."""
+        """Return the pair with BASE and NEW exchanged."""
         match = {ONLY_BASE: ONLY_NEW, ONLY_NEW: ONLY_BASE}.get(self.match, self.match)
         return Pair(self.new, self.base, match)
 
@@ -61,10 +62,10 @@ class Pair:
 def match_sites(base: SiteList, new: SiteList) -> list[Pair]:
     """Find which call sites of two recordings are the same; every site is in one pair.
 
-    In turn, for the functions of a file that both recordings have: their lines, as they are or
-    moved by an edit above them; then functions of one name in files of one name that lie
-    elsewhere. All lines that any call stack passes through tell where lines went. The result
-    does not depend on which recording comes first.
+    First, functions that both recordings have in the same file are matched by their lines, in place
+    or moved by an edit above them. Then functions are matched with those of the same name in files
+    of the same name in another folder. All lines that any call stack passes through help to find
+    where lines moved. The result does not depend on which recording comes first.
     """
     if sorted(base.sites) > sorted(new.sites):
         return [pair.turned() for pair in match_sites(new, base)]
@@ -112,12 +113,12 @@ class _Side:
         self._stacks = stacks
 
     def lone(self, matched: set[int]) -> list[tuple[int, ...]]:
-        """Return the call sites at each line where none of them is matched."""
+        """Return the call sites at each line whose sites are not matched."""
         lines = (at for group in self.sites.values() for at in group.values())
         return [tuple(at) for at in lines if at[0] not in matched]
 
     def around(self, group: Group, line: int) -> tuple[set[str], set[str]]:
-        """The functions that a line calls and those that call it, machinery passed over."""
+        """Return the functions that a line calls and those that call it, without machinery."""
         if self._around is None:
             self._around = self._look_around()
         return self._around[group, line]
@@ -129,13 +130,13 @@ class _Side:
         found: dict[tuple[Group, int], tuple[set[str], set[str]]] = {}
         for line in where:
             found[line] = (set(), set())
-        caller = [-1] * len(stacks.node_parent)  # the nearest frame around that tells anything
+        caller = [-1] * len(stacks.node_parent)  # the nearest frame that is not machinery
         nodes = zip(stacks.node_parent.tolist(), stacks.node_frame.tolist(), strict=True)
         for node, (parent, frame) in enumerate(nodes):
             outer = caller[parent] if parent >= 0 else -1
-            told = kinds[frame] != MACHINERY
-            caller[node] = frame if told else outer
-            if told and outer >= 0:
+            counts = kinds[frame] != MACHINERY
+            caller[node] = frame if counts else outer
+            if counts and outer >= 0:
                 found[where[outer]][0].add(self._frame_lines[frame].function)
                 found[where[frame]][1].add(self._frame_lines[outer].function)
         return found
@@ -170,7 +171,7 @@ def _match_group(sides: _Sides, one: Group, other: Group) -> list[Pair]:
 
 
 def _percent(one: set[str], other: set[str]) -> int:
-    """How much of two sets is in both."""
+    """Return how much of two sets is in both, in percent."""
     return 100 * len(one & other) // len(one | other) if one or other else 100
 
 

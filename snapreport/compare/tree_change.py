@@ -1,4 +1,4 @@
-"""Two call trees as one: what each path holds in one recording, and in the other."""
+"""Merge two call trees into one: what each path holds in either recording."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _BASE, _NEW = 0, 1
 class ChangeTree:
     """Paths of both recordings, level by level, siblings with the largest change first.
 
-    A path is the same where functions and files are: lines may have moved in an edit. At each node
-    the changes of its children and its own add up to its change, and the root's is the curves'.
+    Paths are the same if their functions and files are; lines may have moved in an edit. A node's
+    change is the sum of its children's and its own, and the root's is that of the curve.
     """
 
     parent: NDArray[np.int32]
     frame: NDArray[np.int32]
-    """Of the frames of ``side``; -1 for the root and for nodes without frames."""
+    """A row of the frames of ``side``; -1 for the root and for nodes without frames."""
     side: NDArray[np.int8]
-    """Whose frame it is: 1 for the new recording, 0 for a path that the base alone has."""
+    """Whose frame it is: 1 for the new recording, 0 for a path that only the base has."""
     label: dict[int, str]
     base: NDArray[np.int64]
-    """Bytes; likewise the next."""
+    """Bytes in the base."""
     new: NDArray[np.int64]
+    """Bytes in the new recording."""
     base_count: NDArray[np.int64]
     new_count: NDArray[np.int64]
 
@@ -39,23 +40,23 @@ class ChangeTree:
 
     @property
     def change(self) -> NDArray[np.int64]:
-        """NEW's bytes less BASE's."""
+        """NEW's bytes minus BASE's."""
         return self.new - self.base
 
     @property
     def bytes(self) -> NDArray[np.int64]:
-        """How much changed, whichever way: what siblings are ordered by."""
+        """The size of the change in either direction; siblings are ordered by it."""
         return np.abs(self.change)
 
 
 def find_tree_change(
     base: CallTree, base_frames: FrameTable, new: CallTree, new_frames: FrameTable
 ) -> ChangeTree:
-    """Lay one tree over the other.
+    """Merge one tree with the other.
 
     Args:
-        base, new: of the same direction, both folded or neither.
-        base_frames, new_frames: of their files.
+        base, new: trees of the same direction, both folded or neither.
+        base_frames, new_frames: the frames of their files.
     """
     keys = pair_files(set(base_frames.filenames), set(new_frames.filenames))
     known: dict[tuple[int, object], int] = {}

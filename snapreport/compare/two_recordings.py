@@ -1,4 +1,4 @@
-"""Two recordings compared at a moment of each, to the byte."""
+"""Compare two recordings at a moment of each, to the byte."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def find_diff(
 ) -> Diff:
     """Compare two recordings at a moment of each.
 
-    The changes of the sites, of their parts, of the categories and of the groups each sum to the
-    change of the curve: what has no call stack is named by the reason, and of the reserved curve
+    The changes of the sites, of their parts, of the categories and of the groups each add up to the
+    change of the curve. Memory without a call stack is named by the reason; for the reserved curve,
     what no allocation holds is a change of its own.
 
     Args:
-        base: what was before.
-        new: what is now.
+        base: the earlier recording.
+        new: the later recording.
         curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
         by: one of ``DIFF_GROUPINGS``.
         moment: how the two events were chosen, for the reader.
-        rules: for categories; None for our own.
+        rules: for categories; None for the built-in ones.
     """
     sides = (_Side(base, curve), _Side(new, curve))
 
@@ -102,7 +102,7 @@ def find_diff(
 
 
 class _Side:
-    """What one recording holds at its moment, and by whom."""
+    """What one recording holds at its moment, by call site or group."""
 
     def __init__(self, recording: Recording, curve: str) -> None:
         self.recording = recording
@@ -116,11 +116,11 @@ class _Side:
         self.number, self.sites = _list_sites(self.file, self.figures)
 
     def held(self, number: NDArray[np.int64], groups: int) -> list[tuple[int, int]]:
-        """Return the bytes and the count that are live of each group.
+        """Return the live bytes and the live allocations of each group.
 
         Args:
             number: the group of every allocation of the device; int64, (n_allocations,).
-            groups: how many there are.
+            groups: how many groups there are.
         """
         held = sum_groups(number[self.live], self.weight, groups)
         count = np.bincount(number[self.live], minlength=groups)
@@ -129,13 +129,13 @@ class _Side:
     def labels(self, by: str, rules: Sequence[Rule] | None) -> Labels:
         """Return the group of every allocation, and what these numbers stand for."""
         figures = self.figures
-        if by == "category" and rules is None:  # which is known already
+        if by == "category" and rules is None:  # already computed
             names = [category.name for category in figures.categories]
             return figures.category.astype(np.int64), names
         return label_allocations(self.file, figures.history, by, rules)
 
     def summary(self) -> DiffSide:
-        """Return what a report says of this side."""
+        """Return what a report says about this side."""
         figures = self.figures
         return DiffSide(
             source=self.file.source,
@@ -149,7 +149,7 @@ class _Side:
 
 
 def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64], SiteList]:
-    """Number each allocation by its site, or after those by why it has none; return the sites."""
+    """Number each allocation by its site, or after the sites by why it has no stack."""
     rows, stacks = figures.history.allocations, file.stacks
     framed = figures.missing == HAS_FRAMES
     site_frames = find_site_frames(stacks)
@@ -210,7 +210,7 @@ Labels = tuple[NDArray[np.int64], Sequence[Hashable]]
 
 
 def _change(name: str, kind: str, base: Held, new: Held) -> Change:
-    """A change of what is matched by its name: it is in one only where the other holds nothing."""
+    """Return the change of something matched by name; a side that holds nothing lacks it."""
     match = EXACT if base[1] and new[1] else ONLY_BASE if base[1] else ONLY_NEW
     return Change(name, kind, None, None, match, base[0], new[0], base[1], new[1])
 
@@ -220,7 +220,7 @@ def _in_use(changes: list[Change]) -> list[Change]:
 
 
 def _compare_files(base: _Side, new: _Side) -> list[Change]:
-    """Files are the same where ``pair_files`` says so, and are called as in NEW."""
+    """Compare by file, matched by ``pair_files`` and named as in NEW."""
     reasons: list[Hashable] = [("no stack", reason) for reason in MISSING_REASONS]
     names: dict[Hashable, str] = dict(zip(reasons, MISSING_REASONS, strict=True))
     labels: list[Labels] = []
@@ -235,7 +235,7 @@ def _compare_files(base: _Side, new: _Side) -> list[Change]:
 def _compare_labels(
     sides: tuple[_Side, _Side], labels: Sequence[Labels], name: Callable[[Hashable], str] = str
 ) -> list[Change]:
-    """Compare groups of one label; a label may stand at several numbers."""
+    """Compare groups with the same label; several numbers may have one label."""
     sums: dict[Hashable, list[int]] = {}
     for k, (side, (number, texts)) in enumerate(zip(sides, labels, strict=True)):
         for label, (held, count) in zip(texts, side.held(number, len(texts)), strict=True):
@@ -251,7 +251,7 @@ def _compare_labels(
 
 
 def _unused(base: _Side, new: _Side) -> list[Change]:
-    """What a curve counts besides allocations: reserved memory that none of them holds."""
+    """Return the change of what a curve counts besides allocations: unused reserved memory."""
     rest = [side.bytes - int(side.weight.sum()) for side in (base, new)]
     if not any(rest):
         return []
@@ -259,7 +259,7 @@ def _unused(base: _Side, new: _Side) -> list[Change]:
 
 
 def _sum_up(sites: Sequence[Change]) -> tuple[Change, ...]:
-    """Sum up what is in both, in one only, without a stack, and unused."""
+    """Add up the sites in both, in only one, without a stack, and unused memory."""
     names = {
         EXACT: "call sites in both",
         ONLY_BASE: "call sites only in BASE",
@@ -287,7 +287,7 @@ def _part(change: Change) -> str:
 
 
 def _sorted(changes: list[Change]) -> tuple[Change, ...]:
-    """Largest change first, then the largest, then by name."""
+    """Sort by size of the change, then by bytes, largest first, then by name."""
     return tuple(
         sorted(
             changes,
@@ -297,7 +297,7 @@ def _sorted(changes: list[Change]) -> tuple[Change, ...]:
 
 
 def _figures(base: DiffSide, new: DiffSide) -> list[Figure]:
-    """The curves' peaks, starts, averages and ends, and every amount at the moment."""
+    """Return the curves' peaks, starts, averages and ends, and every amount at the moment."""
     one, other = base.figures, new.figures
     names = [name for name in ("allocated", "requested", "active", "reserved") if name in one.peaks]
     shared = [name for name in names if name in other.peaks]
@@ -318,7 +318,7 @@ def _figures(base: DiffSide, new: DiffSide) -> list[Figure]:
 def _compare_stages(
     base: tuple[StageUse, ...], new: tuple[StageUse, ...]
 ) -> tuple[StageChange, ...]:
-    """Compare the stages of one name in their order, those of BASE first."""
+    """Compare stages of the same name in their order; BASE's come first."""
     if not base or not new:
         return ()
     one, other = _numbered(base), _numbered(new)
@@ -353,7 +353,7 @@ def _numbered(stages: tuple[StageUse, ...]) -> dict[tuple[str, int], StageUse]:
 
 
 def _compare_settings(base: History, new: History) -> tuple[tuple[str, object, object], ...]:
-    """The allocator settings that differ, where both files state any."""
+    """Return the allocator settings that differ, if both files state settings."""
     one, other = base.settings, new.settings
     if not one or not other:
         return ()

@@ -1,4 +1,4 @@
-"""One paragraph that answers: what held the memory at the peak?"""
+"""One paragraph that says what held the memory at the peak."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def write_answer(
     """Say in plain words what was live at the allocated peak.
 
     Args:
-        peak: the amounts there.
+        peak: the amounts at the peak.
         events: the number of trace events.
         sites: every call site live at the peak, largest first.
         stages: the device's stages.
-        steps: of the program's loop, where they are known.
-        ooms: its failed requests.
+        steps: of the program's loop, if known.
+        ooms: the device's failed requests.
         recorded: whether there is a usable trace; else the peak is the state at the end.
     """
     sentences = [_failure(oom) for oom in ooms[-1:]]

@@ -24,7 +24,7 @@ def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
 
 def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     yield from find_memory(tables, device)
-    # What a bundle's manifest has, too; but a failed request has a verdict of its own.
+    # The warnings that are also in a bundle's manifest; a failed request has a verdict instead.
     yield from (warning for warning in device.warnings if warning.code != "oom")
     yield from find_growth(tables, device)
     yield from find_churn(tables, device)

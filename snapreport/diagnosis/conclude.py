@@ -1,4 +1,4 @@
-"""Draw the conclusions about a history: everything that a reporter prints."""
+"""Draw all conclusions about a history that a reporter prints."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def find(
     allocator: bool | None = None,
     progress: Progress = silent,
 ) -> Findings:
-    """Conclude everything about a file, or about some of its devices.
+    """Return all conclusions about a file, or about some of its devices.
 
     Args:
         history: the file.
-        figures: of the devices to show; None for all of the file.
-        title: of the report; if empty the history's.
-        notes: the user's Markdown; if empty those given when recording.
-        colour: what a page's timeline is coloured by at first.
-        ignore: ids, codes or topics of findings that the diagnosis leaves out.
-        card: the card on which every GPU that was used is to fit.
-        allocator: whether to compare settings of the allocator; False where that is quick, None
+        figures: of the devices to show; None for all devices of the file.
+        title: of the report; if empty, the history's title.
+        notes: the user's Markdown; if empty, the notes given when recording.
+        colour: what the page's timeline is coloured by at first.
+        ignore: ids, codes or topics of findings to leave out.
+        card: the card on which every used GPU is to fit.
+        allocator: True to compare allocator settings, False to do so only if that is quick, None
             for not at all.
-        progress: told what takes long.
+        progress: called with what takes long.
     """
     if figures is None:
         figures = [find_figures(history, place) for place in range(len(history.devices))]
@@ -112,7 +112,7 @@ def _conclude(
 def _study(
     tables: History, figures: Sequence[DeviceFigures], allocator: bool, progress: Progress
 ) -> dict[DeviceFigures, SettingsStudy]:
-    """Say of other settings what there is to say, of each device that can be replayed."""
+    """Study other allocator settings for each device that can be replayed."""
     found = {each: model_device(tables, each.history) for each in figures}
     modelled = {each: one for each, one in found.items() if one is not None}
     compare = allocator or is_quick(list(modelled.values()))
@@ -129,14 +129,14 @@ def find_figures(
 
     Args:
         device: its position in ``tables.devices``.
-        rules: for categories; None for our own.
+        rules: for categories; None for the built-in ones.
     """
     history = tables.devices[device]
     reserves = tables.layout != "profiler"
     curves = find_curves(history, reserves)
     times = event_times(history)
     peaks = find_peaks(history, curves, times)
-    # Without a history the lone event, if any, leads to the only state that is known.
+    # Without a usable history only the state after the last event is known.
     event = peaks["allocated"].event if recorded(history, tables) else history.events - 1
     start = find_amounts(history, curves, times, START)
     peak = find_amounts(history, curves, times, event)
@@ -186,7 +186,7 @@ def find_figures(
 
 
 def _ended(history: DeviceHistory, tables: History) -> str:
-    """Begin the answer about the CPU with the request that ended the program, where one did."""
+    """Return the answer's first sentence on the CPU: the request that ended the program, if any."""
     failed = None if tables.recorder is None else tables.recorder.cpu_failure
     if failed is None or history.device.kind != "cpu":
         return ""
@@ -194,6 +194,6 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:
-    """Return the first time that is known, None where none is."""
+    """Return the first known time, None if no time is known."""
     known = times >= 0
     return int(times[known.argmax()]) if known.any() else None

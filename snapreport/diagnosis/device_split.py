@@ -1,4 +1,4 @@
-"""The finding about devices of one program of which one holds far more than the others."""
+"""The finding that one device of a program holds far more than the others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from snapreport.model.diagnoses import Figure, Finding, Suggestion
 from snapreport.model.findings import DeviceFigures
 
 _UNEVEN = 1.5
-"""The fullest device holds at least so many times the mean."""
+"""The fullest device must hold at least this many times the mean."""
 _MATTERS = 1 << 30
-"""Bytes between the fullest device and the mean: less is not worth another split."""
+"""The fullest device must exceed the mean by this many bytes: less is not worth another split."""
 
 
 def find_uneven_split(figures: Sequence[DeviceFigures]) -> Iterator[Finding]:
-    """Say that the memory of a program lies unevenly on its devices.
+    """Yield the finding that a program's memory is spread unevenly over its devices.
 
     Args:
-        figures: of the devices that are looked at; those that are no GPU, or hold nothing, are
-            left out.
+        figures: of the devices to compare; CPUs and devices that hold nothing are left out.
     """
     used = [
         each

@@ -13,9 +13,9 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import DeviceHistory, History
 
 TOP = 8
-"""Rows of a table: the first few call sites mostly hold nearly all of it."""
+"""Rows shown in a table: the first few call sites mostly hold nearly all of the memory."""
 HOLDERS = 12
-"""Likewise where it says who held the memory: there it is the answer itself."""
+"""Rows shown in a table of who held the memory: there the rows are the answer itself."""
 
 
 def top_table(
@@ -40,12 +40,12 @@ def site_table(
     title: str,
     heading: str = "allocated",
 ) -> Table:
-    """Return the call sites of some allocations by the bytes of their blocks, most first.
+    """Return a table of the call sites of some allocations, those with most block bytes first.
 
     Args:
-        rows: int64, shape (n,), rows of its allocations.
+        rows: int64, shape (n,), rows of the history's allocations.
         title: of the table.
-        heading: of the column of bytes.
+        heading: of the bytes column.
     """
     number, names = label_sites(history, tables.stacks)
     sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
@@ -63,24 +63,24 @@ def site_table(
 def held_tables(
     tables: History, device: DeviceFigures, event: int, title: str
 ) -> tuple[Table, Table]:
-    """Return who held the memory after an event: the call sites with the most, and categories.
+    """Return tables of the call sites and the categories that held the memory after an event.
 
     Args:
         event: -1 for the start.
-        title: of both, up to what they list.
+        title: the beginning of both titles.
     """
     stacks, live = tables.stacks, device.history.allocations.live_at(event)
     size = device.history.allocations.block_size[live]
     held = np.zeros(len(device.categories), np.int64)
     np.add.at(held, device.category[live], size)
     count = np.bincount(device.category[live], minlength=len(held)).tolist()
-    whole = int(size.sum())
+    total = int(size.sum())
 
     def table(what: str, rows: Sequence[tuple[int, int, str]], most: int) -> Table:
         return top_table(
             f"{title} by {what}",
             {"bytes": "bytes", "share": "share", "allocations": "count", what: "text"},
-            [(size, size / whole if whole else 0.0, n, name) for size, n, name in rows],
+            [(size, size / total if total else 0.0, n, name) for size, n, name in rows],
             most,
         )
 

@@ -1,4 +1,4 @@
-"""Small blocks that keep whole segments from going back to the driver, in findings."""
+"""Findings about small blocks that keep whole segments from going back to the driver."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from snapreport.model.history import History
 
 _LEAST = 8 << 20
 _PART = 0.05
-"""Of what lies in pieces: what small blocks keep is named where it is at least this much."""
+"""What small blocks keep is mentioned if it is at least this part of the fragmented bytes."""
 _ADVICE = 0.25
-"""Likewise what long-lived ones keep, to be advised to make them at another time."""
+"""Advice is given if long-lived small blocks keep at least this part of the fragmented bytes."""
 _LONG = 0.25
-"""The part of a recording's events from which on a block lives long."""
+"""A block is long-lived if it lives for at least this part of the recording's events."""
 
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Call sites whose blocks keep segments together."""
+    """Call sites whose blocks together keep segments."""
 
     sites: tuple[str, ...]
     kept: int
@@ -36,12 +36,12 @@ class _Keeper:
     held: int
     """Bytes of the blocks."""
     life: int
-    """Events for which each of them lives, at the least."""
+    """The shortest life of these blocks, in events."""
 
 
 @dataclass(frozen=True)
 class KeptBySmall:
-    """What a finding says of segments that small blocks keep; nothing where that is little."""
+    """What a finding says about segments kept by small blocks; empty if they are few."""
 
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -55,12 +55,12 @@ def tell_of_kept(
     pieces: int,
     among: NDArray[np.bool_] | None = None,
 ) -> KeptBySmall:
-    """Say which small blocks keep segments, as far as that is much of what lies in pieces.
+    """Say which small blocks keep segments, if they keep much of the fragmented bytes.
 
     Args:
-        heap: its segments and blocks at the moment that the finding is about.
-        pieces: the free bytes in segments partly in use that it is about.
-        among: bool, shape (n_segments,): the segments that these lie in; None for all.
+        heap: segments and blocks at the moment of the finding.
+        pieces: the free bytes in segments partly in use.
+        among: bool, shape (n_segments,): the segments that these bytes are in; None for all.
     """
     kept = kept_segments(heap, among)
     total = sum(each.kept for each in kept)
@@ -70,7 +70,7 @@ def tell_of_kept(
     figure = Figure(
         "kept by small blocks",
         total,
-        meaning="the part of it in segments that one or two small blocks alone keep",
+        meaning="the part of it in segments kept only by one or two small blocks",
     )
     table = top_table(
         "Segments that one or two small blocks keep from going back to the driver",
@@ -105,7 +105,7 @@ def _keepers(tables: History, device: DeviceFigures, kept: Sequence[KeptSegment]
 def _advice(
     device: DeviceFigures, keepers: Sequence[_Keeper], pieces: int
 ) -> tuple[Suggestion, ...]:
-    """Advise to make long-lived blocks at another time: others are gone soon."""
+    """Advise on when to make long-lived blocks; short-lived ones are gone soon anyway."""
     if not device.recorded:
         return ()
     long = [
@@ -122,8 +122,8 @@ def _advice(
     return (
         Suggestion(
             "kept-segments",
-            f"Make the small blocks of {short_site(named[0])}{others} that live long before the"
-            " large ones around them, so that they come to lie together."
+            f"Make the small, long-lived blocks of {short_site(named[0])}{others} before the large"
+            " ones around them, so that they end up side by side."
             f" They keep {format_bytes(total)} from going back to the driver, in {segments} little"
             " else. torch.cuda.empty_cache() cannot give that back while they live.",
             sites=named,

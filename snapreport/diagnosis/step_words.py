@@ -1,4 +1,4 @@
-"""One sentence about the program's steps: which of them the peak is in, and which are alike."""
+"""One sentence about the program's steps: which one has the peak, and which are alike."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.model.iterations import Steps, StepUse, step_range
 
 _WORTH_SAYING = 0.01
-"""Of the peak: by less than this, no step is said to peak lower or to begin with more."""
+"""Differences below this part of the peak are not mentioned."""
 _MOST_NAMED = 5
-"""Numbers or ranges of steps; more are counted instead."""
+"""Up to this many numbers or ranges of steps are listed; more are only counted."""
 
 
 def steps_sentence(steps: Steps) -> str:
-    """Return it, such as ``The peak is in step 4 of 5; steps 2 to 5 are alike, ...``."""
+    """Return the sentence, such as ``The peak is in step 4 of 5; steps 2 to 5 are alike, ...``."""
     return f"{_where(steps)}; {_alike(steps)}." if len(steps) > 1 else f"{_where(steps)}."
 
 
@@ -29,8 +29,8 @@ def _where(steps: Steps) -> str:
         place = f"before the first of {count} steps"
     else:
         place = f"after the last of {count} complete steps"
-    told = ", as allocations repeat" if steps.source == "pattern" else ""
-    return f"The peak is {place}{told}"
+    source = ", judging by repeating allocations" if steps.source == "pattern" else ""
+    return f"The peak is {place}{source}"
 
 
 def _alike(steps: Steps) -> str:
@@ -59,7 +59,7 @@ def _alike(steps: Steps) -> str:
 
 
 def _spread(steps: Sequence[StepUse]) -> str:
-    """Say how far the peaks of steps that are not alike lie apart."""
+    """Say how much the peaks differ between steps that are not alike."""
     least, most = (pick(step.peak_bytes for step in steps) for pick in (min, max))
     if len(steps) == 2:
         lower = min(steps, key=lambda step: step.peak_bytes)
@@ -71,8 +71,8 @@ def _spread(steps: Sequence[StepUse]) -> str:
 
 
 def _apart(one: StepUse, steady: Sequence[StepUse], worth: float) -> str:
-    """Say how far the peak of the only step that is not like the others lies from theirs."""
-    # The nearest of the others: where memory grows, one further off would differ by more.
+    """Say how much the peak of the only step unlike the others differs from theirs."""
+    # Compare with the nearest one: where memory grows, one further away would differ by more.
     nearest = min(steady, key=lambda step: abs(step.number - one.number))
     less = nearest.peak_bytes - one.peak_bytes
     if abs(less) < worth:
@@ -87,7 +87,7 @@ def _peaks(steps: Sequence[StepUse]) -> str:
 
 
 def _which(steps: Steps) -> str:
-    """Name the steps that are alike: by their numbers, by those of the rest, or by their count."""
+    """Name the steps that are alike: by number, as all but some others, or by their count."""
     named: dict[bool, list[str]] = {True: [], False: []}
     for alike, group in groupby(steps.steps, key=lambda step: step.kind == "steady"):
         run = tuple(group)

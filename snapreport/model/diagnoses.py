@@ -68,7 +68,7 @@ CODES = MappingProxyType(
         "unused-reserved": ("allocator", "Reserved memory that nobody uses."),
         "slack": ("allocator", "Blocks larger than what was asked for."),
         "allocator-retries": ("allocator", "Cached memory given back to serve a request."),
-        "segment-thrash": ("allocator", "Segments returned to the driver and got again."),
+        "segment-thrash": ("allocator", "Segments returned to the driver and fetched again."),
     }
 )
 """Topic and one line for each kind of finding. The names are stable: people gate on them."""
@@ -80,7 +80,7 @@ SUGGESTION_CODES = MappingProxyType(
         "smaller-batch": "Compute fewer samples at a time.",
         "accumulate": "Compute a batch in parts, and add up their gradients.",
         "chunked-loss": "Compute logits and loss for some tokens at a time.",
-        "attention-kernel": "Never hold attention's weights as a whole.",
+        "attention-kernel": "Never hold all attention weights at once.",
         "inference-mode": "Keep nothing for a backward pass that never comes.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",

@@ -51,7 +51,7 @@ def test_one_device_is_picked_by_number_or_name(run: Run, snapshot: Path) -> Non
 def test_a_card_that_is_asked_about_gets_its_line(run: Run, snapshot: Path, tmp_path: Path) -> None:
     said = run("summary", snapshot, "--card", "t4")
     assert "on a T4" in said.stdout
-    assert "14.55 GiB are there." in " ".join(said.stdout.split())
+    assert "the card has 14.55 GiB." in " ".join(said.stdout.split())
     kept = run("summary", snapshot, "--card", "t4", "--allow", "3GiB")
     assert "3.00 GiB are kept for what is outside of PyTorch's allocator" in " ".join(
         kept.stdout.split()

@@ -24,7 +24,7 @@ def test_no_setting_could_have_helped_the_request_that_failed(corpus: Path) -> N
     assert (found.live // MIB, found.live_event, found.failed) == (85_231, 421, True)
     assert found.text == (
         "Cannot fit on an A100 80 GB, whatever the settings: at least 83.23 GiB were live at once"
-        " with the request that failed, and 79.13 GiB are there."
+        " with the request that failed, and the card has 79.13 GiB."
     )
     # What followed is not known wherever that request has room.
     assert fits(corpus, "three_gpus_expandable_oom.pickle", "h200", 1).outcome == "unknown"

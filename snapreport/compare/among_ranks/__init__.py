@@ -1,1 +1,1 @@
-"""The ranks of one run beside each other: groups, odd ranks, and why; and two runs likewise."""
+"""Compare the ranks of one run (groups, odd ranks, and why), and two runs with each other."""

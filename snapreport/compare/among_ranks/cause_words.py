@@ -1,4 +1,4 @@
-"""Why a rank, or a group, holds more or less than others: the call sites, with their sizes."""
+"""Say why a rank or a group holds more or less than others: the call sites, with their sizes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def main_cause(differences: Sequence[Difference], total: int) -> Difference | No
 
 
 def because(differences: Sequence[Difference], total: int, whose: str = "") -> str:
-    """Return a clause that gives the cause, with a space or a comma before it; may be ``""``.
+    """Return a clause that gives the cause, including the space or comma before it; may be ``""``.
 
     Args:
-        differences: what is held beside what is usual, most telling first.
+        differences: what is held compared with what is usual, the most significant first.
         total: the difference of the peaks, in bytes.
-        whose: to whom the sizes belong, where the sentence is of several ranks.
+        whose: the rank that the sizes are from, if the sentence is about several ranks.
     """
     if not total:
         return ""
@@ -37,25 +37,25 @@ def because(differences: Sequence[Difference], total: int, whose: str = "") -> s
     if first is not None:
         return f" because {_holds(first, whose)}{_against(differences, total, first)}"
     if not along:
-        return ", and no one call site accounts for it"
+        return ", and no single call site accounts for it"
     if share := _alike(differences, total):
         return f" because all of its large call sites hold {share}"
     named = sorted(along, key=lambda each: -abs(_change(each)))[:_MOST_NAMED]
-    told = sum(_change(each) for each in named)
+    explained = sum(_change(each) for each in named)
     text = list_of([_holds_short(each, total) for each in named])
-    if abs(told) >= _MOSTLY * abs(total):
+    if abs(explained) >= _MOSTLY * abs(total):
         return f" because {text}"
     return f"; many call sites differ, most of all {text}"
 
 
 def _alike(differences: Sequence[Difference], total: int) -> str:
-    """Return by how much all call sites differ, ``about 10% more``, if by about as much."""
+    """Return how much all call sites differ, ``about 10% more``; ``""`` unless all do alike."""
     sites = [d for d in _sites(differences) if d.kind == "site"]
     if len(sites) < _SEVERAL or not all(d.usual for d in sites):
         return ""
-    told = sum(_change(d) for d in sites)
-    share = told / sum(d.usual for d in sites)
-    if abs(told) < _MOSTLY * abs(total) or share * total < 0:
+    change = sum(_change(d) for d in sites)
+    share = change / sum(d.usual for d in sites)
+    if abs(change) < _MOSTLY * abs(total) or share * total < 0:
         return ""
     if any(abs(_change(d) / d.usual - share) > _ALIKE * abs(share) for d in sites):
         return ""
@@ -63,9 +63,9 @@ def _alike(differences: Sequence[Difference], total: int) -> str:
 
 
 def instead(difference: Difference) -> str:
-    """Return what is held and what is usual: ``24 of 192.0 MiB instead of 24 of 96.00 MiB``.
+    """Return what is held and what is usual: ``24 x 192.0 MiB instead of 24 x 96.00 MiB``.
 
-    As allocations of the commonest size where those make the difference, else in bytes.
+    It counts allocations of the commonest size if these make the difference, else bytes.
     """
     d = difference
     change = _change(d)
@@ -80,7 +80,7 @@ def instead(difference: Difference) -> str:
 
 
 def holder_words(difference: Difference) -> str:
-    """Return who holds it: ```softmax nn_utils.py:6```, or what it is called without a place."""
+    """Return who holds it: ```softmax nn_utils.py:6```, or a role, or memory without a stack."""
     if difference.key in MISSING_REASONS[1:]:
         return f"memory without a call stack ({difference.key})"
     return f"`{difference.key}`" if difference.kind == "site" else difference.key
@@ -115,7 +115,7 @@ def _along(differences: Sequence[Difference], total: int) -> list[Difference]:
 
 
 def _sites(differences: Sequence[Difference]) -> list[Difference]:
-    """Return call sites with a name; where there are none, roles."""
+    """Return the differences of named call sites, or of roles if there are none."""
     for kind in ("site", "role"):
         found = [d for d in differences if d.kind == kind and d.key]
         if found:

@@ -1,4 +1,4 @@
-"""Which devices of a run are compared with which: one row a device, one set a kind of memory."""
+"""Decide which devices of a run are compared with which: a row per device, a set per kind."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from snapreport.compare.among_ranks.rank_words import rows_in_words
 from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
 
 Unit: TypeAlias = tuple[str, str]
-"""A device of a rank, over all dumps."""
+"""A device of a rank, across all dumps: the rank or file, and the device."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A device of a file."""
+    """One device of one file."""
 
     place: int
-    """In ``RunFindings.rows``."""
+    """Its position in ``RunFindings.rows``."""
     rank: RankFacts
     device: DeviceFacts
     unit: Unit
     coordinates: dict[str, int]
     lone: bool
-    """Whether its rank has no other device of the kind, so that the rank's name says enough."""
+    """Whether its rank has no other device of the kind, so that naming the rank is enough."""
 
     @property
     def number(self) -> int | None:
-        """The rank's."""
+        """The rank's number."""
         return self.rank.name.rank
 
     @property
     def allocated(self) -> int:
-        """Bytes at the peak."""
+        """Allocated bytes at the peak."""
         return self.device.allocated
 
     @property
     def words(self) -> str:
-        """``rank 17``, or what else tells it from the others."""
+        """What to call it: ``rank 17``, or the file's or the device's name where needed."""
         name = f"`{self.rank.label}`" if self.number is None else f"rank {self.number}"
         return name if self.lone else f"device {self.device.device} of {name}"
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Devices that may be compared with one another, a row each: that of the latest dump."""
+    """Devices that may be compared with one another, a row each, from the latest dump."""
 
     kind: str
     recorded: bool
@@ -74,18 +74,18 @@ def list_rows(run: Run) -> tuple[Row, ...]:
 
 
 def row_places(run: Run) -> tuple[tuple[int, int], ...]:
-    """Return the position in ``Run.ranks`` and in its ``devices`` of each of those rows."""
+    """Return each of these rows as a position in ``Run.ranks`` and one in its ``devices``."""
     return tuple(
         (at, place) for at, rank in enumerate(run.ranks) for place in range(len(rank.devices))
     )
 
 
 def list_compared(rows: Sequence[Row]) -> list[Compared]:
-    """Part the rows into those that compare: of one kind, with a history or all without one.
+    """Split the rows into sets that can be compared: one kind, all with or all without a history.
 
-    Where ranks have different numbers of devices, the largest device of each is compared with the
+    If ranks have different numbers of devices, the largest device of each is compared with the
     largest of the others, and so on: a rank that also touched a neighbour's card holds little
-    there, which is no peak of a rank. The set that the page opens with comes first.
+    there, and that is not the rank's peak. The set that the page opens with comes first.
     """
     latest = _latest(rows)
     slots = _slots(latest)
@@ -110,7 +110,7 @@ def list_compared(rows: Sequence[Row]) -> list[Compared]:
 
 
 def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
-    """Say of each set what tells it from the others: ``on cpu``, ``without a history``."""
+    """Say how each set differs from the others: ``on cpu``, ``without a history``."""
     words = []
     for each in sets:
         said = []
@@ -127,7 +127,7 @@ def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
 
 
 def name_rows(rows: Sequence[Row], everyone: Sequence[Row] = ()) -> str:
-    """Name the ranks of some rows; ``everyone`` are all rows there are, if any are missing."""
+    """Name the ranks of some rows; ``everyone`` has all rows, if some rank numbers are missing."""
     return rows_in_words(
         [row.number if row.lone else None for row in rows],
         [row.words for row in rows],
@@ -143,7 +143,7 @@ def last_dump(rows: Sequence[Row]) -> int | None:
 
 
 def _latest(rows: Sequence[Row]) -> list[Row]:
-    """Return a row of each device: the last dump that most have, else its own last."""
+    """Return a row per device: from the last dump that most devices have, else its own last."""
     usual = last_dump(rows)
     chosen: dict[Unit, Row] = {}
     for row in rows:
@@ -154,7 +154,7 @@ def _latest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _slots(rows: Sequence[Row]) -> dict[int, int]:
-    """Return which devices of several ranks belong together, a number for each row."""
+    """Number each row so that devices compared with one another have the same number."""
     ranks: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         ranks[row.unit[0], row.device.kind].append(row)

@@ -1,4 +1,4 @@
-"""Everything that is concluded of a run: groups, odd ranks with their causes, what is missing."""
+"""Conclude everything about a run: groups, odd ranks with their causes, what is missing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ORDER = {"heavier": 0, "growth": 1, "failed": 2, "lighter": 3}
 def find_run(run: Run) -> RunFindings:
     """Compare the ranks of a run with one another.
 
-    Devices of different kinds are never compared, nor a rank with a history with one that has
-    the state at its end alone. Equal runs give equal findings.
+    Devices of different kinds are never compared, nor a rank with a history with one that only has
+    the final state. Equal runs give equal findings.
     """
     rows = list_rows(run)
     first = _first_failure(rows)
@@ -60,9 +60,10 @@ def find_run(run: Run) -> RunFindings:
 
 
 def _first_failure(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """Return the earliest failed request: its row, and its place there.
+    """Return the earliest failed request: its row, and its position in ``failed``.
 
-    By the clocks of the ranks' hosts; of requests without a time none is first, unless it is alone.
+    Times are by the clocks of the ranks' hosts. If a request has no time, None, unless all failures
+    are of one device.
     """
     failed = [
         (request.time_us, row.place, place)

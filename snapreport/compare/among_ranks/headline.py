@@ -1,4 +1,4 @@
-"""The one sentence of a run: which ranks are unlike the others, and why."""
+"""The headline of a run, one sentence: which ranks are unlike the others, and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapreport.model.run.run_findings import Group, Odd, RunFindings
 _MOST_GROUPS = 3
 _MOST_CAUSES = 3
 _ALIKE = 0.06
-"""Of the lowest peak: further apart, ranks are not said to be alike."""
+"""Ranks are called alike if their peaks differ by at most this part of the lowest one."""
 _PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d")
 
 
@@ -27,15 +27,15 @@ def write_headline(
     everyone_gains: int | None,
     leading: int,
 ) -> str:
-    """Say it: odd ranks with their causes, groups, the first failure, what is missing and broken.
+    """Write it: odd ranks with causes, groups, the first failure, missing and broken files.
 
     Args:
         run: the files.
         findings: all but the headline.
         rows: every row of the run.
-        everyone_gains: bytes in a step, where nearly all ranks gain memory.
-        leading: how many of the groups, from the first, are of the devices that are compared first:
-            those of another kind, or without a history, form no group beside these.
+        everyone_gains: bytes per step, if nearly all ranks gain memory.
+        leading: how many of the first groups are of the set that is compared first. Groups of
+            another kind, or without a history, cannot be listed beside these.
     """
     if not rows:
         return _no_figures(run)
@@ -62,11 +62,11 @@ def _no_figures(run: Run) -> str:
     count = len(run.ranks)
     whose = "The only file" if count == 1 else f"None of the {format_count(count)} files"
     verb = "could not" if count == 1 else "could"
-    return f"{whose} {verb} be read; of {broken[0].label} the reason is: {broken[0].error}"
+    return f"{whose} {verb} be read; the reason for {broken[0].label}: {broken[0].error}"
 
 
 def _peaks(findings: RunFindings, rows: Sequence[Row]) -> list[str]:
-    """Name ranks that are off for the same reason together."""
+    """Name ranks with unusual peaks, those with the same cause together."""
     causes: dict[tuple[str, str | None, int], list[Odd]] = {}
     for odd in findings.odd:
         if odd.code in ("heavier", "lighter"):
@@ -110,7 +110,7 @@ def _amounts(sizes: Sequence[int]) -> str:
 
 
 def _groups(groups: Sequence[Group]) -> list[str]:
-    """Name the groups but the largest, those that peak highest first."""
+    """Name all groups but the largest, those that peak highest first."""
     if len(groups) < 2:
         return []
     usual = max(groups, key=lambda group: (len(group.rows), -group.rows[0]))
@@ -176,10 +176,11 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> st
     peak, at = ("peak", "at ") if some[0].device.recorded else ("hold", "")
     if len(some) == 1 and apart:
         return (
-            f"{some[0].words} {peak}s {at}{format_bytes(some[0].allocated)}; none compares with it"
+            f"{some[0].words} {peak}s {at}{format_bytes(some[0].allocated)}; no other rank can be"
+            " compared with it"
         )
     if len(some) == 1:
-        return f"there is {some[0].words} alone, with a peak of {format_bytes(some[0].allocated)}"
+        return f"there is only {some[0].words}, with a peak of {format_bytes(some[0].allocated)}"
     if len(groups) > 1:
         return f"no rank of {format_count(len(some))} is unlike its group"
     least, most = (pick(some, key=lambda row: row.allocated) for pick in (min, max))
@@ -197,6 +198,6 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> st
     if apart_by <= _ALIKE * least.allocated:
         return f"{who} behave alike: they {peak} {between}, {share} apart"
     return (
-        f"no rank stands out, though the peaks of {who} lie {between}, {share} apart, the highest"
+        f"no rank stands out, though the peaks of {who} are {between}, {share} apart, the highest"
         f" on {most.words}"
     )

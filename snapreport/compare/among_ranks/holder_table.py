@@ -1,4 +1,4 @@
-"""What each rank holds, as one table: a row a rank, a column a call site, role or stage."""
+"""What each rank holds: a table with a row per rank, a column per call site, role or stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapreport.model.run.run_findings import Difference
 
 _MOST = {"site": 8, "role": 4, "stage": 3}
 _TELLING = 0.01
-"""Of the larger peak: what differs by less is not named, and counts with the others."""
+"""Holders that differ by at most this part of the larger peak are not named, only summed up."""
 
 
 class HolderTable:
@@ -20,7 +20,7 @@ class HolderTable:
 
     Attributes:
         allocated: at each peak; int64, shape (n,), in bytes.
-        sites: bytes of each named site; int64, shape (n, n_sites). What is left of the peak has no
+        sites: bytes of each named site; int64, shape (n, n_sites). The rest of the peak has no
             column.
     """
 
@@ -51,15 +51,15 @@ class HolderTable:
         return self._bytes["role"][:, self._columns["role"].index(key)]
 
     def beside(self, some: Sequence[int], usual: Sequence[int]) -> tuple[Difference, ...]:
-        """Return how the median of some devices differs from that of others.
+        """Return how the median of some devices differs from the median of others.
 
-        Those of sites add up to the difference of the median peaks, to the byte, and so do those
-        of roles where roles are known: what they have in common, or what is too small to name,
-        makes one with the key ``""``. What differs most beyond the usual spread comes first.
+        The differences of sites add up to the difference of the median peaks, to the byte, and so
+        do those of roles where roles are known: a difference with the key ``""`` holds all that is
+        not named. Those furthest beyond the usual spread come first.
 
         Args:
             some: rows of the table; at least one.
-            usual: likewise, of those to compare with.
+            usual: rows to compare with; at least one.
         """
         peaks = self.allocated
         most, base = lower_median(peaks[list(some)]), lower_median(peaks[list(usual)])
@@ -73,7 +73,7 @@ class HolderTable:
             usually = others[(len(usual) - 1) // 2]
             spread = np.median(np.abs(others - usually), axis=0)
             change = have - usually
-            if kind == "stage":  # a stage that one never came to tells nothing of its memory
+            if kind == "stage":  # a stage that one side never reached says nothing about memory
                 change = np.where((have > 0) & (usually > 0), change, 0)
             beyond = np.abs(change) - 3 * spread
             telling = np.abs(change) > _TELLING * max(most, base, 1)
@@ -105,5 +105,5 @@ class HolderTable:
 
 
 def lower_median(values: NDArray[np.int64]) -> int:
-    """Return the value in the middle, of two the lower: one that was attained, and an integer."""
+    """Return the median; the lower of two middle values, so that it is one of the values."""
     return int(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])

@@ -1,4 +1,4 @@
-"""How unlike the ranks of a group are, and those along each dimension of the layout."""
+"""Find how much peaks differ within each group, and along each dimension of the layout."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from snapreport.model.run.run_findings import Imbalance, Replicated
 
 _COPIED = ("parameter", "optimizer state", "gradient")
 _EQUAL = 0.001
-"""Copies differ by no more: an allocator's unsplit blocks are part of them."""
+"""Copies may differ by this part: they include the allocator's unsplit blocks."""
 _WORTH = 0.01
-"""Of the peak, at least; less is not worth a word."""
+"""Savings below this part of the peak are not mentioned."""
 _NEARLY_ALL = 0.9
 
 
@@ -29,15 +29,15 @@ def find_imbalances(
     groups: Sequence[Grouped],
     cores: Sequence[Sequence[int]],
 ) -> list[Imbalance]:
-    """Return the imbalance along each dimension and within each group, odd ranks left out.
+    """Return the imbalance along each dimension and within each group, without odd ranks.
 
-    Along a dimension the figures are the median peak of all, off by what each place is off.
+    Along a dimension, the figures are the median peak of all ranks plus the place's deviation.
 
     Args:
-        rows: all that were compared.
+        rows: all compared rows.
         allocated: int64, shape (n,): their peaks.
-        groups: of them.
-        cores: of each group, those that are not odd.
+        groups: of the rows.
+        cores: of each group, the rows that are not odd.
     """
     judged = sorted(member for core in cores for member in core)
     coordinates = [rows[member].coordinates for member in judged]
@@ -67,9 +67,9 @@ def _effects(
     coordinates: Sequence[Mapping[str, int]],
     allocated: NDArray[np.int64],
 ) -> dict[int, int]:
-    """Return by how much each place along a dimension is off, beside ranks that share all else.
+    """Return how far each place along a dimension is from ranks that share all other places.
 
-    The median of all ranks of a place would also tell which stages they happen to be of.
+    The plain median of a place's ranks would also depend on the stages that they belong to.
     """
     off: dict[int, list[int]] = {}
     for some in _beside(dimension, coordinates):
@@ -81,7 +81,7 @@ def _effects(
 
 
 def _beside(dimension: str, coordinates: Sequence[Mapping[str, int]]) -> list[list[int]]:
-    """Return sets of two ranks and more that differ in their place along a dimension alone."""
+    """Return sets of two or more ranks that differ only in their place along a dimension."""
     sets: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for k, place in enumerate(coordinates):
         others = tuple(sorted((d, p) for d, p in place.items() if d != dimension))
@@ -90,9 +90,9 @@ def _beside(dimension: str, coordinates: Sequence[Mapping[str, int]]) -> list[li
 
 
 def find_copies(rows: Sequence[Row], table: HolderTable) -> list[Replicated]:
-    """Return the roles of which each rank along a data-parallel dimension holds as much.
+    """Return the roles of which all ranks along a data-parallel dimension hold the same amount.
 
-    Equal sizes are no proof that ranks hold the same, so it is only said what copies would cost.
+    Equal sizes do not prove equal contents, so the text only says what copies would cost.
     """
     coordinates = [row.coordinates for row in rows]
     found = []

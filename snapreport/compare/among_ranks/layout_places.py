@@ -1,7 +1,7 @@
-"""Where ranks stand in the parallel layout, and what a set of ranks is called by it.
+"""Name sets of ranks by their places in the parallel layout.
 
-Ranks are numbered as Megatron-LM numbers them: the first dimension of a layout changes from each
-rank to the next, so with ``tp=8,pp=4,dp=2`` rank 8 is the first of pipeline stage 1.
+Ranks are numbered as in Megatron-LM: the first dimension of a layout varies fastest, so with
+``tp=8,pp=4,dp=2`` rank 8 is the first of pipeline stage 1.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MOST_RANGES = 3
 
 
 def dimension_name(dimension: str) -> str:
-    """Return what a rank's place along a dimension is called: ``pipeline stage``."""
+    """Return the name for a rank's place along a dimension: ``pipeline stage``."""
     return _NAMES.get(dimension, dimension)
 
 
 def place_name(members: Sequence[Coordinates], everyone: Sequence[Coordinates]) -> str:
-    """Return what exactly these ranks share: ``pipeline stage 1``; ``""`` if it is nothing."""
+    """Return the places that exactly these ranks share: ``pipeline stage 1``; ``""`` if none."""
     free = varying(everyone)
     for dimensions in chain.from_iterable(combinations(free, count) for count in (1, 2, 3)):
         values = [sorted({each[d] for each in members}) for d in dimensions]
@@ -55,7 +55,7 @@ def place_name(members: Sequence[Coordinates], everyone: Sequence[Coordinates]) 
 
 
 def varying(everyone: Sequence[Coordinates]) -> list[str]:
-    """Return the dimensions that every rank has a place in, and not all the same."""
+    """Return the dimensions in which every rank has a place, and not all the same one."""
     if not everyone or not all(everyone):
         return []
     return [

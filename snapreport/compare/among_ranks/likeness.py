@@ -1,8 +1,8 @@
-"""How unlike ranks are, and which belong together: single linkage, cut where a gap is wide.
+"""Measure how unlike ranks are, and cluster them: single linkage, cut where a gap is wide.
 
-Two ranks are as far apart as the bytes that call sites hold on one and not on the other, or as
-their curves, whichever is more, as a share of the larger peak. A curve counts by its quantiles:
-recordings seldom begin at the same moment of a step, and a quantile does not see where they begin.
+The distance of two ranks is the sum of differences between their call sites, or the difference of
+their curves, whichever is larger, as a share of the larger peak. Curves are compared by quantiles:
+recordings seldom begin at the same moment of a step, and quantiles do not depend on it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from snapreport.model.run.rank_facts import DeviceFacts
 
 FLOOR = 0.03
-"""Share of the peak that is no gap. Of eight runs' worth of ranks that do the same work on other
-data, requests differ by 1 to 2 %, and an allocator's unsplit blocks by up to 1 MiB each."""
+"""Smaller distances, as a share of the peak, are not a gap. In eight runs, ranks that do the same
+work on other data differ by 1 to 2 % in their requests, and by up to 1 MiB per unsplit block."""
 MEGABYTE = 1 << 20
-"""Bytes that are no difference: a block that was left unsplit has up to so much more."""
+"""Smaller differences in bytes do not count: an unsplit block is larger by up to this much."""
 _TIMES_NEAREST = 5
-"""A gap is as many times as wide as the usual way to the nearest other rank."""
+"""A gap is at least this many times the median distance to the nearest other rank."""
 _QUANTILES = 17
 _STILL = 0.001
-"""Of the largest peak: a column that varies by less tells no ranks apart."""
+"""A column that varies by at most this part of the largest peak is left out of distances."""
 
 
 class Distances:
-    """Measures ranks against one another; a table for each of the two measures."""
+    """Distances between ranks, by call sites and by curves."""
 
     def __init__(
         self, devices: Sequence[DeviceFacts], sites: NDArray[np.int64], allocated: NDArray[np.int64]
@@ -43,7 +43,7 @@ class Distances:
         )
 
     def from_one(self, row: int) -> NDArray[np.float32]:
-        """Return how far each rank is from one; float32, shape (n,), a share of the peak."""
+        """Return each rank's distance from one; float32, shape (n,), as shares of the peak."""
         apart = np.abs(self._sites - self._sites[row]).sum(axis=1)
         curves = np.abs(self._curves - self._curves[row]).mean(axis=1)
         larger = np.maximum(self._peaks, self._peaks[row])
@@ -51,7 +51,7 @@ class Distances:
         return found
 
     def between(self, some: Sequence[int], others: Sequence[int]) -> float:
-        """Return how far the medians of two sets of ranks are from each other."""
+        """Return the distance between the medians of two sets of ranks."""
         apart = np.abs(self._middle(self._sites, some) - self._middle(self._sites, others)).sum()
         curves = np.abs(
             self._middle(self._curves, some) - self._middle(self._curves, others)
@@ -60,7 +60,7 @@ class Distances:
         return float(max(apart, curves) / larger)
 
     def within(self, some: Sequence[int]) -> float:
-        """Return how far ranks are from their median, at the median."""
+        """Return the median distance of ranks from their own median."""
         rows = list(some)
         apart = np.abs(self._sites[rows] - self._middle(self._sites, rows)).sum(axis=1)
         curves = np.abs(self._curves[rows] - self._middle(self._curves, rows)).mean(axis=1)
@@ -73,16 +73,16 @@ class Distances:
 
 
 def part(distances: Distances, count: int) -> list[list[int]]:
-    """Part ranks where there are gaps; each part ascending, and the parts by their first rank.
+    """Split ranks where there are gaps; each part is ascending, parts are ordered by first rank.
 
-    The shortest tree that joins all of them is grown from the first (Prim's way), and its long
-    edges are cut: the same as single linkage, in memory for one row.
+    Grows the minimum spanning tree from the first rank (Prim's algorithm) and cuts its long edges:
+    the same as single linkage, with memory for one row of distances.
     """
     best = np.full(count, np.inf, np.float32)
     origin = np.zeros(count, np.int64)
     nearest = np.full(count, np.inf, np.float32)
     inside = np.zeros(count, bool)
-    edges: list[tuple[float, int, int]] = []  # each to a rank that the tree has already
+    edges: list[tuple[float, int, int]] = []  # length, a rank already in the tree, the new one
     row = 0
     for turn in range(count):
         inside[row] = True

@@ -1,4 +1,4 @@
-"""The ranks of a group that are unlike it: by their peak, or by what they gain."""
+"""Find the ranks that are unlike their group: by their peak, or by the memory they gain."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True)
 class Unlike:
-    """What was found of the members of a group; arrays in their order."""
+    """What was found about the members of a group; arrays in the members' order."""
 
     side: NDArray[np.int8]
-    """1 where the peak stands out above the others', -1 below, 0 not."""
+    """1 if the peak stands out above the others, -1 if below, 0 if not."""
     growing: NDArray[np.bool_]
     failed: NDArray[np.bool_]
     core: tuple[int, ...]
-    """Compared rows that none of this is said of: what is usual is theirs."""
+    """Compared rows that are not odd in any way; they define what is usual."""
 
 
 def find_unlike(
@@ -67,9 +67,9 @@ def _by_site(
     floor: NDArray[np.float64],
     middle: int,
 ) -> NDArray[np.int8]:
-    """Return whose peak is unusual because of one call site, which varies less than the peaks do.
+    """Return whose peak is unusual because of one call site, which varies less than peaks do.
 
-    The peak is off by as much as counts, and the site is unlike that of all others by itself.
+    The peak differs by at least the floor, and the site alone stands out from the others.
     """
     side = np.zeros(len(members), np.int8)
     away = table.allocated[list(members)] - middle

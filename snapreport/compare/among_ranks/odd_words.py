@@ -1,4 +1,4 @@
-"""What is said of an odd rank, of a group, and of an imbalance: a sentence each."""
+"""Sentences about odd ranks, groups and imbalances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE = ("all ranks", "all devices")
 
 
 def sentence(text: str) -> str:
-    """Return text as a sentence: with a capital and a full stop."""
+    """Return text as a sentence, with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -28,7 +28,7 @@ def clock(time_us: int) -> str:
 
 
 def peaks_text(row: Row) -> str:
-    """Return ``peaks``, or what a figure is where no history was recorded."""
+    """Return ``peaks``, or ``holds`` if no history was recorded."""
     return "peaks" if row.device.recorded else "holds"
 
 
@@ -38,7 +38,7 @@ def above(total: int) -> str:
 
 
 def median_of(group: str) -> str:
-    """Return ``the median``, with the name of the group unless it is all ranks."""
+    """Return ``the median``, with the group's name unless the group is all ranks."""
     return "the median" if group.startswith(_WHOLE) else f"the median of {group}"
 
 
@@ -50,7 +50,7 @@ def unlike_peak(
     event: int | None,
     step: int | None,
 ) -> str:
-    """Say by how much a rank's peak is off its group's, why, and from when on."""
+    """Say how much a rank's peak differs from its group's, why, and since when."""
     amount = bytes_and_share(total, row.allocated - total)
     return sentence(
         f"{row.words} {peaks_text(row)} {amount} {above(total)} {median_of(group)}"
@@ -59,7 +59,7 @@ def unlike_peak(
 
 
 def parts_text(event: int | None, step: int | None) -> str:
-    """Say from when on a rank differs, as a clause; ``""`` where that is not known."""
+    """Say since when a rank differs, as a clause; ``""`` if not known."""
     if event is None and step is None:
         return ""
     if event == 0:
@@ -69,7 +69,7 @@ def parts_text(event: int | None, step: int | None) -> str:
         places.append(f"about event {format_count(event)}")
     if step is not None:
         places.append(f"step {format_count(step)}")
-    return f"; it parts from the others at {' in '.join(places)}"
+    return f"; it diverges from the others at {' in '.join(places)}"
 
 
 def grows(
@@ -81,7 +81,7 @@ def grows(
     step: int | None,
     first: bool,
 ) -> str:
-    """Say what a rank gains in a step, and what its group does."""
+    """Say what a rank gains per step, and what the rest of its group gains."""
     others = "the others gain nothing" if not usual else f"the others gain {format_bytes(usual)}"
     if usual < 0:
         others = f"the others give back {format_bytes(-usual)}"
@@ -96,7 +96,7 @@ def grows(
     if named:
         text += f". At its peak {holder_words(named[0])} holds {instead(named[0])}"
     if step is not None:
-        text += f". It leaves the line at step {format_count(step)}" + ", first of all" * first
+        text += f". It diverges at step {format_count(step)}" + ", before all others" * first
     return sentence(text)
 
 
@@ -109,7 +109,7 @@ def failed_text(
     group: str,
     telling: bool,
 ) -> str:
-    """Say when a rank ran out of memory, what it asked for, and what it held beside its group."""
+    """Say when a rank ran out of memory, what it asked for, and how its peak compares."""
     text = f"{row.words} ran out of memory" + " first" * first
     if request.time_us is not None:
         text += f", at {clock(request.time_us)}"
@@ -117,7 +117,7 @@ def failed_text(
     text += f"`{request.site}` asked for " if request.site else "it asked for "
     text += format_bytes(request.size)
     if row.device.capacity:
-        text += f" on a card of {format_bytes(row.device.capacity)}"
+        text += f" on a card with {format_bytes(row.device.capacity)}"
     if telling and total > 0:
         text += (
             f"; it peaked {format_bytes(total)} above {median_of(group)}"
@@ -140,10 +140,10 @@ def group_text(
 
     Args:
         name: the group's.
-        count: of its ranks.
-        allocated: the median of their peaks.
-        others: that of all other ranks; None if there are none.
-        differences: from those.
+        count: how many ranks it has.
+        allocated: the median of their peaks, in bytes.
+        others: the median peak of all other ranks; None if there are none.
+        differences: from the other ranks.
     """
     whose = name.replace("all ", f"all {format_count(count)} ") if name.startswith(_WHOLE) else name
     if count > 1 and whose == name and not name.startswith("rank") and not name[:1].isdigit():
@@ -162,12 +162,12 @@ def group_text(
 
 
 def within_text(name: str, least: int, most: int, without_odd: bool) -> str:
-    """Say how far apart the peaks of a group are, those of odd ranks left out."""
+    """Say how far apart the peaks of a group are, without odd ranks."""
     whose = f"{name}, the odd ones left out," if without_odd else name
     if least == most:
         return sentence(f"the peaks of {whose} are equal to the byte, {format_bytes(most)}")
     return sentence(
-        f"the peaks of {whose} lie between {format_bytes(least)} and {format_bytes(most)},"
+        f"the peaks of {whose} are between {format_bytes(least)} and {format_bytes(most)},"
         f" {bytes_and_share(most - least, least)} apart"
     )
 
@@ -184,9 +184,9 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
 
 
 def copies_text(dimension: str, copies: int, role: str, held: int, saved: int) -> str:
-    """Say what ranks along a dimension hold alike; equal sizes are no proof of copies."""
+    """Say what ranks along a dimension hold in equal amounts, which may be copies."""
     return sentence(
         f"each of the {format_count(copies)} ranks along {dimension} holds the same amount of"
         f" {role}, {format_bytes(held)}; if these are copies, sharding them over {dimension} would"
-        f" spare each rank {format_bytes(saved)}"
+        f" save each rank {format_bytes(saved)}"
     )

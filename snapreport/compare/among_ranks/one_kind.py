@@ -1,4 +1,4 @@
-"""What is concluded of devices that compare: one kind of memory, all with a history or none."""
+"""Conclusions about one set of comparable devices: one kind, all with or all without a history."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _EXPLAINED = 0.5
 
 
 class OneKind:
-    """The devices, how they group, and which are odd.
+    """The devices, their groups, and which are odd.
 
     Args:
-        compared: the devices, in their latest dumps and in others.
-        first_failure: the earliest of the run: row, and place there.
-        of: what tells them from other devices of the run; ``""`` if there are none.
+        compared: the devices, in their latest and earlier dumps.
+        first_failure: the run's earliest failed request: its row, and its position in ``failed``.
+        of: how the set differs from the run's other sets; ``""`` if there are none.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OneKind:
         ]
 
     def groups(self) -> list[Group]:
-        """Return the groups, each with what differs from all ranks outside."""
+        """Return the groups, each with its differences from all other ranks."""
         found = []
         for group, unlike in zip(self.grouped, self.unlike, strict=True):
             others = [m for each in self.unlike if each is not unlike for m in each.core]
@@ -71,7 +71,7 @@ class OneKind:
         return found
 
     def odd(self) -> list[Odd]:
-        """Return the odd ranks; ``group`` is a place among these groups."""
+        """Return the odd ranks; their ``group`` is a position in ``groups()``."""
         found = []
         for place, unlike in enumerate(self.unlike):
             for at, member in enumerate(self.grouped[place].members):
@@ -89,11 +89,11 @@ class OneKind:
         return find_imbalances(self.rows, self.table.allocated, self.grouped, cores)
 
     def copies(self) -> list[Replicated]:
-        """Return what ranks of a data-parallel dimension hold alike."""
+        """Return what all ranks along a data-parallel dimension hold in equal amounts."""
         return find_copies(self.rows, self.table)
 
     def everyone_gains(self) -> int | None:
-        """Return the bytes that a rank gains in a step at the median, if nearly all gain some."""
+        """Return the median bytes that a rank gains per step, if nearly all gain some."""
         if not all_growing(self.grown, self.table.allocated):
             return None
         return median_low(grown.each for grown in self.grown if grown is not None)
@@ -144,7 +144,7 @@ class OneKind:
         return total, self.table.beside([member], core)
 
     def _more(self, place: int, member: int) -> bool:
-        """Say whether a peak is off by far more than what the rank gained explains."""
+        """Say whether a peak differs by far more than the rank's growth explains."""
         total, _ = self._beside(place, member)
         grown = self.grown[member]
         return grown is None or grown.total < _EXPLAINED * abs(total)

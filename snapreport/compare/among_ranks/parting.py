@@ -1,4 +1,4 @@
-"""The moment from which on a rank differs from its group."""
+"""Find the moment at which a rank diverges from its group."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from snapreport.model.run.cell_widths import to_one_width
 from snapreport.model.run.rank_facts import DeviceFacts
 
 _PART = 0.25
-"""Of the difference in the end: a rank has parted where it shows so much of it."""
+"""A rank has diverged once it shows this part of the difference that it has in the end."""
 _ALIGNED = 0.02
-"""Recordings whose numbers of events spread more do not lie event beside event."""
+"""Events are comparable one by one only if the numbers of events spread by at most this part."""
 
 
 class Curves:
@@ -39,15 +39,15 @@ class Curves:
         self._spread = TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
 
     def parts(self, row: int, difference: int) -> tuple[int | None, int | None]:
-        """Return the event, and the number of the step, from which on a rank's curve differs."""
+        """Return the event and the number of the step at which a rank's curve diverges."""
         return self.parts_event(row, difference), self.parts_step(row, difference)
 
     def parts_event(self, row: int, difference: int) -> int | None:
-        """Return the first event of the cell in which a rank parts from its group.
+        """Return the first event of the cell in which a rank diverges from its group.
 
         Args:
-            row: place among the devices.
-            difference: bytes that it differs by in the end; the sign says to which side.
+            row: the rank's position among the devices.
+            difference: bytes by which it differs in the end; negative if it holds less.
         """
         if not self._aligned or not difference:
             return None
@@ -59,12 +59,12 @@ class Curves:
         return int(beyond[0]) << self._shift if len(beyond) else None
 
     def parts_step(self, row: int, difference: int, growing: bool = False) -> int | None:
-        """Return the number of the first step in which a rank parts from its group.
+        """Return the number of the first step in which a rank diverges from its group.
 
         Args:
-            row: place among the devices.
-            difference: as above.
-            growing: whether what a step leaves is compared, instead of its peak.
+            row: the rank's position among the devices.
+            difference: bytes by which it differs in the end; negative if it holds less.
+            growing: whether to compare what steps leave allocated, instead of their peaks.
         """
         usual: dict[int, list[int]] = {}
         for member in self._core:

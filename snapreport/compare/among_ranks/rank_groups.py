@@ -1,10 +1,10 @@
-"""Groups of ranks that behave alike, and the group in which a rank alone belongs.
+"""Find groups of ranks that behave alike, and the group that each odd rank belongs to.
 
-Ranks are parted where there are gaps (``likeness``). Which parts are groups, and which are ranks
-unlike their group, the numbers of ranks tell: programs give work to ranks by a regular pattern, a
-slice of the parallel layout, a host, or runs of numbers that come again. Of such patterns that one
-is taken which says in the shortest way in which part each rank is, exceptions included; the
-exceptions are ranks that are unlike their group. A quarter of all ranks is a group, pattern or no.
+Ranks are split where there are gaps (``likeness``). The ranks' numbers then show which parts are
+groups, and which are ranks unlike their group: programs assign work to ranks by a regular pattern,
+such as a slice of the parallel layout, a host, or repeating runs of numbers. The pattern chosen is
+the one with the shortest description of the part of each rank, exceptions included; the exceptions
+are the ranks unlike their group. More than a quarter of all ranks is a group, pattern or not.
 """
 
 from __future__ import annotations
@@ -27,51 +27,51 @@ from snapreport.compare.among_ranks.standing_out import spread_of
 
 Place = Hashable
 Table: TypeAlias = NDArray[np.int64]
-"""Of each rank the peak, and behind it what each call site holds, in bytes."""
+"""The peak of each rank, followed by what each call site holds, in bytes."""
 
 _LARGE = 4
-"""One part in so many of the ranks is a group, whatever its ranks are."""
+"""A part with more than one in this many of all ranks is a group, whatever its ranks are."""
 _FEW = 8
-"""Where more than one in so many ranks of a large part break the pattern, the part has none."""
+"""A large part has no pattern if more than one in this many of its ranks breaks it."""
 _KNOWN = 0.5
-"""What a place along a dimension of a known layout costs beside one of a guessed pattern."""
+"""The cost of a place along a dimension of a known layout, relative to one of a guessed pattern."""
 _PLACE = 4
-"""Ranks that a place has on average, for the places to be told apart by their medians."""
+"""Places need this many ranks on average to be distinguished by their medians."""
 _GUESSED = 8
-"""Times their usual spread, by which the places of a guess differ: of 16 places that chance parts
-the furthest two are 3.5 apart."""
+"""The places of a guessed pattern must differ by this many times their usual spread: of 16 places
+assigned by chance the furthest two are 3.5 apart."""
 _PLACES = 16
-"""A pattern that is guessed has no more, or chance makes one."""
-_TOLD = 0.85
-"""Of the ranks: fewer, and it is not the place that their memory goes by."""
+"""A guessed pattern has at most this many places; with more, chance produces patterns."""
+_PREDICTED = 0.85
+"""Memory depends on the place only if the place predicts it for this part of the ranks."""
 _APART = 4
-"""Groups lie as many times as far apart as their ranks lie from their own medians."""
+"""Groups must be this many times as far apart as their ranks are from their own medians."""
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """One group; numbers are places among the compared rows."""
+    """One group; numbers are positions among the compared rows."""
 
     name: str
     members: tuple[int, ...]
     core: tuple[int, ...]
-    """Those that behave alike: the medians are theirs."""
+    """The members that behave alike; medians are computed from these."""
 
 
 @dataclass
 class _Draft:
     core: list[int]
     guests: list[int]
-    """Ranks that belong here and are unlike the others."""
+    """Ranks that belong to the group but are unlike its others."""
 
 
 def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[Grouped]:
-    """Part ranks into groups, each rank into one; by the group's first rank.
+    """Split ranks into groups, ordered by their first rank.
 
     Args:
         rows: the ranks.
         table: what they hold.
-        of: what tells them from other ranks of the run that are compared by themselves.
+        of: how these ranks differ from the run's other sets, which are compared separately.
     """
     distances = Distances([row.device for row in rows], table.sites, table.allocated)
     parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
@@ -90,7 +90,7 @@ def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[G
 def _by_pattern(
     parts: Sequence[Sequence[int]], rows: Sequence[Row]
 ) -> tuple[list[_Draft], list[Place]]:
-    """Turn parts into groups by the pattern that tells the parts of ranks in the shortest way.
+    """Turn parts into groups, by the pattern with the shortest description of the parts.
 
     Returns:
         the groups, and the place of each rank in that pattern.
@@ -137,10 +137,10 @@ def _by_pattern(
 
 
 def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
-    """Yield the place of each rank by the ways in which programs number them, plainest first.
+    """Yield patterns in which programs number ranks, the simplest first: a cost, and each place.
 
-    Each comes with what a place of it costs. A rank alone in its place would explain anything: only
-    a layout that is known has such places.
+    The cost is per place. Places with a single rank could explain anything, so only a known layout
+    has these.
     """
     yield 1.0, [0] * len(rows)
     coordinates = [row.coordinates for row in rows]
@@ -164,7 +164,7 @@ def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
 
 
 def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Draft]:
-    """Join groups again that are no further apart than their own ranks, the closest first."""
+    """Rejoin groups that are no further apart than their own ranks, the closest first."""
     drafts = list(drafts)
     while len(drafts) > 1:
         within = [max(distances.within(each.core), FLOOR / _APART) for each in drafts]
@@ -183,22 +183,22 @@ def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Dra
 
 @dataclass(frozen=True)
 class _Way:
-    """A way in which a group may be parted further."""
+    """A way in which a group may be split further."""
 
     places: list[Place]
-    """Of each rank."""
+    """The place of each rank."""
     least: int
-    """How many ranks a place has at least, on average."""
+    """The fewest ranks that a place must have on average."""
     guessed: bool
-    """Whether nothing but the numbers of the ranks tells of it."""
+    """Whether it is only guessed from the numbers of the ranks."""
 
 
 def _ways(rows: Sequence[Row], places: list[Place]) -> list[_Way]:
-    """Return the dimensions of a known layout that are no copies, else guesses.
+    """Return the dimensions of a known layout that hold no copies, or else guesses.
 
-    Those are the pattern by which groups were found, and runs of numbers that come again. Pipeline
-    stages differ by design, even where each is one rank; elsewhere only several ranks show how much
-    they vary.
+    Guesses are the pattern by which groups were found, and repeating runs of numbers. Pipeline
+    stages differ by design, even if each is one rank; in other dimensions it takes several ranks to
+    show how much they vary.
     """
     coordinates = [row.coordinates for row in rows]
     free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
@@ -214,10 +214,10 @@ def _ways(rows: Sequence[Row], places: list[Place]) -> list[_Way]:
 
 
 def _further(draft: _Draft, ways: Sequence[_Way], table: Table) -> list[_Draft]:
-    """Part a group by the way that tells most of its ranks, by their peaks or by a call site.
+    """Split a group by the way that best predicts the peak, or a call site, of its ranks.
 
-    Stages that differ a little have no gap between them; but the ranks of each are more alike than
-    the stages are, and a rank is to be compared with its own stage.
+    Stages that differ a little have no gap between them. But the ranks of a stage are more alike
+    than the stages are, and a rank should be compared with its own stage.
     """
     peak = float(np.median(table[draft.core, 0]))
     moving = np.flatnonzero(np.ptp(table[draft.core], axis=0) >= FLOOR * peak)
@@ -232,9 +232,9 @@ def _further(draft: _Draft, ways: Sequence[_Way], table: Table) -> list[_Draft]:
         if not all(places[guest] in pieces for guest in draft.guests):
             continue
         for column in moving.tolist():
-            told, apart = _told(table[:, column], pieces, FLOOR * peak, way.guessed)
-            order = -round(told, 2), len(pieces)
-            if told >= _TOLD and (best is None or order < best[:2]):
+            share, apart = _predicted(table[:, column], pieces, FLOOR * peak, way.guessed)
+            order = -round(share, 2), len(pieces)
+            if share >= _PREDICTED and (best is None or order < best[:2]):
                 middle = {p: float(np.median(table[e, column])) for p, e in pieces.items()}
                 best = *order, _joined(draft, places, middle, apart)
     if best is None or len(best[2]) < 2:
@@ -242,16 +242,16 @@ def _further(draft: _Draft, ways: Sequence[_Way], table: Table) -> list[_Draft]:
     return [piece for part in best[2] for piece in _further(part, ways, table)]
 
 
-def _told(
+def _predicted(
     values: NDArray[np.int64], pieces: dict[Place, list[int]], floor: float, guessed: bool
 ) -> tuple[float, float]:
-    """Return how many of the ranks their place tells the value of, and how far places are apart.
+    """Return the share of ranks whose value their place predicts.
 
-    Ranks that see the same data vary together, and may be what a guess comes upon: so the places of
-    a guess have to lie further apart than a spread of them does.
+    Ranks that see the same data vary together, and a guessed pattern may just reflect that: so the
+    places of a guess must be further apart than their usual spread.
 
     Returns:
-        a share, 0 where the places are not apart; and the bytes from which on two are.
+        the share, 0 if the places are not distinct; and the bytes from which two places are.
     """
     middle = {place: float(np.median(values[each])) for place, each in pieces.items()}
     inside = float(np.median([spread_of(values[each]) for each in pieces.values()]))
@@ -269,7 +269,7 @@ def _told(
 def _joined(
     draft: _Draft, places: Sequence[Place], middle: dict[Place, float], apart: float
 ) -> list[_Draft]:
-    """Join places whose medians lie within ``apart`` bytes, from the lowest up."""
+    """Join places whose medians are within ``apart`` bytes, from the lowest up."""
     found: list[_Draft] = []
     group: dict[Place, _Draft] = {}
     lowest = -np.inf
@@ -287,13 +287,13 @@ def _joined(
 
 
 def _name(members: Sequence[int], everyone: Sequence[Row], of: str) -> str:
-    """Return what a group is called by what its ranks share."""
+    """Name a group by what its ranks share."""
     rows = [everyone[member] for member in members]
     if len(everyone) == 1:
         return rows[0].words
     if len(rows) == len(everyone):
-        whole = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
-        return f"{whole} {of}" if of else whole
+        everything = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
+        return f"{everything} {of}" if of else everything
     name = place_name([row.coordinates for row in rows], [row.coordinates for row in everyone])
     if name:
         return name

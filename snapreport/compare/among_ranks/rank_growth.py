@@ -1,4 +1,4 @@
-"""How much memory each rank gains in a step, in its recording or from dump to dump."""
+"""Find how much memory each rank gains per step, in its recording or from dump to dump."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from snapreport.compare.among_ranks.likeness import MEGABYTE
 from snapreport.compare.among_ranks.standing_out import stand_out
 
 _STEPS = 3
-"""Fewer tell no growth."""
+"""The fewest steps that can show growth."""
 _TOTAL = 0.01
-"""Of the peak: what a rank gains over all its steps is at least so much."""
+"""A rank grows only if it gains at least this part of the peak over all its steps."""
 _STEADY = 0.6
-"""The share of steps in which a rank that grows gains at least half of what it gains on average."""
+"""Growth is steady if at least this share of steps gains half the average or more."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Growth:
     """What a rank gains."""
 
     each: int
-    """Bytes in a step; may be negative."""
+    """Bytes per step; may be negative."""
     total: int
-    """Bytes over all the steps that are known."""
+    """Bytes over all known steps."""
     steps: int
-    """How many those are; of dumps the training steps between the first and the last."""
+    """The number of known steps; for dumps, the training steps between the first and the last."""
     steady: bool
     between_dumps: bool
 
 
 def find_growth(row: Row, dumps: Sequence[Row]) -> Growth | None:
-    """Return what a rank gains, or None where too few steps are known.
+    """Return what a rank gains, or None if too few steps are known.
 
     Args:
         row: the rank's device, in its latest dump.
@@ -50,7 +50,7 @@ def find_growth(row: Row, dumps: Sequence[Row]) -> Growth | None:
         )
     steps = row.device.steps
     if len(steps) > _STEPS:
-        steps = steps[1:]  # the first may make what every later one uses
+        steps = steps[1:]  # the first may allocate what all later ones use
     if len(steps) < _STEPS:
         return None
     return _over(list(range(len(steps))), [step.left for step in steps], between_dumps=False)
@@ -61,15 +61,15 @@ def _over(at: list[int], values: list[int], *, between_dumps: bool) -> Growth | 
         return None
     each = _slope(np.array(at), np.array(values))
     rises = np.diff(values) / np.diff(at)
-    # From dump to dump a rank may leave the line late; within a recording that is one event.
+    # Between dumps growth may begin late; within a recording that would be a single jump.
     steady = between_dumps or float(np.mean(rises * np.sign(each) >= abs(each) / 2)) >= _STEADY
     return Growth(each, values[-1] - values[0], at[-1] - at[0], steady, between_dumps)
 
 
 def _slope(at: NDArray[np.int64], values: NDArray[np.int64]) -> int:
-    """Return how much values rise for each unit, from the first third to the last.
+    """Return how much values rise per unit, from the median of the first third to the last's.
 
-    It is between the medians of both, so one step that is unlike the others does not count.
+    By medians, so that a single unusual step does not count.
     """
     third = max(len(values) // 3, 1)
     rise = float(np.median(values[-third:]) - np.median(values[:third]))
@@ -78,10 +78,10 @@ def _slope(at: NDArray[np.int64], values: NDArray[np.int64]) -> int:
 
 
 def growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which ranks of a group gain more than the others do.
+    """Say which ranks of a group gain more than the others.
 
     Args:
-        grown: of each rank.
+        grown: the growth of each rank.
         allocated: int64, shape (n,): the peaks.
     """
     each = np.array([0 if g is None else g.each for g in grown], np.int64)
@@ -106,13 +106,13 @@ def all_growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) ->
 def leaves_at(
     unit: Unit, others: Sequence[Unit], dumps: dict[Unit, dict[int, int]], least: float
 ) -> int | None:
-    """Return the first dump in which a rank's change since its first is unlike its group's.
+    """Return the first dump in which a rank has gained more than its group since its first dump.
 
     Args:
         unit: the rank's device.
-        others: those of its group that do not stand out.
+        others: the devices of its group that do not stand out.
         dumps: the allocated peak of each device in each dump, in bytes.
-        least: by how many bytes it has to be.
+        least: by at least how many bytes.
     """
     mine = dumps[unit]
     first = min(mine)

@@ -1,4 +1,4 @@
-"""Ranks in words: ``rank 17``, ``ranks 8 to 15``, ``32 ranks, every second from rank 1``."""
+"""Name ranks: ``rank 17``, ``ranks 8 to 15``, ``every second rank from 1 to 63``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _MOST_RANGES = 5
 
 
 def some_of(words: Sequence[str], most: int, named: int = 3) -> str:
-    """Join words; of more than ``most`` the first few, and how many more there are."""
+    """Join words; if there are more than ``most``, the first few and how many more there are."""
     if len(words) <= most:
         return list_of(words)
     return list_of([*words[:named], f"{format_count(len(words) - named)} more"])
 
 
 def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[str]:
-    """Return numbers as ``5``, ``8 to 15``; two in a row stay two.
+    """Return numbers as ``5``, ``8 to 15``; two in a row stay two numbers.
 
     Args:
         numbers: to be named.
-        known: every number there is, if any are missing: a missing one parts no range.
+        known: all numbers that exist, if some are missing: a missing one does not split a range.
     """
     found: list[list[int]] = []
     for number in sorted(numbers):
@@ -40,7 +40,7 @@ def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[s
 
 
 def ranks_in_words(numbers: Sequence[int], known: Collection[int] = ()) -> str:
-    """Name ranks; where they are too many to name, by their number and the first of them."""
+    """Name ranks; if they are too many, only the first few and how many there are."""
     ordered = sorted(numbers)
     if len(ordered) == 1:
         return f"rank {ordered[0]}"
@@ -58,12 +58,12 @@ def ranks_in_words(numbers: Sequence[int], known: Collection[int] = ()) -> str:
 def rows_in_words(
     numbers: Sequence[int | None], words: Sequence[str], everyone: Sequence[int | None] = ()
 ) -> str:
-    """Name ranks by their numbers, or where one has none by what else they are called.
+    """Name ranks by their numbers, or by their words if one has no number.
 
     Args:
-        numbers: of ranks; None where a number does not say enough.
+        numbers: of ranks; None where a number is not enough.
         words: what each is called.
-        everyone: likewise of all ranks there are.
+        everyone: the numbers of all ranks that exist.
     """
     known = [number for number in numbers if number is not None]
     if len(known) == len(numbers) == len(set(known)):

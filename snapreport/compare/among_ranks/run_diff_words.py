@@ -1,4 +1,4 @@
-"""How a run differs from an earlier one, in a sentence for each group and one for all."""
+"""Say how a run differs from an earlier one: a sentence for each group, and one for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapreport.model.run.run_findings import Difference
 
 _MOST_NAMED = 3
 _APART = 0.03
-"""Of the peak: groups whose changes differ by less are not told apart in the headline."""
+"""Groups whose changes differ by at most this part of the peak share a part of the headline."""
 
 
 def group_change(
@@ -24,10 +24,10 @@ def group_change(
 
     Args:
         name: the group's.
-        count: of its ranks.
+        count: how many ranks it has.
         base: the median before, in bytes.
-        new: the median now.
-        differences: what is held now beside what was.
+        new: the median now, in bytes.
+        differences: what is held now, compared with before.
     """
     whose = f"the median peak of {name}" if count > 1 else f"the peak of {name}"
     if base == new:
@@ -45,7 +45,7 @@ def run_headline(
     only_base: Sequence[str],
     only_new: Sequence[str],
 ) -> str:
-    """Say how NEW differs from BASE: at the median, by group, on odd ranks, and in who is there."""
+    """Say how NEW differs from BASE: at the median, by group, on odd ranks, and in its ranks."""
     if not ranks:
         return "BASE and NEW have no rank in common that could be compared."
     parts = []
@@ -88,7 +88,7 @@ def run_headline(
 def _some_of_them(
     ranks: Sequence[RankChange], members: Sequence[tuple[RankChange, GroupChange]]
 ) -> list[str]:
-    """Name ranks that changed by far more or less than the median, too many to be called odd."""
+    """Name ranks that changed unlike their group's median, but are too many to be called odd."""
     some = [
         rank
         for rank, group in members

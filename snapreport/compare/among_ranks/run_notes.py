@@ -1,4 +1,4 @@
-"""Which ranks of a run are missing, and what could not be said of it, and why."""
+"""Say which ranks of a run are missing, and what limits the comparison."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import Run
 
 _HOSTS = 3
-"""With fewer no host is slower than usual."""
+"""With fewer hosts none is called slow."""
 _SLOW = 1.3
-"""Times as long at least, on each rank of a host: steps of one rank vary by a tenth or two."""
+"""Each rank of a slow host must take this many times as long: steps vary by a tenth or two."""
 
 
 def missing_ranks(run: Run) -> tuple[int, ...]:
-    """Return the numbers of ranks of which there is no file.
+    """Return the numbers of the ranks without a file.
 
-    Where nothing tells how many ranks there were, they are the gaps below the highest number; but
-    not where most numbers are gaps: then one rank of each host was recorded, or a few were chosen.
+    If the number of ranks is not known, these are the gaps below the highest number. Many gaps do
+    not count: then only one rank per host, or a few chosen ranks, were recorded.
     """
     known = {rank.name.rank for rank in run.ranks if rank.name.rank is not None}
     if not known:
@@ -35,13 +35,13 @@ def missing_ranks(run: Run) -> tuple[int, ...]:
 
 
 def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
-    """Say what limits the comparison, and what holds of nearly all ranks."""
+    """Say what limits the comparison, and what is true of nearly all ranks."""
     notes = []
     for kind in kinds:
         if not kind.compared.recorded:
             notes.append(
-                f"{name_rows(kind.rows)} recorded no history: what is compared is the state when"
-                " the snapshot was written, with other such ranks alone"
+                f"{name_rows(kind.rows)} recorded no history: the state when the snapshot was"
+                " written is compared, and only with other ranks without a history"
             )
         gains = kind.everyone_gains()
         if gains is not None:
@@ -52,7 +52,7 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
         widths = [row.device.allocated_width for row in kind.rows]
         if max(widths) > 0.01 * max(row.allocated for row in kind.rows):
             notes.append(
-                f"of some blocks only a range of sizes is known: peaks may be up to"
+                f"the sizes of some blocks are only known as ranges: peaks may be up to"
                 f" {format_bytes(max(widths))} higher"
             )
         off = any((unlike.side != 0).any() for unlike in kind.unlike)
@@ -73,14 +73,14 @@ def write_notes(run: Run, kinds: Sequence[OneKind]) -> tuple[str, ...]:
     double = sorted({rank for (rank, _), count in twice.items() if count > 1 and rank is not None})
     if double:
         notes.append(
-            f"of {ranks_in_words(double)} there are several files of one step, and one of each is"
+            f"there are several files of one step for {ranks_in_words(double)}, and one of each is"
             " compared"
         )
     return tuple(sentence(note) for note in notes)
 
 
 def _dumps(kinds: Sequence[OneKind]) -> list[str]:
-    """Name ranks that were compared at another dump than the others."""
+    """Name ranks that are compared at an earlier dump than the others."""
     notes = []
     for kind in kinds:
         dumps = Counter(row.rank.name.dump for row in kind.rows)
@@ -93,16 +93,17 @@ def _dumps(kinds: Sequence[OneKind]) -> list[str]:
         for dump, rows in sorted(behind.items()):
             verb = "has" if len(rows) == 1 else "have"
             notes.append(
-                f"{name_rows(rows)} {verb} no file of step {format_count(usual or 0)}, and so"
-                f" {'is' if len(rows) == 1 else 'are'} compared at step {format_count(dump)}"
+                f"{name_rows(rows)} {verb} no file of step {format_count(usual or 0)}, so"
+                f" {'it is' if len(rows) == 1 else 'they are'} compared at step"
+                f" {format_count(dump)}"
             )
     return notes
 
 
 def _slow_hosts(kinds: Sequence[OneKind]) -> list[str]:
-    """Name hosts whose ranks take longer for as many events: no matter of memory, but worth a word.
+    """Name hosts whose ranks take longer per event: not about memory, but worth knowing.
 
-    Ranks that wait for one another take equally long; so what shows is work that each does alone.
+    Ranks that wait for one another take equally long, so this only shows work done without waiting.
     """
     notes = []
     for kind in kinds:
@@ -117,8 +118,8 @@ def _slow_hosts(kinds: Sequence[OneKind]) -> list[str]:
         middle = {host: median(each) for host, each in hosts.items()}
         usual = median(middle.values())
         notes += [
-            f"the ranks of host {host} take {middle[host] / usual:.1f} times as long for an event"
-            " as those of the median host"
+            f"the ranks of host {host} take {middle[host] / usual:.1f} times as long per event as"
+            " those of the median host"
             for host in sorted(hosts)
             if min(hosts[host]) > _SLOW * usual > 0
         ]

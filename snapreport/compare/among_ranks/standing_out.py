@@ -1,11 +1,11 @@
-"""Which of several values stand out from the others.
+"""Find the values that stand out from the others.
 
-A value stands out if it is far from the median by three measures at once: by a share that someone
-would act on, by five times the usual spread (a normal spread leaves one value in two million beyond
-it), and by twice as much as the furthest value that does not stand out. The third is for
-spreads with long tails, such as uneven experts: there the largest of a thousand values is far from
-the median, but so is the next. Of few values the spread is not well known, so the second and third
-ask for more: of eight values for 7.5 times the spread, and for three times as much as the next.
+A value stands out if its distance from the median is large by three measures at once: it is worth
+acting on, it is five times the usual spread (a normal distribution has one value in two million
+beyond that), and it is twice that of the furthest value that does not stand out. The third measure
+is for long tails, as with uneven experts: there the largest of a thousand values is far from the
+median, but so is the next. The spread of few values is not well known, so the second and third
+measures then ask for more: with eight values, 7.5 times the spread and three times the next value.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 SPREADS = 5
 _AS_FAR = 2
 _OF_FEW = 4
-"""How many values double what is asked for; of many more there is next to no change."""
+"""With this many values the second and third measures double; with many more they hardly change."""
 _MOST = 4
-"""One in so many values stands out at most: more of them are a group."""
+"""At most one in this many values stands out: more of them are a group."""
 TO_NORMAL = 1.4826
-"""Turns the median of the distances from the median into a normal spread's standard deviation."""
+"""Factor from the median absolute deviation to a normal distribution's standard deviation."""
 
 
 def spread_of(values: NDArray[Any]) -> float:
-    """Return how far values lie from their median, as a standard deviation would be, robustly."""
+    """Return a robust estimate of the standard deviation, from the median absolute deviation."""
     middle = np.median(values)
     return TO_NORMAL * float(np.median(np.abs(values - middle)))
 
@@ -38,8 +38,8 @@ def stand_out(
 
     Args:
         values: int64, shape (n,).
-        floor: what a value has to be from the median at least; also one for each.
-        judged: bool, shape (n,): those that are judged and that the median is taken of.
+        floor: the least distance from the median; one for all values, or one for each.
+        judged: bool, shape (n,): the values to judge; the median is of these.
     """
     found = np.zeros(len(values), np.int8)
     known = values[judged]

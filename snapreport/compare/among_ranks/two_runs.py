@@ -1,4 +1,4 @@
-"""Two runs compared: each rank with itself, then group by group."""
+"""Compare two runs: each rank with itself, then group by group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from snapreport.model.run.run_diff import GroupChange, RankChange, RunDiff
 def compare_runs(base: Run, new: Run) -> RunDiff:
     """Compare a run with an earlier one, rank by rank, then by the groups of the new one.
 
-    A device is compared with that of the same name on the same rank, each at its latest dump, and
-    only where both have a history, or neither.
+    A device is compared with the device of the same name on the same rank, each at its latest dump,
+    and only if both have a history, or neither has.
 
     Args:
-        base: what was before.
-        new: what is now.
+        base: the earlier run.
+        new: the later run.
     """
     sides = [list_compared(list_rows(run)) for run in (base, new)]
     before = {(row.unit, each.kind): row for each in sides[0] for row in each.rows}
@@ -60,7 +60,7 @@ def compare_runs(base: Run, new: Run) -> RunDiff:
         if (row.unit, compared.kind) not in matched
     )
     notes = tuple(
-        f"{name[:1].upper()}{name[1:]} recorded a history in one of the runs only, so it is not"
+        f"{name[:1].upper()}{name[1:]} recorded a history in only one of the runs, so it is not"
         " compared."
         for name in unlike
     )
@@ -69,7 +69,7 @@ def compare_runs(base: Run, new: Run) -> RunDiff:
 
 
 class _Pairs:
-    """Devices of one kind in both runs."""
+    """Devices of one kind that both runs have."""
 
     def __init__(self, pairs: Sequence[tuple[Row, Row]], of: str) -> None:
         self.pairs = pairs

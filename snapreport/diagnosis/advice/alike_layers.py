@@ -13,31 +13,31 @@ from snapreport.diagnosis.advice.situation import Situation
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 
 _ALIKE = 1.15
-"""Layers are alike if none holds more than this times what another holds."""
+"""Layers are alike if the largest holds at most this times as much as the smallest."""
 _FEWEST = 3
 _PART = 0.1
-"""Less of what is live is not worth a sentence."""
+"""Layers that hold a smaller part of what is live are not worth a sentence."""
 
 
 @dataclass(frozen=True)
 class AlikeLayers:
-    """Calls of modules from one function in one forward pass that hold about the same."""
+    """Module calls from one function, in one forward pass, that hold about the same amount."""
 
     caller: str
     """The line that calls them: ``forward (model.py:253)``."""
     called: int
-    """How many calls that keep much there were up to then in that pass."""
+    """How many calls of that pass kept much, up to that moment."""
     count: int
     """How many of them held about the same."""
     bytes: int
-    """Of all of them together."""
+    """What they hold together."""
     least: int
-    """Of the one with the least; in bytes."""
+    """What the smallest of them holds, in bytes."""
     most: int
 
 
 def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
-    """Return the layers that hold the most after an event together, if that is much.
+    """Return the layers that together hold the most after an event, None if that is little.
 
     Args:
         event: -1 for the start.
@@ -79,7 +79,7 @@ def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> It
         sizes = sizes[sizes > 0]
         if len(sizes) < _FEWEST:
             continue
-        # Of each size with those that are a little larger, the sizes that are most together.
+        # For each size, add up those up to _ALIKE times as large; the largest sum wins.
         ends = np.searchsorted(sizes, sizes * _ALIKE, side="right")
         sums = np.append(0, np.cumsum(sizes))
         together = sums[ends] - sums[:-1]
@@ -90,14 +90,14 @@ def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> It
             alike = sizes[first : ends[first]]
             called = max(_called(situation, blocks, here, event), len(alike))
             if called >= 2 * len(alike):
-                continue  # one of the operations inside of each layer
+                continue  # only some calls are alike: operations inside a layer, not layers
             yield AlikeLayers(
                 caller, called, len(alike), int(together[first]), int(alike[0]), int(alike[-1])
             )
 
 
 def _called(situation: Situation, blocks: Blocks, here: NDArray[np.bool_], event: int) -> int:
-    """Count some calls that began by an event; one that keeps little beside others is none."""
+    """Count the calls of ``here`` that had begun by an event, without those that keep little."""
     rows = situation.history.allocations
     born, n = rows.alloc_event[blocks.rows], len(blocks)
     first, last = np.full(n, np.iinfo(np.int64).max), blocks.last_event(situation.history)

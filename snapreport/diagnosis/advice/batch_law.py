@@ -1,9 +1,9 @@
-"""The peak at a batch that nobody ran: recordings at other sizes, and how each allocation grows.
+"""The peak at a batch size that nobody ran, from recordings at other sizes.
 
-Where the recordings do the same one after the other, each allocation has a size at each of them,
-and its law gives the size at any other. The curve is added up again from those, so that the peak
-may move to another moment. These are estimates and no bounds: a program that pads to a multiple, or
-splits what is large, does something else at a size that lies between two recorded ones.
+Where the recordings make the same allocations in the same order, each allocation has a known size
+at each recorded batch, and its law gives the size at any other. The curve is added up again from
+these sizes, so the peak may move to another moment. The results are estimates, not bounds: a
+program that pads to a multiple, or splits large work, behaves differently between recorded sizes.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
 _FIXED = (
     PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
 )  # fmt: skip
-"""What is taken to be as it was where no other recording tells."""
+"""Roles whose size is assumed constant where no other recording shows it."""
 _PHASES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}
 _MOST_BYTES = 1 << 62
-"""No block is taken to be larger than its share of this, so that sums of them are numbers."""
+"""No block is assumed larger than its share of this, so that their sum fits in an int64."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeveralSizes:
-    """One program at several sizes of its batch; arrays of shape (n_allocations,) of the last."""
+    """One program at several batch sizes; arrays have shape (n_allocations,) of the last."""
 
     file: History
     device: DeviceHistory
@@ -54,14 +54,14 @@ class SeveralSizes:
     laws: SizeLaws
     same: bool
     spare: NDArray[np.int64]
-    """Bytes that blocks have beyond their requests as rounded."""
+    """Bytes of each block beyond its rounded request."""
     peaks: tuple[int, ...]
-    """Recorded, in bytes."""
+    """The recorded allocated peaks, in bytes."""
     requested: tuple[int, ...]
-    """The same of requested bytes, which do not depend on what the allocator splits off."""
+    """The recorded requested peaks, which do not depend on how the allocator splits blocks."""
 
     def doubt(self, smallest: int, largest: int) -> str:
-        """Return what makes estimates at batches from one to another less sure."""
+        """Return why estimates from the smallest to the largest batch may be off."""
         if not self.same:
             return "other work"
         if not self.laws.regular.all():
@@ -71,16 +71,16 @@ class SeveralSizes:
 
     @cached_property
     def rules(self) -> SplitRules | None:
-        """How the allocator makes blocks; None where there is no such allocator."""
+        """How the allocator rounds requests; None on the CPU."""
         return _rules_of(self.file, self.device)
 
     def expected(self, batch: int) -> NDArray[np.int64]:
-        """Return the block sizes that are expected at a batch."""
+        """Return the expected block sizes at a batch size."""
         most = _MOST_BYTES // max(len(self.spare), 1)
         return _rounded(self.laws.expected(batch, most), self.rules) + self.spare
 
     def peak(self, batch: int) -> tuple[int, int]:
-        """Return the peak that is expected at a batch, and its first event."""
+        """Return the expected peak at a batch size, and its first event."""
         rows = self.device.allocations
         lives = (rows.alloc_event, rows.free_requested_event, self.device.events)
         curve = sum_live(self.expected(batch), *lives)
@@ -88,7 +88,7 @@ class SeveralSizes:
         return int(curve[place]), place - 1
 
     def largest(self, target: int) -> int | None:
-        """Return the largest batch expected to fit, 0 for none, None for any."""
+        """Return the largest batch expected to fit: 0 if none fits, None if all do."""
         if self.peak(1)[0] > target:
             return 0
         low, high = 1, 2
@@ -105,7 +105,7 @@ class SeveralSizes:
         return low
 
     def at(self, batch: int) -> BatchPeak:
-        """Return the peak at a batch."""
+        """Return the peak at a batch size."""
         expected, event = self.peak(batch)
         recorded = dict(zip(self.laws.batches.tolist(), self.peaks, strict=True)).get(batch)
         passes, here = find_passes(self.device, self.file), np.array([event])
@@ -113,15 +113,15 @@ class SeveralSizes:
         return BatchPeak(batch, expected, recorded, next(phase, ""))
 
     def live(self, batch: int) -> NDArray[np.intp]:
-        """Return what is live at the peak that is expected at a batch."""
+        """Return the allocations live at the expected peak of a batch size."""
         return np.flatnonzero(self.device.allocations.live_at(self.peak(batch)[1]))
 
     def roles(self, batch: int) -> tuple[RoleGrowth, ...]:
-        """Return how each role grows at that peak, most bytes first."""
+        """Return how each role grows, at the expected peak of a batch size, most bytes first."""
         live = self.live(batch)
         fixed, each, squared = self.laws.coefficients(batch)
         blocks = self.expected(batch)
-        # What rounding adds is fixed: a block is a little more than its line.
+        # What rounding adds counts as fixed.
         over = blocks - (fixed + each * batch + squared * batch**2)
         role = find_roles(self.device, self.file).role[live]
         columns = [
@@ -136,10 +136,10 @@ class SeveralSizes:
 
 
 def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> SeveralSizes:
-    """Match recordings of one program, and tell the law of each allocation.
+    """Match recordings of one program, and find the law of each allocation.
 
     Args:
-        recordings: at least two, by ascending size of the batch, with the device of each.
+        recordings: batch size, file and device of each; at least two, by ascending batch size.
     """
     batches = np.array([batch for batch, _, _ in recordings], np.int64)
     matched = match_recordings([(file, device) for _, file, device in recordings])
@@ -151,7 +151,7 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
         own = device.allocations
         known = rows != NONE
         there = rows[known]
-        # Without a counterpart: as what its role does usually.
+        # Without a counterpart: as allocations of its role usually behave.
         share = np.where(grows, batch / batches[-1], 1.0)
         size = np.rint(last.allocations.size * share).astype(np.int64)
         size[known] = own.size[there]
@@ -183,8 +183,8 @@ def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]
 
     Args:
         several: the recordings.
-        target: in bytes; None for none.
-        wanted: sizes of the batch to tell the peak for, beside the recorded ones.
+        target: in bytes, or None.
+        wanted: batch sizes to estimate the peak for, besides the recorded ones.
     """
     recorded = several.laws.batches.tolist()
     fits = None if target is None else several.largest(target)

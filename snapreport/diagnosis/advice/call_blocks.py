@@ -1,8 +1,8 @@
-"""The blocks of a model: calls that come one after the other and keep memory.
+"""The blocks of a model, such as its layers: calls one after the other, each keeping memory.
 
-In each forward pass the layers of a model are called from one function, from one line of it or
-from several. The allocations of each call are one instance; those of the next begin with the stack
-that the first began with.
+In each forward pass one function calls the layers, from one or several of its lines. The
+allocations of one call are an instance. An instance begins where the call stack of the first
+instance's first allocation comes again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"
 _SEQUENTIAL = "torch/nn/modules/container.py"
 _STACKS = 4000
-"""So many distinct stacks are looked into, those with the most bytes."""
+"""How many distinct stacks are searched, those with the most bytes first."""
 _GROUPS = 8
-"""So many functions that call others are tried."""
+"""How many calling functions are returned at most."""
 _MUCH = 0.25
-"""Of the block that keeps the most."""
+"""A block keeps much if it keeps at least this part of what the largest one keeps."""
 _INSIDE = 3
-"""So many turns of a loop are taken to be inside of each call."""
+"""A loop of at most this many turns is taken to run inside each call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class Blocks:
     """Calls of modules from one function, in the order of time."""
 
     caller: int
-    """The frame that calls them: the line that does so most often."""
+    """The frame that calls them; of several lines, the one that calls most often."""
     own: int
-    """The frame of the program itself that comes to it: ``caller``, or what calls a library's."""
+    """``caller`` if it is the program's own frame, else the program's frame that led to it."""
     rows: NDArray[np.intp]
     """Allocations made in the calls, by time; shape (n,)."""
     instance: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Blocks:
 
     @property
     def in_a_turn(self) -> int:
-        """How many calls a forward pass has, at the most."""
+        """The most calls in one forward pass."""
         return int(np.bincount(self.turn).max(initial=0))
 
 
@@ -74,15 +74,15 @@ def find_blocks(
     starts: NDArray[np.int64],
     apart: NDArray[np.bool_],
 ) -> list[Blocks]:
-    """Return the functions that call others two times or more in a pass, most bytes first.
+    """Return the functions that make at least two calls in a pass, most bytes first.
 
     Args:
         stacks: of the file.
-        made: bool, shape (n_allocations,): what a forward pass made.
+        made: bool, shape (n_allocations,): whether a forward pass made it.
         weight: int64, shape (n_allocations,): bytes by which the functions are ordered.
         starts: int64, shape (n_passes,), ascending: the event with which each forward pass begins.
-        apart: bool, shape (n_stacks,): of a backward pass or an optimizer's step. What calls these,
-            too, is a training step and no block.
+        apart: bool, shape (n_stacks,): stacks of a backward pass or an optimizer step. A function
+            that calls these too runs a training step, not the layers.
     """
     rows = np.flatnonzero(made & (history.allocations.stack >= 0))
     if not len(rows) or not len(starts):
@@ -122,12 +122,12 @@ def find_blocks(
         at = stack[place]
         lines = call_of[at]
         in_model = in_module(stacks, int(at[0]), by_line[int(lines[0])].caller)
-        told = np.zeros(len(stacks), np.bool_)
-        told[several] = is_among(from_line, _with_lines(from_line, inner))
-        telling = line.copy()
-        telling[several] = np.where(told[several], inner[:, 1], line[several])
-        instance, first = _instances(telling[at], lines, turn[place], alone, told[at], in_model)
-        # The line that calls most; where each calls equally often, all of them are meant.
+        by_entry = np.zeros(len(stacks), np.bool_)
+        by_entry[several] = is_among(from_line, _with_lines(from_line, inner))
+        marker = line.copy()
+        marker[several] = np.where(by_entry[several], inner[:, 1], line[several])
+        instance, first = _instances(marker[at], lines, turn[place], alone, by_entry[at], in_model)
+        # The line that calls most often; if all call equally often, all of them.
         used, count = np.unique(lines[first], return_counts=True)
         most = by_line[int(used[count.argmax()])]
         meant = lines[first] == most.line if len(set(count.tolist())) > 1 else first >= 0
@@ -141,10 +141,10 @@ def find_blocks(
 
 
 def keep_much(kept: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which calls keep much, of the bytes that each keeps: an embedding beside layers does not.
+    """Say which calls keep much: layers do, an embedding beside them does not.
 
     Args:
-        kept: shape (n_instances,).
+        kept: the bytes that each call keeps, shape (n_instances,).
     """
     much: NDArray[np.bool_] = (kept > 0) & (kept >= _MUCH * kept.max(initial=0))
     return much
@@ -153,7 +153,7 @@ def keep_much(kept: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.bool_
 def name_caller(stacks: StackTable, blocks: Blocks) -> str:
     """Say where blocks are called from: ``forward (model.py:20)``.
 
-    Of a library's line it says what called that, such as an ``nn.Sequential``.
+    If a library's line calls them, this also names the program's line that called the library.
     """
     caller = short_site(site_text(stacks, blocks.caller))
     if blocks.own in (-1, blocks.caller):
@@ -164,7 +164,7 @@ def name_caller(stacks: StackTable, blocks: Blocks) -> str:
 
 
 def in_module(stacks: StackTable, stack: int, caller: int) -> bool:
-    """Say whether a frame of a stack is of a module's ``forward``, or of what that calls."""
+    """Say whether a frame of a stack is a module's ``forward``, or called from one."""
     names, files = stacks.frames.names, stacks.frames.filenames
     if names[caller] == "forward":
         return True  # with C++ frames between Python's, a module's call may be in none of them
@@ -188,15 +188,15 @@ class _Call:
     """One call of a module or function in a stack."""
 
     group: int
-    """The function that calls, told by those that called it."""
+    """The calling function, together with the functions that called it."""
     line: int
-    """Its line; of a library's, with the line of the program that came to it."""
+    """Its line; in a library, together with the program's line that led to it."""
     caller: int
     """The line's frame."""
     own: int
-    """The innermost frame of the program up to there, -1 where there is none."""
+    """The innermost frame of the program up to there, -1 if there is none."""
     inside: tuple[int, int]
-    """The function that is called, and its line; -1 where nothing of it is known."""
+    """The called function and its line; -1 where unknown."""
 
 
 def _calls_of(
@@ -204,8 +204,7 @@ def _calls_of(
 ) -> tuple[list[_Call], int]:
     """Return a stack's calls of modules and functions, and the number of its innermost line.
 
-    From which of their lines a function was called is all one. ``paths`` numbers functions and
-    lines.
+    A function gets one number whichever line called it. ``paths`` numbers functions and lines.
     """
     names, files = stacks.frames.names, stacks.frames.filenames
     kinds = classify_frames(stacks.frames)
@@ -248,10 +247,10 @@ def _calls_of(
 
 
 def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return those of the calls that go through several lines of one function.
+    """Return the calls that go through several lines of one function.
 
-    These come once in each call, however often a loop on one of them calls others. Elsewhere the
-    innermost lines have to tell where a call begins.
+    Each of these lines runs once in each call, even if a loop on it calls others many times. For
+    other calls only the innermost lines can show where a call begins.
     """
     pairs = np.unique(np.column_stack([call, inside]), axis=0)
     functions = np.unique(pairs[:, :2], axis=0)
@@ -266,25 +265,26 @@ def _instances(
     call: NDArray[np.int64],
     turn: NDArray[np.int64],
     alone: NDArray[np.bool_],
-    told: NDArray[np.bool_],
+    by_entry: NDArray[np.bool_],
     in_model: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Number the calls in rows that are ordered by time, and say where each begins.
 
-    A call begins where another was before, and where its first line comes again, once for each
-    time that all its lines come again: a loop inside a call is none. Where something else is made
-    between calls, and each of them has the same few turns of a loop, the loop is inside.
+    A call begins where the row before belongs to another call. It also begins where its first line
+    comes again, provided that all its lines come again: turns of a loop inside a call are not
+    calls. If other memory is made between calls, and each has the same few turns of a loop, the
+    loop is inside.
 
     Args:
-        line, call, turn: of each row; the line that tells calls apart.
-        alone: where something was made between a row and the one before that is in no call.
-        told: whether that is a line of what is called itself.
-        in_model: whether a module calls. Of what the program itself calls, a line that comes once
-            in a pass says that the rest are turns of a loop inside: it calls the whole model.
+        line, call, turn: of each row; ``line`` is the one that tells calls apart.
+        alone: whether memory outside of any call was made between the row before and this one.
+        by_entry: whether ``line`` is a line of the called function itself.
+        in_model: whether a module makes the calls. If the program itself does, a line that comes
+            once in a pass shows that the others are turns of a loop inside one call of the model.
     """
     begins = np.ones(len(line), np.bool_)
     begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
-    comes = begins | alone  # a line comes where another was before
+    comes = begins | alone  # rows at which a line comes anew
     comes[1:] |= line[1:] != line[:-1]
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
     runs = np.cumsum(begins | alone) - 1
@@ -293,7 +293,7 @@ def _instances(
         here = comes & (number == k) & (turn == turn[row])
         turns = np.bincount(runs[here & (line == line[row])])
         turns = turns[turns > 0]
-        if not told[row] and len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
+        if not by_entry[row] and len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
             step[k] = turns[0]
             continue
         whole = gcd(*np.unique(line[here], return_counts=True)[1].tolist())

@@ -1,4 +1,4 @@
-"""What is said of each change to a program: the sentence, the code, the cost, when not."""
+"""The words for each change to a program: the advice, the code, the cost, and when not to."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _FRAMEWORKS = (
 
 @dataclass(frozen=True)
 class ChangeWords:
-    """What is said of one kind of change; names in braces are filled in."""
+    """The words for one kind of change; names in braces are filled in."""
 
     text: str
     code: str = ""
     costs: str = ""
     unless: str = ""
     whys: tuple[str, str, str] = ("", "", "")
-    """Why no less, why this, and why no more."""
+    """What the lower bound, the estimate and the upper bound rest on."""
 
 
 _LATER = "Not possible where gradients are wanted later."
 _AFTER_ITS_CALL = (
-    "memory goes when the call that made it has ended",
-    "memory goes when the call that made it has ended",
+    "memory is freed when the call that made it has ended",
+    "memory is freed when the call that made it has ended",
     "nothing is kept beyond the operation that reads it",
 )
 WORDS = {
     "checkpoint": ChangeWords(
-        "Checkpoint the {count} calls of layers from {caller} in each forward pass: keep what each"
-        " is given, and compute the rest again in the backward pass.",
+        "Checkpoint the {count} calls of layers from {caller} in each forward pass: keep only each"
+        " layer's input, and compute the rest again in the backward pass.",
         "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
         "Each step computes these layers' forward pass twice.",
-        "A layer has to give the same result when it runs again.",
+        "A layer must give the same result when it runs again.",
         (
-            "each layer keeps its largest tensor, too, and one layer at a time is computed again",
-            "each layer keeps what the next one is given, until its backward pass begins",
+            "each layer also keeps its largest tensor, and one layer at a time is computed again",
+            "each layer keeps only its output, until its backward pass begins",
             "these layers keep nothing at all for the backward pass",
         ),
     ),
@@ -53,7 +53,7 @@ WORDS = {
         unless="Not possible where the batch cannot be divided.",
         whys=(
             "only what is kept for the backward pass shrinks",
-            "what is kept for it, inputs and temporary tensors shrink",
+            "what is kept for the backward pass, inputs and temporary tensors shrink",
             "everything but parameters, gradients and optimizer state shrinks quadratically",
         ),
     ),
@@ -61,11 +61,11 @@ WORDS = {
         "Compute the batch in {number} parts, and add up their gradients before the optimizer's"
         " step.",
         "for part in batch.chunk({number}):\n    (loss_of(part) / {number}).backward()",
-        "A step takes more, smaller operations. Gradients stay through the forward passes.",
-        "Not the same where layers look at the whole batch, as batch normalization does.",
+        "A step takes more, smaller operations. Gradients stay during the forward passes.",
+        "The result differs where layers look at the whole batch, as batch normalization does.",
         (
             "only what is kept for the backward pass shrinks, and gradients stay",
-            "what is kept for it, inputs and temporary tensors shrink, and gradients stay",
+            "only activations, inputs and temporary tensors shrink, and gradients stay",
             "everything but parameters, gradients and optimizer state shrinks quadratically",
         ),
     ),
@@ -75,21 +75,21 @@ WORDS = {
         "for part, target in zip(hidden.chunk({number}), targets.chunk({number})):\n"
         "    loss += checkpoint(loss_of, part, target, use_reentrant=False)",
         "The last layer is computed twice.",
-        "The loss has to be a sum or a mean over tokens.",
+        "The loss must be a sum or a mean over tokens.",
         (
-            "only what the loss itself makes shrinks",
-            "logits shrink with it",
-            "logits and what the loss makes of them take no memory at all",
+            "only the loss's own tensors shrink",
+            "the logits shrink with them",
+            "logits and the loss's tensors take no memory at all",
         ),
     ),
     "attention-kernel": ChangeWords(
-        "Use a kernel that never holds attention's weights as a whole.",
+        "Use an attention kernel that never holds all attention weights at once.",
         "torch.nn.functional.scaled_dot_product_attention(q, k, v)  # is_causal=True if so",
         "",
         "Not possible where the program reads the weights themselves.",
         (
-            "only the softmax's results go",
-            "what has their size goes with them",
+            "only the softmax's results are no longer kept",
+            "other tensors of their size are no longer kept either",
             "the model keeps nothing for the backward pass",
         ),
     ),
@@ -102,70 +102,70 @@ WORDS = {
     ),
     "low-bit-state": ChangeWords(
         "Keep the optimizer's state in half as many bits, such as bfloat16 in place of float32.",
-        costs="Updates are less accurate, and the optimizer has to support it.",
+        costs="Updates are less accurate, and the optimizer must support it.",
         unless="Not possible where the state has few bits already.",
         whys=(
-            "large tensors of the state halve, and updates make a few in full precision",
-            "they halve, and updates go from one parameter to the next",
-            "small ones go altogether, and the optimizer's temporary tensors with them",
+            "large state tensors halve, and updates make a few in full precision",
+            "large state tensors halve, and parameters are updated one by one",
+            "small state tensors and the optimizer's temporary tensors take no memory at all",
         ),
     ),
     "shard-state": ChangeWords(
         "Spread the optimizer's state over the {number} ranks: each keeps it for its own share of"
-        " the parameters, and updates these alone.",
+        " the parameters, and updates only these.",
         "torch.distributed.optim.ZeroRedundancyOptimizer(\n"
         "    model.parameters(), optimizer_class=torch.optim.AdamW, lr=LR)",
-        "After each step the ranks send one another the parameters that they updated.",
+        "After each step the ranks exchange the parameters that they updated.",
         "Only where all ranks train the same parameters.",
         (
-            "a rank has its share and one parameter more, and its updates make as many tensors",
-            "a rank keeps and updates one part of {number}",
-            "a rank has one parameter less than its share, and updates it without more memory",
+            "each rank has its share, one parameter more, and as many temporary tensors as before",
+            "each rank has its share, and temporary tensors for it",
+            "each rank has its share less one parameter, and no temporary tensors",
         ),
     ),
     "offload": ChangeWords(
         "Keep the optimizer's state in the host's memory, and update the parameters there.",
         "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.AdamW, fused=True)",
         "Each step takes longer: gradients go to the host, and parameters come back.",
-        "The host has to have the room.",
+        "The host must have enough free memory.",
         (
-            "large tensors of the state go, and a few come back for one parameter at a time",
-            "the state goes, and with it the optimizer's temporary tensors",
-            "the state goes, and with it the optimizer's temporary tensors",
+            "large state tensors go, and a few come back for one parameter at a time",
+            "the state and the optimizer's temporary tensors go",
+            "the state and the optimizer's temporary tensors go",
         ),
     ),
     "offload-activations": ChangeWords(
         "Keep what is saved for the backward pass in the host's memory until then.",
         "with torch.autograd.graph.save_on_cpu(pin_memory=True):  # around the forward pass",
         "Each step takes longer: all of it is copied to the host and back.",
-        "The host has to have the room. What the program itself holds on to stays.",
+        "The host must have enough free memory. What the program itself refers to stays.",
         (
-            "layers keep what they are given and their largest tensor; one comes back at a time",
-            "a tensor goes when the next is made, and comes back for its own operation",
+            "each layer keeps its input and largest tensor; one layer comes back at a time",
+            "a tensor goes when the next is made, and comes back for its own operation's backward",
             "what is saved takes no memory at all",
         ),
     ),
     "free-earlier gradients": ChangeWords(
-        "Release gradients right after the optimizer's step: they are kept through the forward"
-        " pass that follows.",
+        "Release gradients right after the optimizer's step: they are kept during the next forward"
+        " pass.",
         "optimizer.step()\noptimizer.zero_grad(set_to_none=True)",
         "",
         "Not possible where gradients are added up over several passes.",
     ),
     "free-earlier outputs": ChangeWords(
-        "Let go of results of the forward pass before the backward pass: variables keep them beyond"
-        " it.",
+        "Delete results of the forward pass before the backward pass: variables keep them alive"
+        " until after it.",
         "del outputs  # before loss.backward()",
         "",
-        "It frees nothing where the backward pass needs them itself.",
+        "It frees nothing where the backward pass itself needs them.",
         (
-            "the backward pass may need them itself",
+            "the backward pass itself may need them",
             "they go before the backward pass",
             "they go before the backward pass",
         ),
     ),
     "inference-mode": ChangeWords(
-        "Run it in inference mode: what is kept for a backward pass is never used.",
+        "Run it in inference mode: memory is kept for a backward pass that never comes.",
         "with torch.inference_mode():",
         unless=_LATER,
         whys=_AFTER_ITS_CALL,
@@ -178,18 +178,18 @@ WORDS = {
         whys=_AFTER_ITS_CALL,
     ),
     "leak": ChangeWords(
-        "Do not keep what each step makes: it is never freed.",
+        "Do not keep tensors of every step: they are never freed.",
         "losses.append(loss.item())  # or .detach(); and empty lists and caches",
         "",
         "Not a fault where the program needs all of it later.",
         (
-            "each step lets go of it when the next one comes there",
-            "no step keeps it",
-            "no step keeps it",
+            "each step's tensor is freed when the next step makes its own",
+            "no step keeps any",
+            "no step keeps any",
         ),
     ),
 }
-"""By code, with what it is about where there are several of a code."""
+"""Keyed by the code; where a code has several texts, by the code and what it is about."""
 
 _IN_FRAMEWORKS = {
     ("checkpoint", "huggingface"): (
@@ -233,5 +233,5 @@ def framework_of(frames: FrameTable) -> str:
 
 
 def code_for(code: str, about: str, framework: str) -> str:
-    """Return the change as code in a framework, with what is to be filled in."""
+    """Return the change as code for a framework, with the names in braces still to be filled."""
     return _IN_FRAMEWORKS.get((code, framework)) or WORDS[f"{code} {about}".strip()].code

@@ -1,4 +1,4 @@
-"""The recording with some memory taken away for a while, and the peak that it has then."""
+"""The recording with some memory taken away for some time, and its peak then."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from snapreport.native.sweeps import sum_live
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """A part of some allocations' bytes, taken away over ``begin <= event < end``."""
+    """A share of some allocations' bytes, taken away while ``begin <= event < end``."""
 
     rows: NDArray[np.intp]
-    """Each at most once; shape (n,)."""
+    """Allocations, each at most once; shape (n,)."""
     share: NDArray[np.float64]
-    """The part of each block that is taken away; shape (n,)."""
+    """The share of each block that is taken away; shape (n,)."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     adds: bool = False
-    """Whether it puts memory there, before or after its life, instead: ``share`` is negative."""
+    """Whether it adds memory instead, before or after a life; ``share`` is then negative."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One change, and what it would take from the history."""
+    """One change to the program, and what it would take from the history."""
 
     code: str
     acts_on: NDArray[np.bool_]
@@ -43,13 +43,13 @@ class Change:
     about: str = ""
     blocks: Blocks | None = None
     number: int = 0
-    """In how many parts something is cut; 0 where nothing is."""
+    """Into how many parts something is cut; 0 if nothing is."""
     extra: int = 0
-    """Bytes that the change itself may need on top, at the worst."""
+    """Bytes that the change itself may need in the worst case."""
 
 
 def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:
-    """Take a part of the chosen allocations away, all their lives; ``chosen`` has shape (n,)."""
+    """Take a share of the chosen allocations away for all of their lives; bool, shape (n,)."""
     rows, lives = np.flatnonzero(chosen), history.allocations
     shares = np.full(len(rows), share)
     return Edit(rows, shares, lives.alloc_event[rows], lives.free_requested_event[rows])
@@ -61,7 +61,7 @@ def away(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> Edit:
-    """Take the chosen allocations away for a part of their lives; all of shape (n_allocations,)."""
+    """Take the chosen allocations away for part of their lives; arrays: shape (n_allocations,)."""
     lives = history.allocations
     rows = np.flatnonzero(chosen & (begin < end))
     first = np.maximum(begin[rows], lives.alloc_event[rows])
@@ -74,8 +74,8 @@ def edited_peak(
 ) -> tuple[int, int]:
     """Return the allocated peak after some edits, and the first event that has it.
 
-    Edits of the same allocation multiply: half of a half is left. Blocks stay multiples of the
-    allocator's unit, where the recording has one.
+    Edits of one allocation multiply: two halvings leave a quarter. Blocks stay multiples of the
+    allocator's unit, except on the CPU.
 
     Args:
         curve: int64, shape (n_events + 1,): the allocated curve.
@@ -144,7 +144,7 @@ def sizes_left(history: DeviceHistory, edits: Sequence[Edit], event: int) -> NDA
 def _taken(
     history: DeviceHistory, rows: NDArray[np.intp], left: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the bytes that go from blocks of which a part is left."""
+    """Return the bytes that blocks lose if the share ``left`` of each is left."""
     size = history.allocations.block_size[rows]
     unit = 1 if history.device.kind == "cpu" else MIN_BLOCK
     rest = size * left

@@ -1,7 +1,7 @@
-"""The cheapest combination of changes with which the peak stays below a target.
+"""The cheapest combination of changes that keeps the peak below a target.
 
-A combination is tried on the history as each change alone is: what several take from one block
-multiplies. One that is sure to do is preferred; else one that is expected to.
+A combination is tried on the history, as a single change is; the shares that several changes take
+from one block multiply. A combination sure to reach the target is preferred to one expected to.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from snapreport.native.sorting import sum_groups
 
 _PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
 _WORTH = 0.01
-"""A change that lowers the peak by less than this part of it is no step of a plan."""
+"""A change that lowers the peak by less than this part of it is left out of a plan."""
 _COMPARED = 8
-"""Of the combinations that do not reach a target so many are compared in full."""
+"""If no combination reaches the target, how many of them are tried over all events."""
 _EFFORT = {
     "leak": 1,
     "free-earlier": 1,
@@ -37,18 +37,18 @@ _EFFORT = {
     "offload": 12,
     "smaller-batch": 16,
 }
-"""What a change costs in work, time and accuracy, to choose between them; without a unit."""
+"""What a change costs in work, time and accuracy, only to rank the changes; no unit."""
 
 _INSTEAD = {
     "accumulate": "smaller-batch",
     "offload-activations": "checkpoint",
     "offload": "low-bit-state",
 }
-"""Changes that are made in place of another: a batch is cut in one way."""
+"""Changes that exclude another: a batch is cut in only one way."""
 
 
 def make_plan(situation: Situation, target: int) -> Plan:
-    """Find the cheapest changes with which the allocated peak is at most a target.
+    """Find the cheapest changes that bring the allocated peak down to a target.
 
     Where no combination reaches it, the plan is the one with the lowest peak.
 
@@ -63,7 +63,8 @@ def make_plan(situation: Situation, target: int) -> Plan:
         for change in find_changes(situation, _PARTS, _CHUNKS)
         if peak - situation.left(change.expected) >= _WORTH * peak
     ]
-    # At the recorded peak alone a combination is tried quickly: what is too much there is too much.
+    # Trying a combination at the recorded peak alone is quick, and what exceeds the target there
+    # exceeds it.
     there = only_at(situation, situation.event)
     expected: Sequence[Change] | None = None
     too_much: list[tuple[int, Sequence[Change]]] = []
@@ -88,7 +89,7 @@ def make_plan(situation: Situation, target: int) -> Plan:
 
 
 def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
-    """Yield up to so many changes together, of each kind one."""
+    """Yield all combinations of at most MOST_CHANGES changes, with at most one of each kind."""
     kinds: dict[str, list[Change | None]] = {}
     for change in found:
         kind = _INSTEAD.get(change.code, change.code)
@@ -120,7 +121,7 @@ def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: 
 
 
 def _bound(situation: Situation, chosen: Sequence[Change]) -> int:
-    """Return the peak that some changes leave at the most."""
+    """Return an upper bound of the peak after some changes."""
     left = situation.left(*(each.least for each in chosen))
     return left + sum(each.extra for each in chosen)
 

@@ -19,15 +19,15 @@ from snapreport.model.history import History
 from snapreport.model.roles import ROLES
 
 _WORTH = 0.02
-"""What is expected to free less than this part of the peak is not worth the work."""
+"""A change expected to free less than this part of the peak is not worth the work."""
 _LAST = ("offload", "offload-activations")
-"""What goes to the host and back in each step is the last resort."""
+"""Copying memory to the host and back in each step is the last resort."""
 _SITES = 5
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
 
 def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
-    """Return what advice on the program is drawn from, None where nothing was recorded."""
+    """Return the situation that advice is drawn from, None if nothing was recorded."""
     if not device.recorded or not len(device.history.allocations):
         return None
     return look_at(tables, device.history, device.curves["allocated"])
@@ -36,10 +36,10 @@ def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
 def suggest(
     situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
 ) -> tuple[Suggestion, ...]:
-    """Return changes to the program that are worth it: the most first, but the slowest last.
+    """Return the changes worth making: those that free most first, but the slowest last.
 
-    Each is tried on the recording: what it takes away is taken from the history, and the peak over
-    all time added up again.
+    Each is tried on the recording: what it would save is taken from the history, and the peak over
+    all events is computed again.
 
     Args:
         parts: into how many the batch may be cut.
@@ -55,7 +55,7 @@ def suggest(
 
 
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:
-    """Say what a change is, and what it frees by itself."""
+    """Put a change in words, with what it frees by itself."""
     words = WORDS[f"{change.code} {change.about}".strip()]
     least, expected, most = (
         situation.peak - situation.left(edits)
@@ -89,7 +89,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
 
 
 def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
-    """Count the calls of a forward pass that keep much: an embedding beside layers is none."""
+    """Count the calls of a forward pass that keep much, such as layers, not embeddings."""
     size = situation.history.allocations.block_size[blocks.rows]
     kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
     much = blocks.meant & keep_much(kept)
@@ -97,7 +97,7 @@ def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
 
 
 def _filled(text: str, blanks: dict[str, str]) -> str:
-    """Fill in names in braces; code has braces of its own."""
+    """Fill in the names in braces; not ``str.format``, as code has braces of its own."""
     for name, value in blanks.items():
         text = text.replace(f"{{{name}}}", value)
     return text

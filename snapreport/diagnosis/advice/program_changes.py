@@ -1,4 +1,4 @@
-"""Changes to a program, each as what it takes from the history: at least, as expected, at most."""
+"""Changes to a program: what each takes from the history, at least, as expected and at most."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from snapreport.roles.stack_phases import (
 )
 
 _PART = 0.02
-"""Less than this part of the peak is not worth a look."""
+"""Tensors and totals below this part of the peak are ignored."""
 _SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
 _LEAKS = 3
-"""A line that keeps what it makes this often keeps it in every step."""
+"""A line whose memory is kept in this many forward passes is taken to leak in every step."""
 
 
 def find_changes(
@@ -90,7 +90,7 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
 
 @once_for_each
 def _checkpoint(situation: Situation) -> tuple[Change, ...]:
-    """Keep of each block only what the next one is given; make the rest again in backward."""
+    """Keep only the output of each block; compute the rest again in the backward pass."""
     again = situation.marks & RECOMPUTES != 0
     if (again & situation.live()).any():
         return ()
@@ -99,12 +99,13 @@ def _checkpoint(situation: Situation) -> tuple[Change, ...]:
 
 
 def _offload_activations(situation: Situation) -> Iterator[Change]:
-    """Keep what is saved for backward in the host's memory, until its own operation's backward."""
+    """Keep saved tensors in the host's memory until their own operation's backward."""
     if any(_SAVES_ELSEWHERE.search(name) for name in situation.tables.stacks.frames.names):
         return
     history, rows = situation.history, situation.history.allocations
     kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
-    # The operation that uses it makes the next tensor; it comes back when the one before is done.
+    # A tensor goes once the next one is made, by the operation that uses it. It comes back when
+    # the operation before its own in the backward pass is done.
     made = np.sort(
         rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
     )
@@ -113,7 +114,7 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     before = np.searchsorted(frees, rows.free_requested_event) - 1
     end = np.where(before >= 0, frees[np.maximum(before, 0)], START)
     expected = away(history, kept, begin + 1, np.maximum(end, situation.next_backward))
-    # At the worst a layer's tensors come back at a time, and copies of its parameters with them.
+    # At worst one layer's tensors come back at once, and copies of its parameters with them.
     least: tuple[Edit, ...] = ()
     extra = 0
     for change in _checkpoint(situation):
@@ -125,7 +126,7 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
 
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
-    """Yield the one of some changes that leaves the lowest peak, the first of equals."""
+    """Yield the change that leaves the lowest peak, the first if several do."""
     ordered = sorted(changes, key=lambda change: situation.left(change.expected))
     yield from ordered[:1]
 
@@ -144,7 +145,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     begins = np.where(begins > last, begins, first_free)
     begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
     begin[own], end[own] = last[of] + 1, begins[of]
-    # The last of a block's tensors is what the next block is given, and stays.
+    # The last of a block's tensors is the next block's input, and stays.
     output = np.zeros(len(rows), np.bool_)
     output[own[_last_of_each(of)]] = True
     chosen = np.zeros(len(rows), np.bool_)
@@ -156,7 +157,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     least = away(history, chosen & ~output & ~largest, begin, end)
     made = np.zeros(len(rows), np.bool_)
     made[blocks.rows] = True
-    # At the worst a block is computed again beside all that its backward pass makes.
+    # At worst a block is computed again while all that its backward pass makes is live.
     extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
     return Change(
         "checkpoint",
@@ -175,13 +176,13 @@ def _last_of_each(group: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
-    """Take away what a batch of one part in ``parts`` does without: least, expected, most."""
+    """Return what goes if the batch is ``parts`` times smaller: at least, expected, at most."""
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     fixed &= ~_of_samples(situation)
     grows = _grows_with_batch(situation)
     sure = grows & situation.of(ACTIVATION)
-    # Copies of weights do not grow with it, such as those of autocast, in half their bits.
+    # Copies of weights, such as autocast's in half their bits, do not grow with the batch.
     sizes = unique(history.allocations.size[situation.of(GRADIENT)])
     sure[sure] = ~is_among(history.allocations.size[sure], np.concatenate([sizes, sizes // 2]))
     return (
@@ -193,7 +194,7 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
 
 @once_for_each
 def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
-    """Say what grows with the batch: no tensor for a weight, and no data that stays for steps."""
+    """Say what grows with the batch: not tensors for weights, nor data kept over steps."""
     rows = situation.history.allocations
     sizes = unique(rows.size[situation.of(GRADIENT)])
     of_weights = situation.of(BACKWARD_TEMPORARY)
@@ -204,7 +205,7 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     )
     stays = gone - born > 1
     data = situation.of(INPUT) & stays
-    # What is made once and stays, such as the buckets of gradients that ranks add up.
+    # Memory made once that stays, such as the buckets in which ranks add up gradients.
     data[_made_once(situation, situation.of(FORWARD_TEMPORARY) & stays)] = True
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
     return (roles & ~of_weights & ~data) | _of_samples(situation)
@@ -212,9 +213,9 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
 
 @once_for_each
 def _of_samples(situation: Situation) -> NDArray[np.bool_]:
-    """Say which gradients are of no parameter, but of each sample, as for private training.
+    """Say which gradients are per sample, as in differentially private training.
 
-    They have none of the sizes of parameters, in whatever precision.
+    They have the size of no parameter, in any precision.
     """
     size = situation.history.allocations.size
     weights = unique(size[situation.of(PARAMETER)])
@@ -227,7 +228,7 @@ def _of_samples(situation: Situation) -> NDArray[np.bool_]:
 
 
 def _made_once(situation: Situation, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the chosen of which no other has the call stack and the size."""
+    """Return the chosen allocations that share their call stack and size with no other."""
     rows, at = situation.history.allocations, np.flatnonzero(chosen)
     keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
     _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
@@ -249,7 +250,7 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     gradient = situation.of(GRADIENT)
     if not len(starts):
         return
-    # The pass in whose backward a gradient is made begins with the forward pass before it.
+    # A gradient's pass begins with the forward pass before it.
     begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
     early = np.flatnonzero(gradient & (begins < rows.alloc_event))
     longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
@@ -268,7 +269,7 @@ def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Chang
     loses = big & (situation.marks & LOSES != 0)
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     like = loses & ~fixed
-    # What the loss is given: the last of its size, or of half of it, that forward made before.
+    # The loss's input: the last tensor of its size, or of half of it, made before it in forward.
     forward = big & situation.of(ACTIVATION, FORWARD_TEMPORARY) & ~loses
     kept = loses & situation.of(ACTIVATION)
     at = np.flatnonzero(kept | forward)
@@ -293,7 +294,7 @@ def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Chang
 
 
 def _attention_kernel(situation: Situation) -> Iterator[Change]:
-    """Never keep attention's weights: a kernel makes them anew a tile at a time."""
+    """Never keep attention's weights: a kernel recomputes them, one tile at a time."""
     history, rows = situation.history, situation.history.allocations
     attends = (situation.marks & ATTENDS != 0) & (situation.marks & LOSES == 0)
     weights = attends & situation.of(ACTIVATION, FORWARD_TEMPORARY)
@@ -304,7 +305,7 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
         np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
         weights=rows.size[weights],
     ).argmax())  # fmt: skip
-    # What else has their size was made of them if the same function made it, or backward did.
+    # Other tensors of their size derive from them if made by the same function or in backward.
     function = _functions(situation)
     same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
         function, unique(function[weights])
@@ -332,9 +333,9 @@ def _functions(situation: Situation) -> NDArray[np.int64]:
 
 
 def _inference(situation: Situation) -> Iterator[Change]:
-    """Keep nothing for a backward pass that never comes: memory goes when its call has ended.
+    """Keep nothing for a backward pass that never comes: free memory when its call has ended.
 
-    In a program that trains it is the evaluation that keeps it.
+    In a program that trains, this is about its evaluation.
     """
     history, rows = situation.history, situation.history.allocations
     roles = situation.roles
@@ -357,7 +358,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
 
 
 def _release_outputs(situation: Situation) -> Change:
-    """Let outputs go that the program holds on to beyond the backward pass."""
+    """Free outputs, which the program holds until after the backward pass, before it."""
     rows = situation.history.allocations
     held = situation.of(FORWARD_TEMPORARY) & (rows.free_requested_event > situation.next_backward)
     edit = away(situation.history, held, situation.next_backward, rows.free_requested_event)
@@ -365,7 +366,7 @@ def _release_outputs(situation: Situation) -> Change:
 
 
 def _stop_leaks(situation: Situation) -> Iterator[Change]:
-    """Let go what each step keeps for ever, when the next step comes to the same line."""
+    """Free what each step keeps forever when the next step reaches the same line."""
     rows = situation.history.allocations
     kept = (rows.free_requested_event >= situation.history.events) & (rows.alloc_event > START)
     kept &= situation.of(ACTIVATION, FORWARD_TEMPORARY, UNKNOWN)
@@ -375,7 +376,7 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
         return
     new = np.append(True, (np.diff(rows.stack[at]) != 0) | (np.diff(rows.size[at]) != 0))
     group = np.cumsum(new) - 1
-    # In as many forward passes: one pass keeps all that it needs until its own backward.
+    # Count forward passes, not allocations: one pass keeps much until its own backward.
     turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
     fresh = new | np.append(True, np.diff(turn) != 0)
     often = (np.bincount(group, weights=fresh) >= _LEAKS)[group]

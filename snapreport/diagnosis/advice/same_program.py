@@ -1,4 +1,4 @@
-"""Which allocation of one recording is which of another: the same program, run once more."""
+"""Match the allocations of several recordings of one program."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import stable_order
 
 NONE = -1
-"""No allocation of the other recording is known to be the same."""
+"""No matching allocation is known in the other recording."""
 
 _SCRIPT = "<module>"
-"""The name of a frame outside of functions; the outermost is that of the script."""
+"""The name of a module's top-level frame; the outermost such frame is the script's."""
 
 _Nodes = dict[tuple[int, str, str, int], int]
 
 
 @dataclass(frozen=True, eq=False)
 class SameRows:
-    """The allocations of several recordings beside those of the last one."""
+    """The allocations of several recordings, matched to those of the last one."""
 
     rows: NDArray[np.int64]
-    """int64, shape (n_recordings, n_allocations of the last); NONE where nothing fits."""
+    """int64, shape (n_recordings, n_allocations of the last); NONE where nothing matches."""
     exact: bool
-    """Whether all of them make and free the same, one after the other."""
+    """Whether all recordings make the same allocations and frees, in the same order."""
 
 
 def match_recordings(recordings: Sequence[tuple[History, DeviceHistory]]) -> SameRows:
     """Match the allocations of recordings to those of the last one.
 
-    Where all have the same events, with the same call stacks, the n-th of each is the n-th of the
-    others. Otherwise those of a call stack are matched in their order if it has as many of them,
-    and by their sizes, from the smallest on, if it has as many sizes.
+    If all have the same events with the same call stacks, the n-th allocations match. Otherwise
+    allocations are matched per call stack: in order if both have equally many, and else by size,
+    in ascending order, if both have equally many distinct sizes.
 
     Args:
-        recordings: files, and of each one device.
+        recordings: of each the file and one of its devices.
     """
     nodes: _Nodes = {}
-    told = [(device, _stack_keys(file.stacks, nodes)) for file, device in recordings]
-    orders = [_in_order(device) for device, _ in told]
-    last, keys = told[-1]
+    keyed = [(device, _stack_keys(file.stacks, nodes)) for file, device in recordings]
+    orders = [_in_order(device) for device, _ in keyed]
+    last, keys = keyed[-1]
     number = len(last.allocations)
-    rows = np.full((len(told), number), NONE, np.int64)
+    rows = np.full((len(keyed), number), NONE, np.int64)
     tokens = _tokens(last, orders[-1])
     stacks = keys[last.allocations.stack[orders[-1]]]
     exact = True
-    for place, ((device, own_keys), order) in enumerate(zip(told, orders, strict=True)):
+    for place, ((device, own_keys), order) in enumerate(zip(keyed, orders, strict=True)):
         own = own_keys[device.allocations.stack[order]]
         if np.array_equal(own, stacks) and np.array_equal(_tokens(device, order), tokens):
             rows[place, orders[-1]] = order
@@ -61,9 +61,9 @@ def match_recordings(recordings: Sequence[tuple[History, DeviceHistory]]) -> Sam
 
 
 def _stack_keys(stacks: StackTable, nodes: _Nodes) -> NDArray[np.int64]:
-    """Number call stacks alike in all files; the last number is that of no stack.
+    """Number call stacks so that equal ones have one number in all files; -2 for no stack.
 
-    Which script was started, and from where in it, does not count: each size may have its own.
+    The script and its lines are left out: each batch size may have a script of its own.
     """
     frames = stacks.frames
     lines = frames.lines.tolist()
@@ -84,7 +84,7 @@ def _stack_keys(stacks: StackTable, nodes: _Nodes) -> NDArray[np.int64]:
 
 
 def _in_order(device: DeviceHistory) -> NDArray[np.int64]:
-    """Return the rows as they are, but what the trace never touches by size."""
+    """Return the rows in order, but those that the trace never touches by size."""
     rows = device.allocations
     order = np.arange(len(rows))
     untouched = np.flatnonzero(
@@ -95,7 +95,7 @@ def _in_order(device: DeviceHistory) -> NDArray[np.int64]:
 
 
 def _tokens(device: DeviceHistory, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what each event does to which allocation, with frees in order between allocations."""
+    """Return each event's allocation, inverted for a free; frees between two allocs are sorted."""
     rows = device.allocations
     born, gone = rows.alloc_event[order], rows.free_requested_event[order]
     made, freed = np.flatnonzero(born >= 0), np.flatnonzero((gone >= 0) & (gone < device.events))

@@ -1,4 +1,4 @@
-"""What advice is drawn from: the history with its roles, passes and blocks."""
+"""What advice is based on: the history with its roles, passes and blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, stack_marks
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A device's history as the advice looks at it; arrays of shape (n_allocations,)."""
+    """A device's history as advice uses it; arrays have shape (n_allocations,) unless stated."""
 
     tables: History
     history: DeviceHistory
@@ -31,15 +31,15 @@ class Situation:
     roles: Roles
     passes: Passes
     marks: NDArray[np.int32]
-    """Of each allocation's call stack, as in ``roles.stack_phases``."""
+    """The marks of each allocation's call stack, from ``roles.stack_phases``."""
     blocks: tuple[Blocks, ...]
-    """Functions that call modules, those that keep most for backward first."""
+    """Functions that call modules; those whose calls keep most for backward first."""
     next_backward: NDArray[np.int64]
-    """The event with which the next backward pass begins, ``events`` where none does."""
+    """The event at which the next backward pass begins, ``events`` where none does."""
     to_host: bool
-    """Whether the host has memory that is not this device's."""
+    """Whether memory can move to the host: not if the device is the CPU."""
     moment: int | None = None
-    """The one event that counts, however much is live at others; None for all."""
+    """The only event to consider; None for all, so that the peak counts."""
 
     @property
     def peak(self) -> int:
@@ -87,7 +87,7 @@ class Situation:
 
 
 def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:
-    """Put together what the advice needs.
+    """Collect what the advice needs.
 
     Args:
         curve: int64, shape (n_events + 1,): the allocated curve.
@@ -110,7 +110,7 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
 
 
 def only_at(situation: Situation, event: int) -> Situation:
-    """Return the same with one moment for its peak: no other counts, however much is live there.
+    """Return the same situation with a given event as its peak; no other event counts.
 
     Args:
         event: -1 for the start.
@@ -120,13 +120,13 @@ def only_at(situation: Situation, event: int) -> Situation:
 
 @once_for_each
 def latest_free_after(situation: Situation) -> NDArray[np.int64]:
-    """Return for each event when the last activation was freed that was made after it, in its pass.
+    """Return for each event the latest free of any activation made after it in the same pass.
 
-    Backward goes from the last operation to the first: by then it has come to what was made at
-    that event.
+    The backward pass goes from the last operation to the first, so by that free it has reached
+    what was made at the event.
 
     Returns:
-        int64, shape (n_events + 1,); -1 where nothing was made after it in its pass.
+        int64, shape (n_events + 1,), in events; -1 if nothing was made after it in its pass.
     """
     rows, events = situation.history.allocations, situation.history.events
     found = np.full(events + 1, -1, np.int64)
@@ -137,7 +137,7 @@ def latest_free_after(situation: Situation) -> NDArray[np.int64]:
         return found
     born, gone = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     first = np.append(True, np.diff(situation.next_backward[chosen]) != 0)
-    # The latest of each pass from its end on: what is added keeps passes apart.
+    # The running maximum within each pass, from its end; the offset keeps passes apart.
     apart = _passes_apart(first, events)
     latest = np.maximum.accumulate((gone + apart)[::-1])[::-1] - apart
     begin = np.where(first, born - 1, np.append(born[:1] - 1, born[:-1]))
@@ -148,7 +148,7 @@ def latest_free_after(situation: Situation) -> NDArray[np.int64]:
 
 
 def _passes_apart(first: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
-    """Return more for each pass than for the one after it, by more than there are events."""
+    """Return an offset per pass that falls from pass to pass by more than all events."""
     number = np.cumsum(first)
     apart: NDArray[np.int64] = (number[-1] - number) * np.int64(events + 1)
     return apart

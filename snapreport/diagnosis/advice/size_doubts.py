@@ -1,4 +1,4 @@
-"""Why sizes at another batch may be other than a law says, as far as a recording shows it."""
+"""Why sizes at another batch may not follow their law, as far as a recording shows it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONG = 200
 
 
 def doubt_of(file: History, device: DeviceHistory) -> str:
-    """Return why one program may do something else at another batch, ``""`` if nothing shows it.
+    """Return why the program may behave differently at another batch, ``""`` for no reason.
 
     Returns:
-        ``convolutions``: these choose an algorithm, and its temporary memory, by the sizes.
-        ``data``: sizes differ from step to step, so they depend on more than the batch.
-        ``one step``: there are no two steps to compare.
+        ``convolutions``: they choose an algorithm, and so its temporary memory, by the sizes.
+        ``data``: sizes differ from step to step, so they depend on more than the batch size.
+        ``one step``: there are not two steps to compare.
     """
     if _convolves(file.stacks.frames):
         return "convolutions"
@@ -41,7 +41,7 @@ def _differ(device: DeviceHistory, starts: NDArray[np.int64]) -> bool:
     """Say whether the n-th allocation of a call stack has another size in another pass."""
     rows = device.allocations
     turn = np.searchsorted(starts, rows.alloc_event, side="right")
-    # What the first pass makes may stay for the others: gradients, and whatever is made once.
+    # Some memory is made in the first pass only, and stays for the others, such as gradients.
     chosen = np.flatnonzero((turn > (1 if len(starts) > 2 else 0)) & (rows.stack >= 0))
     stack, turn, size = rows.stack[chosen], turn[chosen], rows.size[chosen]
     order = np.lexsort((chosen, turn, stack))

@@ -1,4 +1,4 @@
-"""How the size of each allocation depends on the batch: fixed, even, or with its square."""
+"""How the size of each allocation depends on the batch size: fixed, linear or quadratic."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class SizeLaws:
-    """The requested sizes of allocations at several sizes of the batch; (n,) unless stated."""
+    """The requested sizes of allocations at several batch sizes; shape (n,) unless stated."""
 
     batches: NDArray[np.int64]
     """Ascending, at least two; shape (k,)."""
     sizes: NDArray[np.int64]
     """In bytes; shape (k, n)."""
     regular: NDArray[np.bool_]
-    """Which follow a law: the others are taken to go in lines from one size to the next."""
+    """Which follow a law; the others are interpolated linearly between recorded batch sizes."""
     square: NDArray[np.bool_]
-    """Which are ``fixed + each * batch + squared * batch ** 2``, and no line."""
+    """Which follow ``fixed + each * batch + squared * batch ** 2`` and are not linear."""
     fixed: NDArray[np.int64]
-    """In bytes; 0 where ``square`` is not. Likewise ``each`` and ``squared``."""
+    """In bytes, as ``each`` and ``squared``; all three are 0 where ``square`` is False."""
     each: NDArray[np.int64]
     squared: NDArray[np.int64]
 
     def expected(self, batch: int, most: int = 1 << 62) -> NDArray[np.int64]:
-        """Return the sizes at a batch, ``most`` for those beyond that."""
+        """Return the sizes at a batch size, in bytes, none above ``most``."""
         curve = self.fixed + self.each * float(batch) + self.squared * float(batch) ** 2
         found = np.rint(np.where(self.square, curve, self._line(batch)))
         sizes: NDArray[np.int64] = np.clip(found, 0, most).astype(np.int64)
         return sizes
 
     def coefficients(self, batch: int) -> tuple[NDArray[np.float64], ...]:
-        """Return what is fixed, what each sample adds, and what its square does, near a batch."""
+        """Return the constant, linear and quadratic coefficients near a batch size."""
         low = self._piece(batch)
         slope = np.diff(self.sizes[low : low + 2], axis=0)[0] / np.diff(self.batches[low : low + 2])
         each = np.where(self.square, self.each, slope)
@@ -54,12 +54,12 @@ class SizeLaws:
 
 
 def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
-    """Tell which law each allocation follows.
+    """Find which law each allocation follows.
 
-    A line through two points that begins below 0 is no size that has a fixed part: it grows faster
-    than the batch, or, as of sequences of which the last token is cut off, by one sample less. From
-    three sizes on a square may have a fixed part, as of tokens that stand before each sequence;
-    with two, such a one is not told from a line.
+    A line whose constant is negative is not linear growth with a fixed part: the size grows faster
+    than the batch, or, where the last token of sequences is cut off, by one sample less. With three
+    or more sizes a quadratic law may have a constant too, as for tokens put before each sequence;
+    with two, that cannot be distinguished from a line.
 
     Args:
         batches: int64, shape (k,), ascending, k at least 2.
@@ -79,7 +79,7 @@ def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
         )
     square, law = np.zeros_like(even), np.zeros((3, *even.shape), np.int64)
     for fixed, each, squared in curves:
-        # From a sample on it grows: what is flat at first and then rises has a threshold.
+        # It must grow from the first sample on: flat first and rising later is a threshold.
         curved = (squared > 0) & (each >= np.where(fixed == 0, 0, -2 * squared))
         curved &= fixed + each + squared >= 0
         curved &= (sizes == fixed + (each + squared * points) * points).all(axis=0)
@@ -90,7 +90,10 @@ def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
 
 
 def _curve(x: Sequence[int], y: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], ...]:
-    """Return what is fixed, even and squared of the curve through three points, if all is whole."""
+    """Return constant, linear and quadratic coefficients of the curve through three points.
+
+    They are exact only if they are whole numbers.
+    """
     first, second = (y[1] - y[0]) // (x[1] - x[0]), (y[2] - y[1]) // (x[2] - x[1])
     squared = (second - first) // (x[2] - x[0])
     each = first - squared * (x[0] + x[1])

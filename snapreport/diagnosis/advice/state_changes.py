@@ -1,4 +1,4 @@
-"""Changes to the optimizer, its state and gradients, as what they take from the history."""
+"""Changes to the optimizer, its state and gradients: what each takes from the history."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER
 from snapreport.roles.stack_phases import FEW_BITS, FUSES
 
 _SMALL = 4096
-"""Bytes: less holds counts and factors, no state of a whole parameter."""
+"""Bytes. Smaller tensors hold step counts and factors, not the state of a whole parameter."""
 _COPIES = 4.0
-"""So many tensors an optimizer makes for a parameter: two averages, and the update of two more."""
+"""Tensors an optimizer makes at most to update one parameter: two averages, two temporaries."""
 _AVERAGES = 2.0
-"""So many of them are likely, where it goes from parameter to parameter."""
+"""Tensors it likely makes for one parameter if it updates one at a time."""
 _IN_PARALLEL = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 _SHARDED = re.compile(
     r"zero_redundancy_optimizer|[/\\]fsdp[/\\]|[/\\]runtime[/\\]zero[/\\]|distrib_optimizer"
@@ -31,7 +31,7 @@ _SHARDED = re.compile(
 _ON_HOST = re.compile(r"cpu_adam|cpu_offload|offload_optimizer")
 _KEEPS_HISTORY = re.compile(r"torch[/\\]optim[/\\]lbfgs\.py$")
 _GROWS = 3
-"""A line that makes state in so many steps, and keeps all of it, adds to it in each."""
+"""A line that makes state in this many steps, and keeps it all, is taken to add to it in each."""
 _LONG = 200
 
 
@@ -50,7 +50,7 @@ def optimizer_changes(situation: Situation) -> Iterator[Change]:
 
 
 def state_depends_on_data(situation: Situation) -> bool:
-    """Say whether steps add to the optimizer's state, as LBFGS does: how much, the data decide."""
+    """Say whether steps add to the optimizer's state, by amounts that depend on data (LBFGS)."""
     if any(_KEEPS_HISTORY.search(name) for name in situation.tables.stacks.frames.filenames):
         return True
     rows = situation.history.allocations
@@ -62,7 +62,7 @@ def state_depends_on_data(situation: Situation) -> bool:
 
 
 def _temporaries(situation: Situation) -> Change:
-    """Update parameters in place, in those of PyTorch's optimizers that can."""
+    """Update parameters in one fused operation, in those of PyTorch's optimizers that can."""
     temporary = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
     all_of_them = scaled(situation.history, temporary, 1.0)
     return Change("fused-optimizer", temporary, (), (all_of_them,), (all_of_them,))
@@ -74,8 +74,8 @@ def _low_bit_state(situation: Situation) -> Change:
     large = _large(situation, state)
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
-    # What can keep it so goes from parameter to parameter, by way of tensors in full precision,
-    # or in one operation: PyTorch's own, which makes tensors for all of them at a time, cannot.
+    # Optimizers that support this update one parameter at a time, with tensors in full precision,
+    # or all in one fused operation. PyTorch's own foreach updates do not support it.
     temporary = situation.of(OPTIMIZER_TEMPORARY)
     passing = scaled(situation.history, temporary, 1.0)
     fused = scaled(situation.history, temporary & (situation.marks & FUSES != 0), 1.0)
@@ -89,7 +89,7 @@ def _low_bit_state(situation: Situation) -> Change:
 
 
 def _large(situation: Situation, state: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of a state has the size of a parameter."""
+    """Say which state tensors have the size of a parameter."""
     rows = situation.history.allocations
     large = state & (rows.block_size >= _SMALL)
     large[large] = is_among(rows.size[large], unique(rows.size[situation.of(PARAMETER, GRADIENT)]))
@@ -105,7 +105,7 @@ def _one_by_one(situation: Situation, state: NDArray[np.bool_], copies: float) -
 
 
 def _shard_state(situation: Situation) -> Iterator[Change]:
-    """Let each rank keep the state of its own share of the parameters, and update these alone."""
+    """Let each rank keep the state of its own share of the parameters, and update only these."""
     frames = situation.tables.stacks.frames
     if not _has(frames, _IN_PARALLEL) or _has(frames, _SHARDED):
         return
@@ -119,7 +119,7 @@ def _shard_state(situation: Situation) -> Iterator[Change]:
     )
     if not held:
         return
-    # Parameters go whole to the rank that has least so far: it has one too many at the worst.
+    # Each parameter goes as a whole to the rank with the least, so one has one too many at worst.
     largest = int(np.where(state, rows.block_size, 0).max())
     most = largest * max(-(-held // gradients) if gradients else 1, 2)
     share = 1 - 1 / ranks
@@ -136,7 +136,7 @@ def _shard_state(situation: Situation) -> Iterator[Change]:
 
 
 def _offload_state(situation: Situation) -> Iterator[Change]:
-    """Keep the state in the host's memory, where parameters are updated."""
+    """Keep the state in the host's memory, and update the parameters there."""
     if _has(situation.tables.stacks.frames, _ON_HOST):
         return
     history, state = situation.history, situation.of(STATE)
@@ -157,22 +157,22 @@ def _files(frames: FrameTable) -> frozenset[str]:
 
 
 def _has(frames: FrameTable, pattern: re.Pattern[str]) -> bool:
-    """Say whether code of a file runs whose name a pattern fits."""
+    """Say whether the name of any file of these frames matches a pattern."""
     return any(pattern.search(file) for file in _files(frames))
 
 
 def _clear_gradients(situation: Situation) -> Change:
-    """Free gradients before the forward pass, not after it."""
+    """Free gradients before the next forward pass instead of after it."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
     gradient = situation.of(GRADIENT)
-    # They are read by the step that comes next, after however many passes, and not beyond it.
+    # The next optimizer step reads them last, however many passes come before it.
     events, steps = situation.history.events, situation.passes.of(OPTIMIZER)[1]
     ends = np.append(steps, events)
     used = ends[np.searchsorted(steps, rows.alloc_event)] if len(steps) else rows.alloc_event
     begin = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
     late = gradient & (rows.free_requested_event > begin)
-    if not len(steps):  # what is freed before the next backward pass is not added to in it
+    if not len(steps):  # gradients freed before the next backward pass are not accumulated
         backward = situation.passes.of(BACKWARD)[0]
         added = np.append(backward, events)[np.searchsorted(backward, begin)]
         late &= rows.free_requested_event < added

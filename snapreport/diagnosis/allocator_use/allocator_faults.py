@@ -31,13 +31,13 @@ _EMPTY_CACHE = re.compile(r"empty_?cache", re.IGNORECASE)
 
 
 BurstKind = Literal["retry", "failed", "emptied", "other"]
-"""To serve a request that then was served, or that failed all the same; by ``empty_cache()``; or
-for a reason that the recording does not show."""
+"""Why: to serve a request, which then succeeded (``retry``) or still failed (``failed``); because
+of ``empty_cache()`` (``emptied``); or for a reason the recording does not show (``other``)."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """Segments given back to the driver one right after the other."""
+    """Segments given back to the driver in consecutive events."""
 
     kind: BurstKind
     first_event: int
@@ -47,31 +47,31 @@ class Burst:
     stack: int
     """Of the first event; a stack id or NO_STACK."""
     got_again: int
-    """Bytes got from the driver afterwards, before the next burst, but at most ``bytes``."""
+    """Bytes got from the driver between this burst and the next, but at most ``bytes``."""
 
 
 @dataclass(frozen=True)
 class Tightest:
-    """The state when reserved memory was last raised beyond all before.
+    """The state when reserved memory last rose to a new maximum.
 
-    What was free then did not serve the request.
+    Nothing that was free then could serve the request.
     """
 
     event: int
-    """The allocation for which it was raised; the allocated peak if it never was."""
+    """The event of the allocation for which it rose; the allocated peak's if it never rose."""
     grew: bool
-    """Whether it was raised in the recording, for a request of the large pool."""
+    """Whether it rose in the recording, for a request of the large pool."""
     reserved: int
     active: int
     pieces: int
-    """Inactive bytes in segments partly in use, of the request's pool, stream and kind; all such
-    bytes if reserved memory was never raised."""
+    """Inactive bytes in segments partly in use, of the request's pool, stream and kind; of all
+    pools, streams and kinds if reserved memory never rose."""
     whole: int
     """Bytes in wholly unused segments of the same pool, stream and kind."""
     elsewhere: int
     """Inactive bytes of other pools, streams and kinds."""
     beyond: int
-    """The most reserved less the most active: what better packing could save, at the very most."""
+    """The reserved peak minus the active peak: the most that better packing could save."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ class Slack:
     lower: NDArray[np.int64]
     """The least bytes of each class of requested sizes: a power of two; int64, shape (n,)."""
     count: NDArray[np.int64]
-    """Allocations in each; likewise the next two."""
+    """Allocations in each class; ``requested`` and ``slack`` are their bytes, per class."""
     requested: NDArray[np.int64]
     slack: NDArray[np.int64]
 
 
 def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
-    """Return the runs of segments given back, in order, and say why as far as that shows.
+    """Return the bursts of segments given back, in order, with the reason if it shows.
 
-    A request that the driver refuses makes the allocator give back what it caches, and ask again:
-    the segments are freed from the stack of that request, and the next event is the new segment
+    When the driver refuses a request, the allocator gives back what it caches and asks again. The
+    segments are then freed from the stack of that request, and the next event is the new segment
     (or the failure).
     """
     other = device.history.other
@@ -177,11 +177,11 @@ def _reason(
 
 
 def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
-    """Return the state when reserved memory reached its most; None where it is not known.
+    """Return the state when reserved memory reached its maximum; None where it is not known.
 
-    Reserved memory only grows when nothing that is cached serves a request, so what is free just
-    then is what the allocator could not use. Segments of the small pool are left out: they are of
-    2 MiB, and what is free elsewhere may not serve them.
+    Reserved memory only grows when no cached block serves a request, so what is free just then is
+    what the allocator could not use. Segments of the small pool are left out: they have 2 MiB, and
+    free memory of other pools may not serve them.
     """
     if "reserved" not in device.curves or device.peak.inactive is None:
         return None
@@ -217,7 +217,7 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
 
 
 def served_like(device: DeviceFigures, heap: Heap, found: Tightest) -> NDArray[np.bool_] | None:
-    """Say which segments ``found.pieces`` lie in; bool, shape (n_segments,), None for all.
+    """Say in which segments ``found.pieces`` are; bool, shape (n_segments,), None for all.
 
     Args:
         heap: at that event.
@@ -227,7 +227,7 @@ def served_like(device: DeviceFigures, heap: Heap, found: Tightest) -> NDArray[n
 
 
 def _served_like(device: DeviceFigures, heap: Heap, event: int) -> NDArray[np.bool_]:
-    """Say which segments serve what was allocated at an event; nothing where it is in none."""
+    """Say which segments could serve the event's allocation; empty if no segment holds it."""
     mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
     same = np.ones(len(heap.address) if len(mine) else 0, np.bool_)
     for column in (heap.pool, heap.stream, heap.kind) if len(mine) else ():
@@ -236,7 +236,7 @@ def _served_like(device: DeviceFigures, heap: Heap, event: int) -> NDArray[np.bo
 
 
 def _raised_for(device: DeviceFigures) -> int | None:
-    """Return the allocation for which a large segment last raised reserved memory to a record."""
+    """Return the event of the allocation whose large segment last set a reserved maximum."""
     events, reserved = device.reserved_events, device.reserved_bytes
     if len(events) < 2:
         return None

@@ -1,4 +1,4 @@
-"""What is lost between the program and the driver: fragmentation, unused segments, pools, slack."""
+"""Findings about memory lost in the allocator: fragmentation, unused segments, pools, slack."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from snapreport.native.sorting import median
 from snapreport.roles.repeating_step import find_iterations
 
 _LOST, _LOST_MUCH = 0.05, 0.2
-"""The part of reserved memory from which on pieces that serve nothing are mentioned, and from
-which on they are worth a warning. Programs whose tensors vary little stay below the former."""
+"""Fragments from this part of reserved memory on are worth a note, and from the second a warning.
+Programs whose tensor sizes vary little stay below the first."""
 _UNUSED = 0.1
-"""The part of reserved memory that nobody uses to be mentioned: some is always kept for later."""
+"""Unused segments from this part of reserved memory on are worth a note: some are always kept."""
 _ENOUGH = 4
-"""Steps from which on the second half of them is a fair sample of those to come."""
+"""With at least this many steps, the second half of them is a fair sample of those to come."""
 _SLACK, _SLACK_MUCH = 0.02, 0.1
-"""Likewise slack, of the allocated peak. Rounding to 512 bytes alone costs far less."""
+"""Slack from this part of the allocated peak on is worth a note, and from the second a warning.
+Rounding to 512 bytes alone costs far less."""
 
 
 def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings."""
+    """Yield the findings about a device's allocator."""
     history = device.history
     # Pinned memory has an allocator of its own, with other rules.
     if "reserved" not in device.curves or not len(history.allocations):
@@ -77,14 +78,14 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
                 "allocator-setting",
                 "Switch on expandable segments: what is free in them can go back to the driver, so"
                 f" few pieces are left over. That saves at most {format_bytes(tightest.beyond)}:"
-                " the most reserved less the most active.",
+                " the reserved peak minus the active peak.",
                 EXPANDABLE,
             ),
         )
     if tightest.grew:
         explanation = (
-            "That was when reserved memory rose to its most. The allocator asks the driver for more"
-            " only when nothing that it has serves a request. So these free pieces, of the same"
+            "That was when reserved memory rose to its peak. The allocator asks the driver for more"
+            " only when none of its free blocks serves a request. So these free pieces, of the same"
             " pool and stream, were all too small. They lie in segments that are partly in use, so"
             " they cannot be given back to the driver either. Never more than"
             f" {format_bytes(int(device.curves['active'].max()))} were active at once."
@@ -108,7 +109,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
             Figure("active", tightest.active),
             Figure("unused segments", tightest.whole, meaning="whole segments that were free"),
             Figure("free in other pools and streams", tightest.elsewhere),
-            Figure("most reserved less most active", tightest.beyond),
+            Figure("reserved peak minus active peak", tightest.beyond),
             Figure("at event", tightest.event, "event"),
             Figure("most fragmentation", int(known.max()), meaning="over the recording"),
             Figure("most at event", allocator_of(device).most, "event"),
@@ -142,9 +143,8 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
         suggestions.append(
             Suggestion(
                 "allocator-setting",
-                "Let the allocator give back segments that were long unused before it asks for"
-                f" more. Of those that nothing used then, at most {format_bytes(idle)} could have"
-                " been saved.",
+                "Let the allocator give back segments unused for long before it asks for more. That"
+                f" could have saved at most {format_bytes(idle)} of the segments unused then.",
                 "export PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8",
             )
         )
@@ -152,8 +152,8 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
         suggestions.append(
             Suggestion(
                 "return-cache",
-                "If another program needs the memory, call this once when the part that needed so"
-                f" much is over: {format_bytes(at_end)} lie in segments that nothing uses.",
+                "If another program needs the memory, call this once, after the part that needed so"
+                f" much: {format_bytes(at_end)} are in segments that nothing uses.",
                 "torch.cuda.empty_cache()",
                 frees=Frees.exactly(at_end),
             )
@@ -164,12 +164,12 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
         f"{format_bytes(at_end)} of {format_bytes(reserved)} reserved are no longer used"
         if at_end
         else f"{format_bytes(idle)} lay unused when more was reserved",
-        "PyTorch keeps segments that nothing uses any more, for later requests. To other programs"
-        " they are taken; this one can use them again."
+        "PyTorch keeps segments that nothing uses any more, for later requests. This program can"
+        " use them again; other programs cannot."
         + (
             f" In the second half of its steps at most {format_bytes(half)} were active."
             if at_end
-            else " When more was reserved, these were too small for what was asked for."
+            else " When more was reserved, these were too small for the request."
         ),
         evidence=(
             Figure("no longer used", at_end, meaning="whole segments, free at the end"),
@@ -187,8 +187,8 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
 def _active_lately(tables: History, device: DeviceFigures) -> int:
     """Return the most that was active in the second half of the program's steps.
 
-    What they do not need, later ones will hardly need either. Without a loop nothing tells that,
-    and it is all that was ever active.
+    What these steps do not need, later ones will hardly need either. Without a loop this is the
+    most that was ever active.
     """
     turns, active = find_iterations(device.history, tables), device.curves["active"]
     if turns is None or len(turns) < _ENOUGH:
@@ -221,9 +221,9 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         "locked-pool",
         "note",
         f"{format_bytes(locked)} reserved for private pools are not in use at the peak",
-        "A private pool belongs to a CUDA graph or a MemPool; nobody else may use what is free in"
-        " it. A graph that is replayed uses its memory without leaving events, so part of this may"
-        " be in use all the same.",
+        "A private pool belongs to a CUDA graph or a MemPool; nothing else may use what is free in"
+        " it. A replayed graph uses its memory without recording events, so part of this may still"
+        " be in use.",
         evidence=(
             Figure("inactive in private pools", locked),
             Figure("reserved", reserved),
@@ -278,7 +278,7 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         "slack",
         "warning" if found.total >= _SLACK_MUCH * peak else "note",
         f"{at_least}{format_bytes(found.total)} of the peak was never asked for: blocks are larger"
-        " than that",
+        " than their requests",
         "The allocator rounds sizes up. It also hands out a free block whole when little of it"
         " would be left (at most 1 MiB). Tensors hold this memory, the slack, without using it.",
         evidence=(

@@ -1,4 +1,4 @@
-"""What is lost by giving segments back to the driver: retries, and memory got again and again."""
+"""Findings about segments given back to the driver: retries, and memory fetched again and again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 WORTH = 32 << 20
-"""Below this nothing is gained: the allocator gets memory 2 to 20 MiB at a time, and a program of
-a few hundred MiB always has some of that free."""
+"""Smaller losses are not worth a finding: the allocator gets memory 2 to 20 MiB at a time, and a
+program of a few hundred MiB always has some of that free."""
 _CYCLES = 3
-"""So often must segments be given back and got again to be thrash: once or twice is a program that
-clears up between its parts."""
+"""Segments given back and fetched again this often are thrash. Once or twice is a program that
+cleans up between its parts."""
 _COMES_BACK = 0.25
-"""A burst counts if at least this part of it was got again before the next."""
+"""A burst counts if at least this part of it was fetched again before the next."""
 EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings."""
+    """Yield the findings about segments that a device's allocator gave back."""
     bursts = find_bursts(tables, device)
     yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
     yield from _thrash(
@@ -35,9 +35,9 @@ def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]
 
 
 def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
-    """Say whether expandable segments are off, and nothing that is known speaks against them.
+    """Say whether expandable segments are off, and nothing known speaks against them.
 
-    Where a request failed, a replay may tell that they would not have served it.
+    Where a request failed, a replay may show that they would not have served it.
     """
     answer = settings_answer(device, tables)
     helps = answer is None or answer.may_help("expandable_segments:True")
@@ -45,7 +45,7 @@ def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
 
 
 def is_expandable(tables: History, device: DeviceFigures) -> bool:
-    """Say whether expandable segments are on already, as set or as seen."""
+    """Say whether expandable segments are on, by the settings or as the segments show."""
     seen = bool(allocator_of(device).segments.expandable.any())
     return tables.settings.get("expandable_segments") is True or seen
 
@@ -75,8 +75,8 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
         f"The device was full: unused memory had to be given back {times} to serve a request",
         "The driver had no memory left for a request. So the allocator gave back the segments that"
         " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
-        " recording does not name such retries: the order and the call stacks of its events show"
-        " them.",
+        " recording does not mark such retries; they show in the order and the call stacks of its"
+        " events.",
         evidence=(
             Figure("retries", len(bursts), "count"),
             Figure("segments given back", sum(burst.count for burst in bursts), "count"),
@@ -103,10 +103,10 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
         suggestions = (
             Suggestion(
                 "keep-cache",
-                "Leave out torch.cuda.empty_cache() in the loop: PyTorch got"
-                f" {format_bytes(again)} again afterwards. Each call waits for the GPU, to give"
-                f" back {format_count(sum(burst.count for burst in back))} segments in all here."
-                " Without it the program saves time, but no memory.",
+                "Leave out torch.cuda.empty_cache() in the loop: PyTorch had to fetch"
+                f" {format_bytes(again)} again afterwards. Each call waits for the GPU; together"
+                f" they gave back {format_count(sum(burst.count for burst in back))} segments."
+                " Without them the program saves time, but no memory.",
                 frees=Frees.exactly(0),
             ),
         )
@@ -115,7 +115,7 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
         "segment-thrash",
         "warning" if large else "note",
         f"{format_count(len(back))} times memory was given back to the driver, and"
-        f" {format_bytes(again)} of it got again",
+        f" {format_bytes(again)} of it fetched again",
         "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
         " avoid just that."
         + (
@@ -124,8 +124,8 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
             else " The recording does not show what made it give memory back."
         ),
         evidence=(
-            Figure("times given back and got again", len(back), "count"),
-            Figure("bytes got again", again),
+            Figure("times given back and fetched again", len(back), "count"),
+            Figure("bytes fetched again", again),
             Figure("most at once", most),
             Figure("segments given back", sum(burst.count for burst in back), "count"),
             Figure("by empty_cache()", emptied, "count"),

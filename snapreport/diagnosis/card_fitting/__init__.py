@@ -1,1 +1,1 @@
-"""Whether a recording fits on a card that was asked about."""
+"""Whether what was recorded would fit on a given card."""

@@ -1,4 +1,4 @@
-"""Hold what a device had live and reserved against the memory of a card."""
+"""Compare what a device had live and reserved with the memory of a card."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ MIB = 1 << 20
 _ONE_PROCESS = 700 * MIB
 _SEVERAL = 1536 * MIB
 """What CUDA's context, its libraries and, with several processes, NCCL take. Out-of-memory messages
-say what a process has and what PyTorch's allocator has of it. The difference is 105 to 600 MiB in
-those of one process (mbzuai-oryx/GeoPixel#5, DengKaiCQ/VGGT-Long#6, QwenLM/Qwen3-VL#2097,
-TianheWu/CoSeR#10, Wan-Video/Wan2.1#465), and 1.1 to 1.4 GiB in those of several
-(aqlaboratory/openfold#481, wbfwonderful/Vad-R1#11). The least is taken to be nothing."""
+state what a process holds, and how much of that PyTorch's allocator holds. The difference is 105 to
+600 MiB for single processes (mbzuai-oryx/GeoPixel#5, DengKaiCQ/VGGT-Long#6, QwenLM/Qwen3-VL#2097,
+TianheWu/CoSeR#10, Wan-Video/Wan2.1#465), and 1.1 to 1.4 GiB for several
+(aqlaboratory/openfold#481, wbfwonderful/Vad-R1#11). The lower bound is 0."""
 
 
 def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> CardFit:
     """Say whether what a device recorded fits on a card.
 
-    Where the card has less than was reserved, or the allocator would have done something else on
-    it, the recording is replayed through the model of the allocator, if that is exact on it.
+    If the card has less than was reserved, or the allocator would have behaved differently on it,
+    the recording is replayed through the model of the allocator, provided the model is exact on it.
 
     Args:
-        wanted: the card, and what of it is for others.
+        wanted: the card, and how much of it to leave for others.
     """
     card = _as_recorded(tables, device, wanted.card)
     allowance = _allowance(tables, device, wanted.allow)
@@ -80,17 +80,17 @@ def judge_fit(
     alike: bool = True,
     replayed: Between | None = None,
 ) -> FitOutcome:
-    """Return what follows from the figures alone; a larger card never fits less.
+    """Judge by the figures alone; whatever fits on a card also fits on a larger one.
 
     Args:
         card: bytes.
-        floor: what no setting does without.
-        reserved: bytes that the recorded allocator took, None if not known.
+        floor: what the program needs with any settings.
+        reserved: bytes that the allocator took when recording, None if not known.
         allowance: bytes for others.
-        alike: whether the allocator would have done the same wherever it could have as much; with
-            another card the moments at which it gives back unused memory for a request move.
+        alike: whether the allocator would behave the same on any card with at least as much memory.
+            It would not if it gave back unused memory to serve requests: that depends on the card.
         replayed: the smallest capacity with which a replay served everything, as did every larger
-            one that was tried; None without a replay. It outweighs what was reserved.
+            one that was tried; None without a replay. It takes precedence over ``reserved``.
     """
     if floor.bytes + allowance.least > card:
         return "cannot"
@@ -105,7 +105,7 @@ def judge_fit(
 
 
 def _smallest_capacity(tables: History, device: DeviceFigures) -> Between | None:
-    """Return what the recording needs under its own settings, by an exact model; None without."""
+    """Return what the recording needs under its own settings; None if the model is not exact."""
     modelled = model_device(tables, device.history)
     if modelled is None or not modelled.factual.exact:
         return None
@@ -114,7 +114,7 @@ def _smallest_capacity(tables: History, device: DeviceFigures) -> Between | None
 
 
 def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
-    """Return the card with the memory that was measured, if it was recorded on such a one."""
+    """Return the card, with the measured memory if the recording was made on the same card."""
     noted = tables.noted(device.device)
     if noted is None or noted.name is None or noted.capacity is None:
         return card
@@ -145,12 +145,12 @@ def _allowance(tables: History, device: DeviceFigures, given: int | None) -> All
 
 
 def _reserved(tables: History, device: DeviceFigures) -> tuple[int | None, int | None]:
-    """Return the most reserved and its event, and with a failed request what that needed, too."""
+    """Return the reserved peak and its event, including what failed requests still needed."""
     peak = device.peaks.get("reserved")
     if peak is None or device.device.kind != "cuda":
         return None, None
     most: list[tuple[int, int | None]] = [(peak.bytes, peak.event)]
-    if device.own_counters is not None:  # from before the recording, perhaps
+    if device.own_counters is not None:  # its peak may be from before the recording
         most.append((device.own_counters.reserved_peak, None))
     for oom in device.ooms:
         verdict = judge(tables, device, oom)

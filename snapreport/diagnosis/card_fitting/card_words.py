@@ -9,9 +9,9 @@ from snapreport.model.what_if import Allowance, CardFit
 
 
 def why_unknown(tables: History, device: DeviceFigures, reserved: int | None) -> str:
-    """Say what is not known, so that what fits as recorded need not fit; ``""`` for nothing."""
+    """Say why what fits as recorded might still not fit; ``""`` if nothing is unknown."""
     if device.device.kind != "cuda":
-        return f"the memory of {device.device} is none of a GPU's."
+        return f"{device.device} is not a GPU."
     if reserved is None:
         return "no allocator reserved memory on this device."
     failed = [str(each.device) for each in tables.devices if "oom" in each.other.action]
@@ -26,14 +26,14 @@ def why_unknown(tables: History, device: DeviceFigures, reserved: int | None) ->
 
 
 def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str:
-    """Say how it stands, and what is known of it.
+    """Say whether the recording fits, and on which figures that rests.
 
     Args:
         fit: all but its text.
         retries: how often unused memory was given back to serve a request.
         reason: from ``why_unknown``.
     """
-    there = f"{format_bytes(fit.bytes)} are there"
+    there = f"the card has {format_bytes(fit.bytes)}"
     live = f"at least {format_bytes(fit.live)} were live{_when(fit, device)}"
     if fit.outcome == "cannot":
         others = f", {_allowed(fit.allowance)}" if fit.allowance.least else ""
@@ -60,30 +60,31 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
         times = "once" if retries == 1 else f"{format_count(retries)} times"
         depends += (
             f" Unused memory was given back {times} to serve a request; on another card that would"
-            " be at other moments."
+            " happen at other moments."
         )
     return depends
 
 
 def _by_replay(fit: CardFit, reserved: str, rest: str, unsure: str, late: bool) -> str:
-    """Say it from the replay, which outweighs what was reserved on the card of the recording.
+    """Answer from the replay, which counts more than what was reserved when recording.
 
-    Late: whether more was reserved before the first event than the card has room for.
+    Args:
+        late: whether more was reserved before the first event than the card has room for.
     """
     assert fit.replayed is not None
     needed = ("about " if late else "") + format_range(fit.replayed.least, fit.replayed.most)
     replay = f"replayed through a model of the allocator, the recording needs {needed}, {rest}"
     began = (
-        " More was reserved when the recording began than this card has room for; how that memory"
-        " would have lain on it is not known."
+        " More was reserved when the recording began than this card has room for; how the allocator"
+        " would have placed that memory on it is not known."
         if late
         else ""
     )
     if fit.outcome == "short":
         does_not = "Probably does not fit" if late else "Does not fit"
         return (
-            f"{does_not} on {fit.title} under the recorded settings: {replay}{began} Others may do"
-            " with less: see snapreport whatif --allocator."
+            f"{does_not} on {fit.title} under the recorded settings: {replay}{began} Others may"
+            " need less: see snapreport whatif --allocator."
         )
     if fit.outcome == "depends":
         depends = f"Whether it fits on {fit.title} depends on where the driver puts segments"

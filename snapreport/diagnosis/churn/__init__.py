@@ -1,1 +1,1 @@
-"""Memory that is made more often, or kept longer, than needed."""
+"""Memory allocated more often, or kept longer, than needed."""

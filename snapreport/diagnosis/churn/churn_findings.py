@@ -1,4 +1,4 @@
-"""Memory made more often, or kept longer, than needed."""
+"""Findings about memory allocated more often, or kept longer, than needed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from snapreport.native.sorting import distinct
 
 MIB = 1 << 20
 _OFTEN, _SHARE = 200, 0.1
-"""Made again at once is worth a note from so many allocations, and this part of all, on: fewer
-cost no time that anyone would notice."""
+"""Allocations made again at once are worth a note if there are at least so many, and this part of
+all allocations: fewer cost no time that anyone would notice."""
 _TRANSIENT = 0.2
-"""The part of the peak that short-lived memory must make, and that the peak must fall by without
-it, to be mentioned: below that there is more to gain elsewhere."""
+"""Short-lived memory is worth a note if it is this part of the peak, and the peak would fall by
+this part without it: below that there is more to gain elsewhere."""
 _HELD, _HELD_COSTS = 0.05, 0.1
-"""What is held through an optimizer's step is mentioned from this part of the peak on; it is worth
-a warning if the peak would fall by the second part of it."""
+"""Memory held through an optimizer step is worth a note from this part of the peak on, and a
+warning if the peak would fall by the second part without it."""
 _PENDING, _PENDING_COSTS = 0.02, 0.25
-"""Likewise what waits for another stream: of the most that is active, and the part that this would
-fall by. Some waiting is the price of working on two streams at once."""
+"""The same for memory waiting for another stream, as parts of the active peak. Some waiting is the
+price of working on two streams at once."""
 
 
 def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings."""
+    """Yield the findings about a device's churn."""
     if not device.recorded:
         return
     yield from _remade(tables, device)
@@ -56,8 +56,8 @@ def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         "note",
         f"{format_count(count)} allocations ({rounded_share(share)}) were made just after one like"
         " them was freed",
-        "The same line freed a tensor and at once made another of the same size. The allocator uses"
-        " the memory again, so none is lost. But each allocation costs a little time on the CPU:"
+        "The same line freed a tensor and at once made another of the same size. The allocator"
+        " reuses the memory, so none is lost. But each allocation costs a little time on the CPU:"
         " many of them show where many small operations run one after the other.",
         evidence=(
             Figure("made again at once", count, "count"),
@@ -159,7 +159,7 @@ def _pending(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         "warning" if found.peak_falls >= max(_PENDING_COSTS * active, MIB) else "note",
         f"Up to {format_bytes(found.most)} of freed memory waited for another stream",
         "Memory that was used on another stream (record_stream()) cannot be used again until that"
-        " stream has got so far. Until then it counts as active, though the program has freed it."
+        " stream is done with it. Until then it counts as active, though the program has freed it."
         f" {format_count(len(found.rows))} allocations waited, the longest for"
         f" {format_count(found.longest)} events.",
         evidence=(
@@ -194,7 +194,7 @@ def _pending(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def _streams(device: DeviceFigures, rows: np.ndarray, byte_events: np.ndarray) -> Table:
-    """Add up the waiting by the stream that made the memory."""
+    """Add up the waiting memory by the stream that allocated it."""
     allocations = device.history.allocations
     streams, place = distinct(allocations.stream[rows])
     held, waited = np.zeros((2, len(streams)), np.int64)

@@ -1,4 +1,4 @@
-"""Measure what is made again and again, what is short-lived, and what is held or waits too long."""
+"""Measure memory that is reallocated, short-lived, held too long or waiting for a stream."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from snapreport.native.sweeps import sum_live
 from snapreport.roles.repeating_step import find_iterations
 
 AT_ONCE = 8
-"""Events between a free and the next allocation for it to be made again at once: room for the
-free's own two events, and those of a tensor or two besides."""
+"""The most events between a free and an allocation made again at once: the free's own two events,
+and those of one or two other tensors."""
 SHORT = 0.02
-"""What lives for at most this part of a turn of the program (without turns: of the recording) is
-short-lived: a few operations."""
+"""Memory is short-lived if it lives for at most this part of a step (without steps: of the
+recording): a few operations."""
 _SHORT_EVENTS = 8
-"""Short-lived is at least so many events: a single operation may take them."""
+"""Lives of up to this many events always count as short: a single operation may take as many."""
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
-"""Categories that an optimizer's step uses. Gradients made by the engine's threads are only known
-as of the backward pass."""
+"""Categories that an optimizer step uses. Gradients made by the autograd engine's threads have only
+the category of the backward pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,19 +41,19 @@ class Remade:
     bytes: int
     """Block bytes of all of them."""
     made: int
-    """Allocations made in the recording in all."""
+    """All allocations made in the recording."""
 
 
 @dataclass(frozen=True, eq=False)
 class Transients:
-    """What is live at the peak, and lives for a short time only."""
+    """Short-lived memory at the peak."""
 
     rows: NDArray[np.int64]
     """The allocations live at the peak; int64."""
     bytes: int
     """Their block bytes."""
     longest: int
-    """Events that each lives at most."""
+    """The most events for which memory may live and count as short-lived."""
     peak_falls: int
     """How far the peak falls without any short-lived allocation of their call sites."""
 
@@ -71,7 +71,7 @@ class HeldThrough:
     stages: int
     """Optimizer steps looked at."""
     peak_falls: int
-    """How far the peak falls had they been freed as the optimizer's step began."""
+    """How far the peak would fall had they been freed as the optimizer step began."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +85,11 @@ class Pending:
     event: int
     """When that was first."""
     peak_falls: int
-    """How far the peak of what is active falls had nothing waited."""
+    """How far the active peak would fall had nothing waited."""
     byte_events: NDArray[np.int64]
-    """Of each of ``rows``: its block bytes times the events that it waited; int64."""
+    """For each of ``rows``, its block bytes times the events that it waited; int64."""
     longest: int
-    """Events that one waited at most."""
+    """The most events that one waited."""
 
 
 def find_remade(tables: History, device: DeviceFigures) -> Remade:
@@ -107,7 +107,7 @@ def find_remade(tables: History, device: DeviceFigures) -> Remade:
 
 
 def find_transients(tables: History, device: DeviceFigures) -> Transients:
-    """Find what is short-lived among what is live at the allocated peak."""
+    """Find the short-lived allocations that are live at the allocated peak."""
     history, rows = device.history, device.history.allocations
     turns = find_iterations(device.history, tables)
     span = history.events if turns is None else int(median(np.diff(turns.bounds)))
@@ -129,9 +129,9 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
 
 
 def find_held_through(device: DeviceFigures) -> HeldThrough | None:
-    """Find what is live all through an optimizer's step that does not need it; None without one.
+    """Find memory live all through an optimizer step that does not need it; None without a step.
 
-    Only what is freed later in the recording counts: the rest may be kept on purpose.
+    Only memory freed later in the recording counts: the rest may be kept on purpose.
     """
     history, rows, stages = device.history, device.history.allocations, device.history.stages
     optimizer = [
@@ -154,7 +154,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
         & ~is_among(device.category, needed)
         & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
     )
-    # The first optimizer step that begins after it was made: does it end before it is freed?
+    # Is each allocation still live when the first optimizer step after it ends?
     place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
     there = place < len(start)
     candidates, place = candidates[there], place[there]
@@ -177,7 +177,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
 
 
 def find_pending(device: DeviceFigures) -> Pending:
-    """Find what waits between the request to free it and its being free."""
+    """Find the memory whose free waited for another stream."""
     history, rows = device.history, device.history.allocations
     # Where nothing waited, the two events of a free follow each other.
     waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)

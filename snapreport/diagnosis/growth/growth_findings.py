@@ -1,4 +1,4 @@
-"""Leaks and what only looks like one: what stays from step to step of the program."""
+"""Findings about memory that stays from step to step: leaks, and what only looks like one."""
 
 from __future__ import annotations
 
@@ -30,32 +30,33 @@ from snapreport.roles.repeating_step import find_iterations
 
 MIB = 1 << 20
 MANY = 1000
-"""Steps for which growth is carried on: what a short run does before lunch."""
+"""Steps over which growth is extrapolated: what a short run does before lunch."""
 _MATTERS = 0.01
-"""Growth is worth a warning if so many steps would add more than this part of the peak: less is a
-list of numbers that somebody keeps, and no run fails of it."""
+"""Growth is worth a warning if MANY steps would add more than this part of the peak: less is a list
+of numbers that somebody keeps, and fails no run."""
 _LEAST = 16 * MIB
-"""Likewise in bytes."""
+"""The least that MANY steps must add for a warning, in bytes."""
 _VISIBLE = 0.01
-"""From this part of the peak on, what looks like growth or is held over is mentioned."""
+"""Apparent growth and held-over memory are mentioned from this part of the peak on."""
 _COSTS = 0.1
-"""What is held over is worth a warning if the peak would be lower by at least this part of it."""
+"""Held-over memory is worth a warning if the peak would be lower by at least this part of it."""
 _CAUSED = 0.1
-"""A leak that makes at least this part of what was allocated when a request failed is a cause."""
+"""A leak of at least this part of what was allocated when a request failed counts as a cause."""
 _SEPARATE = 3
-"""So many leaking call sites have a finding each; more mostly have one cause, such as a graph."""
+"""Up to this many leaking call sites get a finding each; more mostly have one cause, such as a
+graph that is kept."""
 _KEY_VALUE = re.compile(
     r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache|cache_utils\.py", re.IGNORECASE
 )
 _WRITES = (
-    " If these are the keys and values that a language model keeps of a text, they are freed with"
-    " the text, and this is no leak."
+    " If these are the keys and values that a language model keeps for a text, they are freed with"
+    " the text, and this is not a leak."
 )
 _TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
 
 
 def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings."""
+    """Yield the findings about memory that grows or outlives its step."""
     if not device.recorded:
         return
     yield from _optimizer_state(tables, device)
@@ -82,7 +83,7 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Say that state made by an optimizer's first step is no leak."""
+    """Say that state made by an optimizer's first step is not a leak."""
     history, rows = device.history, device.history.allocations
     state = [i for i, each in enumerate(device.categories) if each.name == "optimizer state"]
     kept = (rows.alloc_event >= 0) & (rows.free_requested_event == history.events)
@@ -111,7 +112,7 @@ def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding
 
 @dataclass(frozen=True)
 class _Words:
-    """Says what was found about one device."""
+    """Words the findings about one device."""
 
     tables: History
     device: DeviceFigures
@@ -123,7 +124,7 @@ class _Words:
         return name_sites(self.device.history, self.tables.stacks, rows)[0]
 
     def is_key_value_cache(self, site: SiteGrowth) -> bool:
-        """Whether it seems to be what a language model remembers of a text that it writes."""
+        """Whether a call site seems to fill a language model's key-value cache."""
         if self._trains():
             return False
         stacks = self.tables.stacks
@@ -137,12 +138,12 @@ class _Words:
         return any(category.name in _TRAINS for category in self.device.categories)
 
     def visible(self, sites: Sequence[SiteGrowth]) -> list[SiteGrowth]:
-        """Leave out what is too little to be mistaken for a leak."""
+        """Return the sites with enough growth to be mistaken for a leak."""
         least = max(_VISIBLE * self.device.peak.allocated, MIB)
         return [site for site in sites if site.grown >= least]
 
     def leak(self, sites: Sequence[SiteGrowth]) -> Finding:
-        """Say that call sites, the fastest first, keep more with every step."""
+        """Report call sites, the fastest first, that keep more with every step."""
         top, name = sites[0], self.name(sites[0])
         per_step, grown = sum(each.per_step for each in sites), sum(each.grown for each in sites)
         short = short_site(name)
@@ -168,7 +169,7 @@ class _Words:
                     "leak",
                     "Find what still refers to these tensors, often a list, a dict or an attribute"
                     " to which each step adds. Delete them there when they are no longer"
-                    " needed. Of what is logged keep numbers (.item()) or copies on the CPU"
+                    " needed. For logging, keep numbers (.item()) or copies on the CPU"
                     " (.detach().cpu()): a tensor that needs gradients keeps all that its backward"
                     f" pass needs. {format_bytes(grown)} were added in this recording.",
                     "total += loss.item()",
@@ -246,7 +247,7 @@ class _Words:
         return View("stacks", event=self.turns.end - 1, curve="allocated", search=name)
 
     def key_value_cache(self, site: SiteGrowth) -> Finding:
-        """Say that a cache of keys and values grows, as it does while text is generated."""
+        """Report a growing key-value cache, as is normal while text is generated."""
         name = self.name(site)
         return Finding(
             "growing-buffer",
@@ -254,8 +255,8 @@ class _Words:
             f"{format_bytes(site.per_step)} more with every step in what seems to be a"
             " key-value cache",
             f"A language model keeps the keys and values of all the text that it has written."
-            f" {format_bytes(site.grown)} more of them came from {short_site(name)} here. That is"
-            " no leak if they are freed with the text. This recording does not show that: it ends"
+            f" {short_site(name)} added {format_bytes(site.grown)} of them here. That is not a"
+            " leak if they are freed with the text, which this recording does not show: it ends"
             " before.",
             subject=name,
             evidence=self._evidence((site,), site.per_step, site.grown),
@@ -265,7 +266,7 @@ class _Words:
         )
 
     def grown(self, kind: GrowthKind, sites: Sequence[SiteGrowth]) -> Finding:
-        """Say that something grew, and is no leak as far as the recording shows."""
+        """Report growth that is not a leak as far as the recording shows."""
         grown = sum(site.grown for site in sites)
         code, title, explanation = _NO_LEAK[kind]
         top = max(sites, key=lambda site: site.grown)
@@ -285,11 +286,11 @@ class _Words:
         )
 
     def held_over(self, held: HeldOver) -> Iterator[Finding]:
-        """Say that results of one step are still there in the next."""
+        """Report results of one step that are still live in the next."""
         peak = self.device.peak.allocated
         if held.typical < max(_VISIBLE * peak, MIB):
             return
-        # Without training it may be what the next step goes on from.
+        # Without training it may be input of the next step.
         costs = held.peak_falls >= _COSTS * peak and self._trains()
         effect = (
             " Freed in time, the peak of these steps would be"
@@ -300,8 +301,8 @@ class _Words:
         suggestion = Suggestion(
             "free-earlier",
             "Delete the variables that hold results of the last step (outputs, loss, the"
-            " batch) before the next one begins, or make them in a function: a name in a loop keeps"
-            " its tensor until it is given another. The peak of these steps would be"
+            " batch) before the next one begins, or make them in a function: a variable in a loop"
+            " keeps its tensor until another is assigned. The peak of these steps would be"
             f" {format_bytes(held.peak_falls)} lower, added up again without them.",
             "del outputs, loss",
             frees=Frees.exactly(held.peak_falls),
@@ -310,9 +311,8 @@ class _Words:
             "outlives-step",
             "warning" if costs else "note",
             f"{format_bytes(held.typical)} made in one step is still live in the next",
-            "This much is live between steps that was made in the step before and is"
-            f" freed in a later one.{effect} The steps are known"
-            f" {self.turns.how}.",
+            "This memory is live between two steps: made in the first, and freed only in a later"
+            f" one.{effect} The steps are known {self.turns.how}.",
             evidence=(
                 Figure("live between steps", held.typical, meaning="the median over them"),
                 Figure("peak falls by", held.peak_falls),
@@ -336,7 +336,7 @@ class _Words:
 _NO_LEAK = {
     "buffer": (
         "growing-buffer",
-        "{} more in buffers that are made anew with every step",
+        "{} more in buffers that are replaced in every step",
         (
             "There are no more of these than before, but each new one is larger than the one that"
             " it replaces. It may be a tensor that is appended to (torch.cat), or input that gets"
@@ -345,7 +345,7 @@ _NO_LEAK = {
     ),
     "freed-later": (
         "freed-later",
-        "{} grew from step to step and was freed in the end: no leak",
+        "{} grew from step to step and was freed in the end: not a leak",
         (
             "What was made there grew with nearly every step, and was freed after the last of"
             " them. Results that are collected, and the keys and values of a language model,"
@@ -354,7 +354,7 @@ _NO_LEAK = {
     ),
     "settled": (
         "settling-cache",
-        "{} grew in the first steps and then stayed: no leak so far",
+        "{} grew in the first steps and then stayed: not a leak so far",
         (
             "What was made there grew after the first step, and no longer grew towards the end"
             " of the recording. Caches and buffers that are made when first needed grow like this."

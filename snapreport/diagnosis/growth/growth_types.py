@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 GrowthKind = Literal["leak", "buffer", "freed-later", "settled"]
-"""Kept for good, ever more allocations; as many, but ever larger ones; grew, and was freed after
-the last turn; grew, then stopped."""
+"""``leak``: ever more allocations, never freed; ``buffer``: as many as before, but ever larger;
+``freed-later``: grew, and was freed after the last turn; ``settled``: grew, then stopped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class SiteGrowth:
     since: int
     """The turn in which the growth began, counted from 0."""
     turns: int
-    """How many turns it was followed for, from ``since`` on."""
+    """How many turns it was watched, from ``since`` on."""
     growing: int
     """In how many of those it grew."""
     first: int
@@ -51,7 +51,7 @@ class HeldOver:
     typical: int
     """Bytes of it that are live as a turn ends: the median."""
     peak_falls: int
-    """How far the most that is allocated in the turns after the first would fall, had all of it
+    """How far the allocated peak of the turns after the first would fall, had all of this memory
     been freed as its turn ended."""
 
 

@@ -1,4 +1,4 @@
-"""What is made in one turn of the program's outer loop and freed only in one of the next."""
+"""Find memory made in one turn of the program's outer loop and freed only in a later one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from snapreport.native.sorting import is_among, median, unique
 from snapreport.native.sweeps import sum_live
 
 _SOON = 2
-"""Memory that is freed within so many turns after its own is held over, not kept."""
+"""Memory freed within this many turns after its own is held over, not kept."""
 _AGAIN = 0.5
-"""A call site counts if it does so in at least this part of the turns."""
+"""A call site counts if its memory is held over in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
 """Categories that are meant to outlive a step."""
 _GRADIENTS = ("backward",)
-"""What else gradients may be taken for: those that the engine's own threads make."""
+"""Categories that may hide gradients: the engine's own threads make them without Python frames."""
 
 
 def is_own(
@@ -31,14 +31,14 @@ def is_own(
 
 
 def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
-    """Count the bounds up to each event: there are few, so nothing need search for each row's.
+    """Count the bounds up to each event, so that no row has to search for its own.
 
     Args:
         bounds: int64, ascending, none before START or after ``events``.
         events: how many events there are.
 
     Returns:
-        int64, shape (events + 2,): for START, each event, and the one behind the last.
+        int64, shape (events + 2,): for START, each event, and the one after the last.
     """
     lengths = np.diff(bounds, prepend=START, append=events + 1)
     return np.repeat(np.arange(len(bounds) + 1), lengths)
@@ -55,7 +55,7 @@ def find_held_over(
     Args:
         bounds: of the turns.
         number: each allocation's call site.
-        growing: the call sites that grow, which are told elsewhere.
+        growing: the call sites that grow, which have findings of their own.
     """
     history = device.history
     rows = history.allocations
@@ -67,7 +67,7 @@ def find_held_over(
     soon &= device.missing == HAS_FRAMES  # without frames it may be a gradient
     chosen = np.flatnonzero(soon)
     chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
-    # A list that grows is freed soon after its last turns, too.
+    # The last items of a growing list are also freed soon after their turns.
     chosen = chosen[~is_among(number[chosen], growing)]
     sites = number[chosen]
     pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)
@@ -83,7 +83,7 @@ def find_held_over(
         rows.free_requested_event[chosen],
         history.events,
     )
-    # Of all turns but the first: nothing is held over into that.
+    # Without the first turn: nothing is held over into it.
     later = slice(int(bounds[1]), int(bounds[-1]) + 1)
     falls = int(allocated[later].max()) - int((allocated - over)[later].max())
     typical = int(median(held[2:])) if len(held) > 2 else 0

@@ -1,4 +1,4 @@
-"""Growth from turn to turn: what each call site has live between the turns of the outer loop."""
+"""Find growth from turn to turn: what each call site has live between turns of the outer loop."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from snapreport.native.sorting import distinct, median, stable_order, unique
 from snapreport.native.sweeps import sum_live
 
 WARM_UP = 2
-"""Turns that are not judged: in the first, optimizer state and caches are made, and by the second
-the last results of the first are still held."""
+"""The first turns are not judged: the first makes optimizer state and caches, and the second still
+holds the last results of the first."""
 FEWEST, FEWEST_EVEN = 4, 3
-"""So many turns must grow after those; fewer are enough where each adds the very same bytes."""
+"""At least this many turns after those must grow; the second if all add exactly the same bytes."""
 _DENSE = 0.8
-"""A leak grows in at least this part of the turns, from its beginning to the last. Not in all: at
-equal times what one turn makes last may be counted to the next."""
+"""A leak grows in at least this part of the turns, from its first to the last. Not in all: at equal
+times the last allocation of one turn may count to the next."""
 _SPARSE = 5
-"""Or, where it comes now and then (every tenth step, say), this often and at even distances."""
+"""A leak that only grows now and then (every tenth step, say) must do so this often, evenly."""
 _EVEN = 1.5
-"""Distances are even if none is longer than this times the usual one."""
+"""Distances are even if none is longer than this times the median."""
 _UNDONE = 0.1
-"""What grows in turns and shrinks by more than this part of it is in use, not lost."""
+"""Memory that shrinks in some turns by more than this part of its growth is in use, not lost."""
 _LIKE = 2
-"""Growth in the first turns belongs to it unless it is larger than this times what follows: the
+"""Growth in the first turns counts, too, unless it is larger than this times what follows: the
 site may have made other things then."""
 _SURVIVES = 0.9
-"""The part of what was added that has to be there at the end of the recording to be kept."""
+"""Growth is kept if at least this part of it is still live at the end of the recording."""
 _REPLACES = 0.5
-"""It is no growth if in at least this part of the turns that grew something of the same size, from
-before the recording, was freed: a buffer of the last results, whose old ones have no stack."""
+"""Growth is none if in at least this part of the growing turns memory of the same size from before
+the recording was freed: a buffer of the latest results, whose old entries have no stack."""
 _SETTLED = 0.25
-"""Growth has stopped when nothing came in this last part of the turns, at least ``FEWEST_EVEN``."""
+"""Growth has stopped if none came in this last part of the turns, at least ``FEWEST_EVEN``."""
 _MOST_BOUNDS = 512
-"""Of more turns than this, evenly spaced ones are looked at."""
+"""If there are more turns than this, evenly spaced ones are sampled."""
 _SOON = 2
-"""Memory that grew in one of the last so many turns still grows."""
+"""Memory that grew in one of this many last turns still grows."""
 
 
 def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) -> StepGrowth:
-    """Sort what outlives the turns by whether it grows.
+    """Find the memory that outlives its turn: sites that grow, and what is held over.
 
     Args:
-        turns: of its program.
+        turns: of the program.
     """
     bounds, stride = _thinned(turns.bounds)
     rows = device.history.allocations
@@ -63,7 +63,7 @@ def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) 
     sites = []
     if len(bounds) > WARM_UP + FEWEST_EVEN:
         gone = _freed_from_before(live)
-        # Each site's in one go: in a program that keeps its graphs every site of a model grows.
+        # Sorted once for all sites: in a program that keeps its graphs every site of a model grows.
         order = stable_order(key)
         ordered = key[order]
         for site in _that_grew(live, key):
@@ -78,7 +78,7 @@ def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) 
 
 @dataclass(frozen=True, eq=False)
 class _Live:
-    """The allocations that are live at some bound, from which to which."""
+    """The allocations that are live at some bound, with their first and last."""
 
     device: DeviceFigures
     bounds: NDArray[np.int64]
@@ -88,10 +88,10 @@ class _Live:
     enter: NDArray[np.int64]
     """The first bound at which each is live."""
     leave: NDArray[np.int64]
-    """The first at which it no longer is; ``len(bounds)`` for none."""
+    """The first bound after its free; ``len(bounds)`` if there is none."""
 
     def part(self, places: NDArray[np.int64]) -> _Live:
-        """Return some of them, by their places in ``rows``."""
+        """Return some of the allocations, by their places in ``rows``."""
         return replace(
             self, rows=self.rows[places], enter=self.enter[places], leave=self.leave[places]
         )
@@ -106,7 +106,7 @@ class _Live:
 
 
 def _thinned(bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Take bounds at even distances, the last one included, and no more than ``_MOST_BOUNDS``."""
+    """Return at most ``_MOST_BOUNDS`` evenly spaced bounds, including the last, and the stride."""
     stride = -(-len(bounds) // _MOST_BOUNDS)
     kept: NDArray[np.int64] = bounds[(len(bounds) - 1) % stride :: stride]
     return kept, stride
@@ -126,11 +126,11 @@ def _that_grew(live: _Live, key: NDArray[np.int64]) -> list[int]:
 
 
 def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
-    """Say whether and how one site grows, from its allocations that cross a bound.
+    """Return how one site grows, None if it does not, from its allocations that cross a bound.
 
     Args:
-        live: those of the site alone.
-        gone: what was freed of the memory from before the recording.
+        live: the allocations of this site.
+        gone: the freed memory from before the recording.
     """
     rows = live.device.history.allocations
     held = live.series(rows.block_size[live.rows])
@@ -151,7 +151,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
     if since is None:
         return None
     while since and 0 < change[since - 1] <= _LIKE * change[since:].max():
-        since -= 1  # count the growth in the turns that are not judged, too
+        since -= 1  # count the growth in the warm-up turns, too
     n = len(change) - since
     added = live.rows[(live.enter > since) & (live.leave == len(live.bounds))]
     count = live.series(np.ones(len(live.rows), np.int64))
@@ -190,9 +190,9 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
 
 
 def _kept_by_turn(live: _Live, kept: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add up, by the turn that made it, what is still live after the last one; int64, (n_turns,).
+    """Add up what is still live after the last turn, by the turn that made it; int64, (n_turns,).
 
-    This sees growth through bounds that lie now before, now behind what is made between two turns.
+    This finds growth even if bounds fall now before, now after what is made between two turns.
     """
     made = np.zeros(len(live.bounds) - 1, np.int64)
     if len(kept):
@@ -202,12 +202,12 @@ def _kept_by_turn(live: _Live, kept: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _grew_larger(held: NDArray[np.int64], count: NDArray[np.int64], since: int) -> bool:
-    """Whether most of what was added is not in more allocations, but in larger ones.
+    """Whether most of the growth is in larger allocations, not in more of them.
 
     Args:
-        held: int64, shape (n_bounds,), bytes that are live at each.
-        count: int64, shape (n_bounds,), likewise allocations.
-        since: the turn from which on it grows.
+        held: int64, shape (n_bounds,), bytes live at each bound.
+        count: int64, shape (n_bounds,), allocations live at each bound.
+        since: the turn in which growth begins.
     """
     there = since + int((count[since:] > 0).argmax())
     if there == len(count) - 1:
@@ -217,15 +217,15 @@ def _grew_larger(held: NDArray[np.int64], count: NDArray[np.int64], since: int) 
 
 
 def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
-    """Whether a site keeps only its last few allocations, dropping an old one for each new one.
+    """Whether a site keeps a window: its last few allocations, dropping one for each new one.
 
-    All that a window holds in the end was made in the last turns, as if it had grown in them. What
-    only lives into the next turn or two is no part of one.
+    All that a window holds in the end was made in the last turns, as if it had grown in them.
+    Memory that only lives into the next turn or two is not part of a window.
 
     Args:
         live: the allocations of a site.
-        made: int64, shape (n_turns,): bytes that are kept, by the turn that made them.
-        since: the turn from which on it seems to grow.
+        made: int64, shape (n_turns,): kept bytes, by the turn that made them.
+        since: the turn in which growth seems to begin.
     """
     dropped = _lasted(live, since) & (live.leave > since)
     size = live.device.history.allocations.block_size[live.rows[dropped]]
@@ -233,9 +233,9 @@ def _is_window(live: _Live, made: NDArray[np.int64], since: int) -> bool:
 
 
 def _grew_before(live: _Live, added: NDArray[np.int64], since: int) -> bool:
-    """Whether a site grew from turn to turn once before, and what it had made was dropped then.
+    """Whether a site grew over some turns once before, and then dropped what it had made.
 
-    So does what is collected over some turns and then used, such as an agent's experience.
+    That is data collected over some turns and then used, such as an agent's experience.
     """
     size = live.device.history.allocations.block_size
     dropped = _lasted(live, since)
@@ -245,13 +245,13 @@ def _grew_before(live: _Live, added: NDArray[np.int64], since: int) -> bool:
 
 
 def _lasted(live: _Live, since: int) -> NDArray[np.bool_]:
-    """Say which were made after the first turn and before another, and kept for some but freed."""
+    """Say which were made after the first turn and before ``since``, kept for turns, and freed."""
     freed = (live.enter > 1) & (live.enter <= since) & (live.leave < len(live.bounds))
     return freed & (live.leave - live.enter > _SOON)
 
 
 def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
-    """Whether what was added is still there at the end of the recording."""
+    """Whether most of what was added is still live at the end of the recording."""
     rows = live.device.history.allocations
     size = rows.block_size[added]
     kept = rows.free_requested_event[added] == live.device.history.events
@@ -259,17 +259,17 @@ def _survives(live: _Live, added: NDArray[np.int64]) -> bool:
 
 
 def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
-    """Return the turn from which on a site grows to the end, None if it does not.
+    """Return the turn from which a site grows to the end, None if it does not.
 
     Args:
         change: int64, shape (n_turns,), bytes that each turn adds.
-        soon: the end is at most so many turns after the last that grew.
+        soon: how many turns before the end the last growth may be.
     """
     grows = np.flatnonzero(change[WARM_UP:] > 0) + WARM_UP
     if len(grows) < FEWEST_EVEN:
         return None
     n = len(change)
-    # From each growing turn on: how many grow, and how many turns there are.
+    # From each growing turn to the end: how many turns grow, and how many there are.
     left = np.arange(len(grows), 0, -1)
     span = n - grows
     tail = n - int(grows[-1])
@@ -279,7 +279,7 @@ def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
         since = int(grows[dense[0]])
         alike = bool((change[since:] == change[since]).all())
         enough = int(left[dense[0]]) >= (FEWEST_EVEN if alike else FEWEST)
-    # A dense run of the last turn alone says nothing: look whether it grows now and then.
+    # A dense run of only the last turn says nothing: see whether it grows now and then.
     if not enough:
         distance = np.diff(grows)
         since = int(grows[0])
@@ -292,7 +292,7 @@ def _grows_since(change: NDArray[np.int64], soon: int = _SOON) -> int | None:
 
 
 def _settled_since(change: NDArray[np.int64]) -> int | None:
-    """Return the first turn after the first in which a site grew that no longer does."""
+    """Return the turn in which growth began that has since stopped, None if it goes on."""
     quiet = max(int(_SETTLED * len(change)), FEWEST_EVEN)
     if len(change) <= quiet + 1:
         return None
@@ -305,9 +305,9 @@ def _settled_since(change: NDArray[np.int64]) -> int | None:
 
 
 def _rate(held: NDArray[np.int64]) -> int:
-    """Return the growth from bound to bound.
+    """Return the growth from bound to bound, in bytes.
 
-    It is the mean, but the median where a single jump makes most of the growth.
+    It is the mean, or the median if a single jump makes most of the growth.
     """
     change = np.diff(held)
     total = int(held[-1] - held[0])
@@ -316,11 +316,11 @@ def _rate(held: NDArray[np.int64]) -> int:
 
 
 def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the turn in which each of some allocations was made; from -1 on.
+    """Return the turn in which each of some allocations was made, -1 at the least.
 
-    What is made just where one turn ends and the next begins may lie now before the bound, now
-    behind it. So the turns are parted where the fewest of these allocations are: in the middle of
-    the widest gap between their places in the turn.
+    Allocations made where one turn ends and the next begins may fall now before the bound, now
+    after it. So turns are split where no such allocation is near: in the middle of the widest gap
+    between their positions within a turn.
     """
     event = live.device.history.allocations.alloc_event[added]
     bounds = live.bounds.astype(np.float64)
@@ -334,26 +334,26 @@ def _turn_of(live: _Live, added: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> float:
-    """Return the sum of weights in a turn: what half of the turns agree on, or the mean."""
+    """Return the typical sum of weights in a turn: what half of the turns agree on, or the mean."""
     sums = np.bincount(turn - turn.min(), weights=weight)
     middle = median(sums)
     if middle > 0 and 2 * int((sums == middle).sum()) >= len(sums):
         return middle
     some = np.flatnonzero(sums)
     if len(some) > 1 and 2 * len(some) <= len(sums):
-        # Growth now and then: what came after the first, over the turns since the first.
+        # Growth now and then: all but the first, divided by the turns since the first.
         return float(sums[some[1:]].sum()) / int(some[-1] - some[0])
     return float(sums.sum()) / max(turns, len(sums))
 
 
 @dataclass(frozen=True, eq=False)
 class _Freed:
-    """What was freed of the memory from before the recording, up to the last bound; (n,)."""
+    """Memory from before the recording that was freed by the last bound; shape (n,)."""
 
     size: NDArray[np.int64]
     """As requested, ascending."""
     turn: NDArray[np.int64]
-    """How many bounds lie before its free."""
+    """How many bounds come before its free."""
 
 
 def _freed_from_before(live: _Live) -> _Freed:
@@ -369,7 +369,7 @@ def _freed_from_before(live: _Live) -> _Freed:
 def _is_replaced(
     live: _Live, added: NDArray[np.int64], gone: _Freed, since: int, growing: int
 ) -> bool:
-    """Whether allocations of these sizes from before the recording go as fast as these come."""
+    """Whether allocations of these sizes from before the recording are freed as fast as added."""
     sizes = unique(live.device.history.allocations.size[added])
     low, high = (np.searchsorted(gone.size, sizes, side=side) for side in ("left", "right"))
     turns = [gone.turn[first:last] for first, last in zip(low, high, strict=True) if first < last]

@@ -1,4 +1,4 @@
-"""The finding about a program that ended because the CPU's memory was not enough."""
+"""The finding about a program that ended because the CPU ran out of memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapreport.model.recorder_notes import Failure
 
 
 def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> Finding:
-    """Say what was asked for and what was live: the profiler has no event for a failed request.
+    """Say what was asked for and what was live, though the profiler records no failed request.
 
     Args:
         device: the CPU's figures; the failure came after its last event.
@@ -30,16 +30,16 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
     if asked > there > 0:
         said += (
             f" The request alone is for more than the {format_bytes(there)} that this machine has:"
-            " freeing memory would not be enough. It has to be smaller."
+            " freeing memory would not be enough. The request must be smaller."
         )
     else:
         said += (
-            " What else the machine's memory held then was not recorded: other programs, and this"
-            " one's memory that is not PyTorch's."
+            " The rest of the machine's memory was not recorded: other programs, and memory of this"
+            " one outside PyTorch."
         )
         if device.peak.allocated:
             peak = peak_finding(tables, device)
-            said += " What PyTorch held at its peak could have been less as follows."
+            said += " The suggestions would have lowered what PyTorch held at its peak."
     return Finding(
         "oom",
         "critical",

@@ -35,11 +35,11 @@ class Request:
     """A request for memory."""
 
     size: int
-    """Rounded as the allocator does."""
+    """In bytes, rounded as the allocator does."""
     stream: int
     rules: SplitRules
     pool: int = NO_ID
-    """Row of ``History.pools`` if it was for a private pool, NO_ID for the default one."""
+    """Row of ``History.pools`` for a private pool, NO_ID for the default pool."""
 
     @property
     def kind(self) -> int:
@@ -60,12 +60,11 @@ class Request:
         return (sizes >= self.size) & (sizes < self.size + _OVERSIZE_ROOM)
 
     def from_driver(self, heap: Heap, holes: Holes) -> tuple[int, int]:
-        """Return the least and the most that the driver has to give: a segment, or pages.
+        """Return the least and the most bytes the driver has to give: a segment, or pages.
 
-        An expandable segment grows behind its last block, so what is free there already, short of
-        a page, need not be got. Which of several segments grows depends on the addresses that
-        they have left, which the recording does not show. Whole pages are taken to have been given
-        back.
+        An expandable segment grows after its last block, so the free part of a page there need not
+        come from the driver. Which of several segments grows depends on the addresses they have
+        left, which the recording does not show. Whole free pages are assumed to be given back.
         """
         if not self.rules.expandable:
             if self.kind == SMALL:
@@ -85,17 +84,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Room:
-    """What a heap has for a request."""
+    """What a heap has for a request, in bytes."""
 
     hole: int
-    """The largest hole in its segments."""
+    """The largest hole in segments that could serve it."""
     fits: bool
-    """Whether one of the holes is one that the allocator would take."""
+    """Whether the allocator would take one of the holes."""
     needed: int
-    """What the driver would have to give instead, at least."""
+    """The least that the driver would have to give if no hole is taken."""
     needed_most: int
     returnable: int
-    """What the allocator could give to the driver before."""
+    """What the allocator could first give back to the driver."""
 
     def serves(self, device_free: int) -> bool:
         """Say whether the request would succeed for certain."""
@@ -103,12 +102,12 @@ class Room:
 
 
 def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = None) -> Room:
-    """Return what there is for a request.
+    """Return the room that a heap has for a request.
 
     Args:
         heap: the segments and blocks.
         request: what is asked for.
-        kept: bool, shape (n_blocks,): the blocks that are there; None for all.
+        kept: bool, shape (n_blocks,): the blocks to keep, the others being freed; None for all.
     """
     holes = find_holes(heap, kept)
     needed, needed_most = request.from_driver(heap, holes)

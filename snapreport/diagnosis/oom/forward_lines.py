@@ -1,8 +1,8 @@
-"""The lines of the forward pass that an autograd node belongs to, told by the operator's name.
+"""Find the forward lines that an autograd node belongs to, by the operator's name.
 
-The engine runs backward in a thread without Python: nothing in its stacks says which line of the
-program is being undone. But ``DivBackward0`` undoes ``div``, and the stacks of the forward pass say
-which lines call that.
+The engine runs backward in a thread without Python, so its stacks do not show which line of the
+program is being differentiated. But ``DivBackward0`` belongs to ``div``, and the stacks of the
+forward pass show which lines call ``div``.
 
 Source: PyTorch, tools/autograd/derivatives.yaml, whose nodes are named after their operators.
 """
@@ -30,7 +30,7 @@ _OVERLOAD = re.compile(
 def forward_sites(stacks: StackTable, node: str) -> list[int]:
     """Return the call sites that call the operator of an autograd node in the forward pass.
 
-    Only what made memory is seen: an operator that works in place, or makes a view, is not.
+    Only calls that allocate are known, not those that work in place or make a view.
 
     Args:
         stacks: of the file.

@@ -18,9 +18,9 @@ from snapreport.model.what_if import WhatIf
 from snapreport.native.sorting import is_among
 
 _FEW = 2
-"""Lines of the forward pass that are worth naming."""
+"""Name the forward lines only if there are at most this many."""
 _WORTH = 0.05
-"""Below this part of the peak it is not worth a look."""
+"""A site whose removal lowers the peak by less than this part of it is not worth a suggestion."""
 
 
 def begin_with(
@@ -46,8 +46,8 @@ def begin_with(
     code = "" if own is None else stacks.frames.code(own)
     yield Suggestion(
         "largest-site",
-        f"Of all call sites, begin with {short_site(best.name)}{called}: without all that is made"
-        f" there the peak would be {format_bytes(best.falls)} lower, more than without any other."
+        f"Begin with {short_site(best.name)}{called}: without its allocations the peak would be"
+        f" {format_bytes(best.falls)} lower, more than without those of any other call site."
         + (f" The line reads “{code}”." if code else ""),
         frees=Frees.exactly(best.falls),
         sites=(best.name,),
@@ -55,7 +55,7 @@ def begin_with(
 
 
 def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:
-    """Return the frames of the stack that holds the most of a call site at the peak."""
+    """Return the frames of the call site's stack that holds most at the peak."""
     stacks, rows = tables.stacks, device.history.allocations
     number, names = label_sites(device.history, stacks)
     mine = np.flatnonzero(device.history.allocations.live_at(device.peak.event))
@@ -68,7 +68,7 @@ def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:
 
 
 def _undone(stacks: StackTable, path: list[int]) -> list[int]:
-    """Return the call sites of the forward pass that an autograd node belongs to, if few."""
+    """Return the forward call sites of the path's autograd node; none if there are many."""
     kinds = classify_frames(stacks.frames)
     node = next((frame for frame in path if kinds[frame] == NODE), None)
     found = [] if node is None else forward_sites(stacks, stacks.frames.names[node])

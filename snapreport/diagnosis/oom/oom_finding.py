@@ -37,11 +37,11 @@ from snapreport.model.recording_facts import OomEvent
 from snapreport.model.stacks import NO_STACK, FrameTable, short_name
 
 _MOST = 5
-"""So many functions in which requests failed are judged, the latest."""
+"""How many functions in which requests failed are judged, the latest first."""
 
 
 def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield a verdict for each function in which requests failed: of the last of them."""
+    """Yield a verdict for each function in which requests failed, on its last failure."""
     sites = find_site_frames(tables.stacks)
     places: dict[str, list[OomEvent]] = {}
     frames: dict[str, int] = {}
@@ -57,7 +57,7 @@ def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def _subject(frames: FrameTable, frame: int) -> str:
-    """Name the function without its line and folder, which move."""
+    """Name the function without its line and folder, which change between versions."""
     file = re.split(r"[/\\]", frames.filenames[frame])[-1]
     return f"{short_name(frames.names[frame])} {file}"
 
@@ -70,7 +70,7 @@ def _finding(
     asked = f" The request came from {short_site(where)}." if where else ""
     if len(ooms) > 1:
         asked += (
-            f" {format_count(len(ooms))} requests failed there; the figures are those of the last."
+            f" {format_count(len(ooms))} requests failed there; the figures are of the last one."
         )
     view = View(event=oom.event, curve="allocated", oom=True)
     held = held_tables(tables, device, oom.event, "Who held it,")
@@ -119,7 +119,7 @@ def _finding(
 
 
 def _kept(tables: History, device: DeviceFigures, verdict: OomVerdict) -> KeptBySmall:
-    """Say which small blocks kept what was free in pieces, where that was the cause."""
+    """Say which small blocks kept fragmented memory, if fragmentation was the cause."""
     if verdict.cause != "fragmented":
         return KeptBySmall()
     heap = heap_at(tables, device, verdict.event)
@@ -127,9 +127,9 @@ def _kept(tables: History, device: DeviceFigures, verdict: OomVerdict) -> KeptBy
 
 
 def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterator[Suggestion]:
-    """Yield the cheapest changes that would have freed what was missing, where some may.
+    """Yield the cheapest changes that would have freed the missing bytes, if any could.
 
-    Only of memory that was truly full: where it lay in pieces, less of it live need not help.
+    Only if memory was truly full: where it was fragmented, freeing some need not help.
     """
     if verdict.cause != "full" or situation is None:
         return
@@ -152,7 +152,7 @@ def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterato
 
 
 def _capacity(tables: History, device: DeviceFigures) -> int | None:
-    """All memory of the device, as the driver counts it; None where it was not noted."""
+    """Return all memory of the device, as the driver counts it; None if it was not recorded."""
     noted = tables.noted(device.device)
     return None if noted is None else noted.total_after or noted.capacity
 
@@ -160,7 +160,9 @@ def _capacity(tables: History, device: DeviceFigures) -> int | None:
 def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
     yield Figure("cause", of.cause, "text", CAUSES[of.cause])
     yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
-    yield Figure("free on the device", of.device_free, meaning="as the driver said at that moment")
+    yield Figure(
+        "free on the device", of.device_free, meaning="by the driver's count at that moment"
+    )
     if of.missing > 0:
         yield Figure(
             "missing",
@@ -180,14 +182,14 @@ def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
     yield Figure(
         "could go back",
         of.returnable,
-        meaning="to the driver: what lies in no segment that is in use",
+        meaning="to the driver: what is in segments that nothing uses",
     )
     yield Figure("reserved", of.reserved, meaning="got from the driver by PyTorch")
     yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
     if of.foreign:
         yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
     if capacity is not None:
-        yield Figure("memory of the device", capacity, meaning="noted while recording")
+        yield Figure("memory of the device", capacity, meaning="measured while recording")
         others = max(capacity - of.ceiling, 0)
         yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
     elif not of.foreign:

@@ -1,4 +1,4 @@
-"""Verdicts in words: why a request for memory failed."""
+"""Put verdicts in words: why a request for memory failed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from snapreport.ground.units import list_of, rounded_share
 from snapreport.model.diagnoses import Frees, Suggestion
 
 _THERE = ("fragmented", "locked", "waiting", "other-stream")
-"""Causes by which memory was there, only not for this request."""
+"""Causes where free memory existed, but not for this request."""
 _TIGHT = 0.9
-"""With more than this part in use, a request that is served is soon followed by one that is not."""
+"""With at least this part in use, even if this request were served, another would soon fail."""
 _NEAR = 0.9
-"""A card of which PyTorch could have had less is not guessed at."""
+"""A card is only guessed if PyTorch could have had at least this part of its memory."""
 
 
 def oom_title(verdict: OomVerdict) -> str:
-    """Say in one line what was asked for, and what there was."""
+    """Say in one line what was asked for, and what was free."""
     return f"{out_of_memory(verdict.size, verdict.device_free)}{_TITLES[verdict.cause]}"
 
 
 def out_of_memory(size: int, device_free: int) -> str:
-    """Say in a few words what was asked for, and what the device had."""
+    """Say in a few words what was asked for, and what the device had free."""
     return (
         f"Out of memory: {size_text(size)} asked for, {size_text(device_free)} free on the device"
     )
@@ -45,20 +45,20 @@ _TITLES = {
 
 
 def why(verdict: OomVerdict) -> str:
-    """Say the cause, in a sentence or two."""
-    text = _said(verdict)[verdict.cause]
+    """Return the cause, in a sentence or two."""
+    text = _cause_texts(verdict)[verdict.cause]
     if not verdict.alone and verdict.cause != "unclear":
         text += (
             " That alone would not have been enough; more was free that could not be used either."
         )
     if verdict.cause in _THERE and verdict.allocated >= _TIGHT * verdict.ceiling:
         share = rounded_share(verdict.allocated, verdict.ceiling)
-        text += f" Even so {share} of all that PyTorch could have had was in use."
+        text += f" Even so, {share} of all that PyTorch could have had was in use."
     return text
 
 
-def _said(of: OomVerdict) -> dict[Cause, str]:
-    """Return what is said of each cause, with the verdict's figures."""
+def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
+    """Return the text for each cause, with the verdict's figures."""
     used, reserved = size_text(of.allocated), size_text(of.reserved)
     part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
     hole, locked, ceiling = size_text(of.hole), size_text(of.locked), size_text(of.ceiling)
@@ -70,8 +70,8 @@ def _said(of: OomVerdict) -> dict[Cause, str]:
         ),
         "fragmented": (
             f"The memory was there, but in pieces: {size_text(of.pieces)} of what PyTorch had"
-            f" reserved were free, and the largest hole was {hole}. The pieces lie in segments that"
-            f" are partly in use, so they could not go back to the driver. {missing}."
+            f" reserved were free, and the largest hole was {hole}. The pieces were in segments"
+            f" partly in use, so they could not go back to the driver. {missing}."
             + (
                 " That hole is large enough, but max_split_size_mb forbids splitting it."
                 if of.hole >= of.size
@@ -93,12 +93,12 @@ def _said(of: OomVerdict) -> dict[Cause, str]:
         ),
         "other-stream": (
             f"{size_text(of.other_streams)} were free, but for other streams: a block is only used"
-            " again on the stream that it was made on. They lie in segments that are partly in use,"
-            f" so they could not go back to the driver either. {missing}."
+            " again on the stream that it was made on. They were in segments partly in use, so they"
+            f" could not go back to the driver either. {missing}."
         ),
         "giant": (
             f"The request is larger than the {ceiling} that PyTorch could have had here with"
-            " everything of its own freed: the program has to ask for less."
+            " everything of its own freed: the program must ask for less."
             if of.size > of.ceiling
             else f"One giant request: it asked for more than half of the {ceiling} that PyTorch"
             f" could have had at that moment, and {used} were in use."
@@ -116,7 +116,7 @@ def _said(of: OomVerdict) -> dict[Cause, str]:
         ),
         "unclear": (
             f"The recording does not show why. The largest hole was {hole}, and"
-            f" {size_text(of.returnable)} could go back to the driver: enough for an ordinary"
+            f" {size_text(of.returnable)} could go back to the driver: enough for a normal"
             " request. This one may have been for a private pool, as while a CUDA graph is"
             " captured."
         ),
@@ -124,7 +124,7 @@ def _said(of: OomVerdict) -> dict[Cause, str]:
 
 
 def outside(verdict: OomVerdict) -> str:
-    """Say what lies outside of PyTorch's allocator, as far as it can be known."""
+    """Say what is held outside PyTorch's allocator, as far as that is known."""
     text = (
         f"PyTorch could have had {size_text(verdict.ceiling)} in all: what it had reserved, and"
         " what was free. The file does not say how large the device is"
@@ -140,7 +140,7 @@ def outside(verdict: OomVerdict) -> str:
 
 
 def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
-    """Yield the least that the program could have done without."""
+    """Yield the smallest removal with which the request would have been served."""
     for least in verdict.removals[:1]:
         which = list_of([short_site(site) for site in least.sites])
         keep = "keep" if len(least.sites) > 1 else "keeps"
@@ -154,7 +154,7 @@ def make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
 
 
 def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
-    """Yield what the cause itself asks for."""
+    """Yield suggestions that follow from the cause itself."""
     if verdict.cause == "giant":
         served = max(verdict.hole, verdict.device_free + verdict.returnable)
         yield Suggestion(

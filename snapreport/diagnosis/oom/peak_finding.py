@@ -21,7 +21,7 @@ from snapreport.model.what_if import WhatIf
 def peak_finding(tables: History, device: DeviceFigures) -> Finding:
     """Say what held the memory at the allocated peak, and what would lower it.
 
-    Without a history it is about the state when the snapshot was written.
+    Without a history, the finding is about the state when the snapshot was written.
     """
     peak = device.peak
     size = format_bytes(peak.allocated)
@@ -49,8 +49,8 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
         "note",
         f"{size} allocated at the peak, {where}",
         f"{live} live then. {layers}{_no_failure(tables, device)}The tables show how far the peak"
-        " would fall without each part. That is less than the part held where another moment would"
-        " then be the peak.",
+        " would fall without each part: by less than the part held if another moment then becomes"
+        " the peak.",
         evidence=_figures(peak, device.peaks["allocated"].width),
         tables=(
             _what_if(by_site, "call site"),
@@ -66,12 +66,12 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
 
 
 def _no_failure(tables: History, device: DeviceFigures) -> str:
-    """Say that no request failed, as far as that is known: profilers do not tell of any."""
+    """Say that no request failed, as far as that is known: profilers record no failures."""
     noted = tables.recorder
     if noted is not None and noted.cpu_failure is not None:
         return (
-            "No request for this device's memory ended the program, but one for the CPU's, which"
-            " is not in this recording. "
+            "It was not a request for this device's memory that ended the program, but one for the"
+            " CPU's, which is not in this recording. "
         )
     if device.history.device.kind == "cpu":
         return ""
@@ -108,6 +108,6 @@ def _what_if(found: Sequence[WhatIf], what: str) -> Table:
 
 
 def _categories(device: DeviceFigures) -> Members:
-    """Put allocations into the device's own categories, which a user's rules may have made."""
+    """Group allocations by the device's categories, which a user's rules may have defined."""
     number = device.category.astype(np.int64)
     return np.arange(len(number)), number, [category.name for category in device.categories]

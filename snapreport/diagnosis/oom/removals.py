@@ -1,7 +1,7 @@
-"""Which call sites a request that failed would have needed to do without.
+"""Which call sites would have to go for a failed request to be served.
 
-All else stays where it was: with less memory in use the allocator would have put some of it
-elsewhere, so this says what makes room for certain, not all that could.
+All other blocks stay where they were. With less memory in use the allocator would have placed some
+of them elsewhere, so this finds what certainly makes room, not all that could.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from snapreport.diagnosis.oom.verdict_types import Removal
 from snapreport.figures.heap import Heap
 
 _ALONE = 150
-"""So many sites are tried by themselves, the largest: beyond them they hold next to nothing."""
+"""How many of the largest sites are tried alone: the others hold next to nothing."""
 _PAIRED = 12
-"""All pairs of so many are tried."""
+"""Of how many of the largest sites all pairs are tried."""
 _SHOWN = 6
 
 
@@ -42,7 +42,7 @@ def find_removals(
         removable: bool, shape (len(names),): the sites that may be taken away.
 
     Returns:
-        the sets, those of the least bytes first; and how many sites were tried by themselves.
+        the sets, those with the fewest bytes first; and how many sites were tried alone.
     """
     held = np.bincount(site, weights=heap.bytes, minlength=len(names)).astype(np.int64)
     order = [i for i in np.argsort(-held, kind="stable").tolist() if held[i] and removable[i]]
@@ -60,7 +60,7 @@ def find_removals(
         return tuple(sorted(made, key=lambda each: each.bytes)[:_SHOWN])
 
     tried = order[:_ALONE]
-    # What is free in any form, and the site's own: if that is too little there is no need to look.
+    # All that is free in any form: if that and a site's own bytes are too few, do not try it.
     free = int(heap.size.sum() - heap.bytes.sum()) + device_free
     alone = [(i,) for i in tried if held[i] + free >= request.size and serves((i,))]
     if alone:
@@ -76,11 +76,11 @@ def find_removals(
 
 
 def _grown(order: list[int], serves: Callable[[tuple[int, ...]], bool]) -> list[tuple[int, ...]]:
-    """Take the largest away one after the other until it is enough; then leave out what is idle."""
+    """Remove the largest sites until the request is served, then put back those not needed."""
     low, high = 3, len(order)
     if high < low or not serves(tuple(order)):
         return []
-    while low < high:  # the more is taken away, the more room there is
+    while low < high:  # the more is removed, the more room there is
         middle = (low + high) // 2
         if serves(tuple(order[:middle])):
             high = middle

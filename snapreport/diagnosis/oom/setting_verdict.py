@@ -1,4 +1,4 @@
-"""Whether a setting of the allocator would have served a request that failed, and in words."""
+"""Judge and say whether an allocator setting would have served a request that failed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
 _PROBABLY = {False: "", True: "probably "}
-"""By whether memory was there before the recording began."""
+"""Keyed by whether memory was allocated before the recording began."""
 
 
 @dataclass(frozen=True)
 class SettingVerdict:
-    """What settings of the allocator could have done for a request that failed."""
+    """What allocator settings could have done for a request that failed."""
 
     needed: int
-    """Bytes of all live requests and the failed one together: no setting needs less."""
+    """Bytes of all live requests and the failed one: no setting needs less."""
     there: int | None
-    """Bytes that PyTorch could have had; None where that is not known."""
+    """Bytes that PyTorch could have had; None if not known."""
     replayed: FailedSettings | None
-    """What a model of the allocator says; None where it cannot be asked, or need not be."""
+    """The answer of a model of the allocator; None if it is not exact, or not needed."""
 
     @property
     def hopeless(self) -> bool:
@@ -39,11 +39,11 @@ class SettingVerdict:
 
     @property
     def known(self) -> bool:
-        """Whether nothing is left to guess about settings."""
+        """Whether it is known what settings could have done."""
         return self.hopeless or self.replayed is not None
 
     def may_help(self, setting: str) -> bool:
-        """Say whether nothing that is known speaks against a setting."""
+        """Say whether nothing known speaks against a setting."""
         if self.hopeless or self.replayed is None:
             return not self.hopeless
         if self.replayed.serve:
@@ -53,7 +53,7 @@ class SettingVerdict:
 
 @once_for_both
 def settings_answer(device: DeviceFigures, tables: History) -> SettingVerdict | None:
-    """Return what settings could have done for the first request that failed, None without one."""
+    """Return what settings could have done for the first failed request; None if unknown."""
     verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
     return None if verdict is None else _judge_settings(tables, device, verdict)
 
@@ -73,14 +73,14 @@ def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) 
 
 def _judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
     divided = bool(split_rules(tables.settings).divisions)
-    # With roundup_power2_divisions it was recorded as rounded: by at most as much again.
+    # With roundup_power2_divisions the recorded size is rounded, to less than twice the request.
     size = verdict.size // 2 if divided else verdict.size
     needed = live_at(device.history, verdict.event) + size
-    # Without what the driver had left, as older files have it, all there was is not known.
+    # Older files do not say what the driver had left.
     there = verdict.ceiling if verdict.device_free > 0 else None
     found = SettingVerdict(needed, there, None)
     first = device.ooms[0].event == verdict.event
-    # Others' memory came and went, or the driver refused what it had: no capacity is known.
+    # If others' memory came and went, or the driver refused what it had, no capacity is known.
     known = verdict.missing > 0 and not verdict.foreign and verdict.cause != "unclear"
     if there is None or found.hopeless or not (first and known) or verdict.pool != "default":
         return found
@@ -92,7 +92,7 @@ def _judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict)
 
 
 def settings_words(of: SettingVerdict) -> str:
-    """Say what settings could have done, as sentences; "" where nothing is known."""
+    """Say what settings could have done, as sentences; ``""`` if nothing is known."""
     if of.there is not None and of.hopeless:
         return _hopeless(of.needed, of.there)
     replayed = of.replayed
@@ -110,13 +110,13 @@ def settings_words(of: SettingVerdict) -> str:
     if rest:
         text += f", and so would {list_of(rest)}"
     if replayed.late:
-        text += "; how memory from before the recording would have lain is not known"
+        text += "; where memory from before the recording would have been is not known"
         return f"{text}, nor what the program would have asked for next."
     return f"{text}. What the program would have asked for next is not known."
 
 
 def settings_figure(of: SettingVerdict) -> Figure:
-    """Return the figure that decides whether any setting could have helped."""
+    """Return the figure that shows whether any setting could have helped."""
     return Figure(
         "needed under any setting",
         of.needed,
@@ -133,7 +133,7 @@ def settings_that_serve(of: SettingVerdict) -> Iterator[Suggestion]:
             "allocator-setting",
             f"Set {settings}: by the model of the allocator, this request would"
             f" {_PROBABLY[of.replayed.late]}have been served with the {format_bytes(of.there)} that"
-            " PyTorch could have had. Nobody has measured it.",
+            " PyTorch could have had. This has not been measured.",
             f"export PYTORCH_CUDA_ALLOC_CONF={settings}",
         )
 
@@ -142,5 +142,5 @@ def _hopeless(needed: int, there: int) -> str:
     needs, has = format_bytes(needed), format_bytes(there)
     if needs == has:
         more = format_bytes(needed - there)
-        return f"No setting could have helped: {has} were there, and {more} more were needed."
-    return f"No setting could have helped: {needs} were needed, {has} were there."
+        return f"No setting could have helped: {has} were available, {more} less than needed."
+    return f"No setting could have helped: {needs} were needed, {has} were available."

@@ -1,4 +1,4 @@
-"""What settings and another use of the allocator would have freed for a request that failed."""
+"""Advice for a failed request: what settings, or another use of the allocator, would free."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from snapreport.model.history import History
 from snapreport.native.sorting import unique
 
 _WORTH = 0.05
-"""What frees less than this part of what is missing is not worth the work."""
+"""Advice that frees less than this part of the missing bytes is not worth the work."""
 _SPLIT_SIZES = tuple(size << 20 for size in (512, 256, 128, 64, 32))
-"""For ``max_split_size_mb``: large ones first, as they cost least. PyTorch wants more than 20."""
+"""Values tried for ``max_split_size_mb``: large ones first, as they cost least. PyTorch requires
+more than 20."""
 _DIVISIONS = 8
-"""For ``roundup_power2_divisions``: at most an eighth is lost."""
+"""The value for ``roundup_power2_divisions``: at most an eighth is lost."""
 _MANY_SIZES = 16
-"""So many different sizes, and at most half as many once rounded, are the case for rounding."""
+"""Rounding is advised with at least this many sizes, of which it leaves at most half."""
 
 
 def advise_on_settings(
     tables: History, device: DeviceFigures, verdict: OomVerdict, settings: SettingVerdict
 ) -> tuple[Suggestion, ...]:
-    """Return what would have made room for a request without a change of the model, most first.
+    """Return what would have made room without changing the model, the largest effect first.
 
     Args:
-        verdict: about the request.
-        settings: what they could have done; where that is known, nothing is guessed.
+        verdict: on the request.
+        settings: what settings could have done; if that is known, nothing is estimated.
     """
     if verdict.missing <= 0:
         return ()
@@ -53,7 +54,7 @@ def _is_enough(size: int, verdict: OomVerdict) -> str:
 
 
 def _of_use(verdict: OomVerdict) -> Iterator[tuple[int, Suggestion]]:
-    """Yield other uses of the allocator, with the bytes that they free at the most."""
+    """Yield other uses of the allocator, each after the most bytes that it frees."""
     waiting, locked = verdict.pending, verdict.locked
     if waiting:
         yield (
@@ -75,7 +76,7 @@ def _of_use(verdict: OomVerdict) -> Iterator[tuple[int, Suggestion]]:
                 Suggestion(
                     "return-cache",
                     "Give unused segments back before a graph is captured: the allocator cannot do"
-                    f" that meanwhile. {format_bytes(back)} could have gone back."
+                    f" that during the capture. {format_bytes(back)} could have gone back."
                     f"{_is_enough(back, verdict)}",
                     "torch.cuda.empty_cache()  # before the capture",
                     Frees.exactly(back),
@@ -89,7 +90,7 @@ def _of_use(verdict: OomVerdict) -> Iterator[tuple[int, Suggestion]]:
                 "share-pool",
                 "Let captured graphs share one pool (torch.cuda.graph_pool_handle()), or drop those"
                 f" that are no longer replayed: {format_bytes(locked)} were free in pools that"
-                " serve nothing else. A graph may use such memory when it is replayed, which no"
+                " serve nothing else. A graph may use this memory when it is replayed, which no"
                 f" recording shows.{short}",
             ),
         )
@@ -98,7 +99,7 @@ def _of_use(verdict: OomVerdict) -> Iterator[tuple[int, Suggestion]]:
 def _of_settings(
     tables: History, device: DeviceFigures, verdict: OomVerdict
 ) -> Iterator[tuple[int, Suggestion]]:
-    """Yield settings that could have been enough, with the bytes that they free at the most."""
+    """Yield settings that could have been enough, each after the most bytes that it frees."""
     short = verdict.missing - verdict.returnable
     if verdict.expandable or verdict.pieces < short:
         return
@@ -137,8 +138,8 @@ def _of_settings(
                     f"roundup_power2_divisions:{_DIVISIONS}",
                     "Round sizes up further, so that blocks of slightly different sizes can take"
                     f" each other's place: sizes vary a lot here. At most {format_bytes(most)} of"
-                    " what was free in pieces could have served this request; what the rounding"
-                    " would cost is taken off.",
+                    " what was free in pieces could have served this request, after subtracting"
+                    " what the rounding costs.",
                 ),
             )
 
@@ -148,9 +149,9 @@ def _setting(value: str, text: str) -> Suggestion:
 
 
 def _from_pages(verdict: OomVerdict) -> int:
-    """Return what would be free at the most if blocks lay side by side in pages.
+    """Return the most bytes that would be free if blocks lay side by side in pages.
 
-    Of the last page of each kind a part stays unused, and so it does behind the request.
+    Part of the last page of each kind stays unused, as does the rest of the request's last page.
     """
     own = [
         each for each in verdict.pools if (each.pool, each.stream) == (verdict.pool, verdict.stream)
@@ -161,15 +162,15 @@ def _from_pages(verdict: OomVerdict) -> int:
         asked = verdict.size if (verdict.size > SMALL_SIZE) == (kind == "large") else 0
         pages = -(-(used + asked) // page) * page - asked
         free += sum(each.reserved for each in own if each.kind == kind) - pages
-    # From here on to the request itself: the driver gives pages, not segments of its size.
+    # The driver would give pages for the request, not a whole segment.
     return min(free + verdict.needed - verdict.size, verdict.pieces)
 
 
 def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
-    """Return the split limit that would have kept most segments whole, and the bytes in those.
+    """Return the split limit that would have kept the most bytes whole, and these bytes.
 
-    A segment at least as large as the limit serves no smaller request; so one that smaller blocks
-    alone keep from being free would have been free.
+    A segment at least as large as the limit serves no smaller request. So a segment kept in use
+    only by smaller blocks would have been free.
     """
     largest = np.zeros(len(heap.size), np.int64)
     np.maximum.at(largest, heap.segment, heap.bytes)
@@ -184,7 +185,7 @@ def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
 
 
 def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: int) -> int:
-    """Return what rounding could free at the most, 0 where sizes do not vary enough for it."""
+    """Return the most bytes that rounding could free, 0 if sizes do not vary enough."""
     rows = device.history.allocations
     sizes = rows.size[(rows.size > SMALL_SIZE) & (rows.stream == request.stream)]
     rounded = SplitRules(divisions=(_DIVISIONS,) * 16)

@@ -1,4 +1,4 @@
-"""Judge why a request for memory failed, from the state in which it did."""
+"""Judge why a request for memory failed, from the state at the failure."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from snapreport.model.snapshot import NO_ID
 from snapreport.native.sorting import sum_groups
 
 _GIANT = 0.5
-"""A request for more than this part of all there is is called giant: little else fits beside it."""
+"""A request for at least this part of the ceiling is called giant: little else fits beside it."""
 _DEFAULT_POOL = (0, 0)
 _KINDS = {SMALL: "small", LARGE: "large"}
 
 
 def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict | None:
-    """Say why a request failed; None where what the allocator had is not known.
+    """Say why a request failed; None if it is not known what the allocator had.
 
-    That is so without an allocator (profiler files), and where segment events are missing: then
-    less is reserved than in use, or some of what is in use lies in no segment.
+    It is not known without an allocator (profiler files), nor where segment events are missing:
+    then less is reserved than in use, or some blocks in use are in no segment.
 
-    Before torch 2.13 the recording does not say for which pool a request was. It is taken to have
-    been for the default one, unless that could have served it and the allocation before was in a
-    private one.
+    Before torch 2.13 the recording does not say for which pool a request was. It is assumed to be
+    the default pool, unless that could have served it and an allocation nearby was in a private
+    one.
 
     Args:
-        oom: one of its failed requests.
+        oom: one of the device's failed requests.
     """
     known = _known(device, tables)
     if oom.event not in known:
@@ -50,7 +50,7 @@ def judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict |
 
 @once_for_both
 def _known(_: DeviceFigures, __: History) -> dict[int, OomVerdict | None]:
-    """Keep what was said of each failed request of a device, by its event."""
+    """Cache the verdicts on a device's failed requests, by event."""
     return {}
 
 
@@ -63,11 +63,11 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
     rules = split_rules(tables.settings)
-    told = int(history.other.pool[at])
-    pool = NO_ID if told == NO_ID or tables.pools[told] == _DEFAULT_POOL else told
+    recorded = int(history.other.pool[at])
+    pool = NO_ID if recorded == NO_ID or tables.pools[recorded] == _DEFAULT_POOL else recorded
     request = Request(oom.size, int(history.other.stream[at]), rules, pool)
     room = find_room(heap, request)
-    if told == NO_ID and room.serves(oom.device_free):
+    if recorded == NO_ID and room.serves(oom.device_free):
         for pool in _pools_nearby(tables, device, request.stream, oom.event):
             private = replace(request, pool=pool)
             instead = find_room(heap, private)
@@ -83,7 +83,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     reserved_before = device.reserved_bytes[device.reserved_events <= oom.event]
     ceiling = oom.reserved + oom.device_free
     foreign = max(_best_ceiling(device, oom) - ceiling, 0)
-    # Returnable memory is no obstacle, but while a private pool is captured none is returned.
+    # Returnable memory does not count as kept, but during a capture none is returned.
     kept = {
         each: each.inactive - (each.returnable if request.pool == NO_ID else 0) for each in pools
     }
@@ -193,10 +193,10 @@ def _find_cause(
 
     Args:
         request: what was asked for.
-        room: what there was for it.
+        room: what the heap had for it.
         needed: bytes that the driver would have had to give.
         device_free: bytes free on the device.
-        ceiling: those, and all that PyTorch had reserved.
+        ceiling: bytes free on the device plus all that PyTorch had reserved.
         shares: bytes that each cause kept from the request.
     """
     if room.fits:
@@ -221,9 +221,9 @@ def _pool_name(pools: list[tuple[int, int]], pool: int) -> str:
 
 
 def _pools_nearby(tables: History, device: DeviceFigures, stream: int, event: int) -> Iterator[int]:
-    """Yield the private pools that are in use around an event, the likeliest first.
+    """Yield the private pools in use around an event, the likeliest first.
 
-    Those of the allocation before on the stream, of that before on any, and of the next.
+    These are the pools of the last allocation on the stream, the last on any stream, and the next.
     """
     rows = device.history.allocations
     born = rows.alloc_event
@@ -239,7 +239,7 @@ def _pools_nearby(tables: History, device: DeviceFigures, stream: int, event: in
 
 
 def _best_ceiling(device: DeviceFigures, oom: OomEvent) -> int:
-    """Return the most that PyTorch is known to have been able to have, up to a failed request."""
+    """Return the most bytes that PyTorch could have had at any known moment up to a failure."""
     known = device.reserved_bytes[device.reserved_events <= oom.event].tolist()
     known += [
         other.reserved + other.device_free
@@ -252,7 +252,7 @@ def _best_ceiling(device: DeviceFigures, oom: OomEvent) -> int:
 def _removals(
     tables: History, device: DeviceFigures, heap: Heap, request: Request, device_free: int
 ) -> tuple[tuple[Removal, ...], int]:
-    """Try which call sites could be done without."""
+    """Find the call sites whose removal would make room, and how many were tried."""
     number, names = label_sites(device.history, tables.stacks)
     known = np.zeros(len(names), np.bool_)
     known[number[device.missing == HAS_FRAMES]] = True

@@ -1,4 +1,4 @@
-"""Why a request for memory failed: the figures, and what they say."""
+"""Why a request for memory failed: the figures and the cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cause = Literal[
     "limit",
     "unclear",
 ]
-"""Why a request failed, as ``CAUSES`` says in words."""
+"""Why a request failed; ``CAUSES`` has the words."""
 
 
 CAUSES: dict[Cause, str] = {
@@ -27,8 +27,8 @@ CAUSES: dict[Cause, str] = {
     "locked": "enough was free, but in another pool",
     "waiting": "enough was freed, but another stream might still use it",
     "other-stream": "enough was free, but for another stream",
-    "giant": "more was asked for than there is in all",
-    "foreign": "others than PyTorch took it",
+    "giant": "the request was too large for the device",
+    "foreign": "something outside PyTorch took it",
     "limit": "refused although the device had room",
     "unclear": "a free piece would have served it; the recording does not show why it did not",
 }
@@ -43,7 +43,7 @@ class PoolUse:
     stream: int
     """As in the recording; 0 is the default stream."""
     kind: str
-    """``small`` serves requests up to 1 MiB, ``large`` the others; ``unknown`` if nothing tells."""
+    """``small`` serves requests up to 1 MiB, ``large`` the others; or ``unknown``."""
     reserved: int
     allocated: int
     pending: int
@@ -53,14 +53,14 @@ class PoolUse:
     largest_hole: int
     returnable: int
     """The part of ``inactive`` that could go back to the driver: whole segments, or whole pages of
-    expandable ones. Nothing of a private pool."""
+    expandable ones. 0 for a private pool."""
     serves: bool
-    """Whether the request that failed could have come from here."""
+    """Whether the failed request could have been served from here."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """Call sites without whose allocations the request would have been served."""
+    """Call sites without which the request would have been served."""
 
     sites: tuple[str, ...]
     bytes: int
@@ -69,22 +69,22 @@ class Removal:
 
 @dataclass(frozen=True)
 class OomVerdict(OomEvent):
-    """A request that failed, and the state in which it did; all sizes in bytes."""
+    """A request that failed, and the state at that moment; all sizes in bytes."""
 
     reserved: int
     cause: Cause
     alone: bool
-    """Whether what the cause names would have been enough by itself; of several that are enough
-    only together, the cause is the largest."""
+    """Whether the bytes of this cause alone would have been enough. If several causes are enough
+    only together, ``cause`` is the largest."""
     stream: int
     pool: str
-    """As in ``PoolUse``: for which pool the request was, as far as that can be told."""
+    """The pool that the request was for, as far as is known; named as in ``PoolUse``."""
     needed: int
     """What the driver would have had to give: whole segments or pages."""
     needed_most: int
-    """The upper bound of that: which expandable segment would have grown is not recorded."""
+    """An upper bound of ``needed``: which expandable segment would have grown is not recorded."""
     missing: int
-    """needed - device_free; not above 0 where the device had room."""
+    """needed - device_free; 0 or less if the device had room."""
     slack: int
     pending: int
     inactive: int
@@ -93,26 +93,26 @@ class OomVerdict(OomEvent):
     hole: int
     """The largest hole in segments of the request's pool, stream and kind."""
     pieces: int
-    """Inactive bytes of the request's pool and stream, of both kinds, that could not be returned;
-    likewise the next two."""
+    """Inactive bytes of the request's pool and stream that could not be returned, small and large
+    segments together."""
     locked: int
-    """Of other pools: of private ones where the request was for the default one."""
+    """Inactive bytes of other pools that could not be returned."""
     other_streams: int
-    """Of the request's pool, on other streams."""
+    """Inactive bytes of the request's pool on other streams that could not be returned."""
     returnable: int
-    """Inactive bytes that the allocator could have given back to the driver, and had not."""
+    """Inactive bytes that the allocator could have given back to the driver, but had not."""
     foreign: int
-    """By how much, at least, memory outside of PyTorch's allocator had grown: PyTorch had reserved
-    more before than it could have reserved now. 0 where that does not show."""
+    """The least that memory outside PyTorch's allocator had grown: PyTorch could have had more
+    earlier than at the failure. 0 if that does not show."""
     ceiling: int
     """reserved + device_free: all that the process could have had at that moment."""
     most_reserved: int
-    """Up to then: a limit on the process cannot be lower."""
+    """The most reserved up to the failure: a limit of the process cannot be lower."""
     expandable: bool
     """Whether the request would have come from an expandable segment."""
     removals: tuple[Removal, ...]
-    """The smallest sets found, the least bytes first; all of one size."""
+    """The smallest sets found, all of as many sites; those with the fewest bytes first."""
     checked: int
-    """How many call sites were tried by themselves."""
+    """How many call sites were tried alone."""
     recovered: bool
     """Whether the program went on to allocate at least as much as the request."""

@@ -1,4 +1,4 @@
-"""How to record again, so that the next recording says more."""
+"""Suggestions for how to record again, so that the next recording shows more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STEPS = 10
 
 
 def record_again(text: str, change: str = "") -> Suggestion:
-    """Return a suggestion about the recording, which frees nothing."""
+    """Return a suggestion about the recording itself, which frees no memory."""
     return Suggestion("record-again", text, change)
 
 
@@ -25,7 +25,7 @@ RECORD_WITH_US = record_again(
     "Start recording before the model is built.",
     'with snapreport.record("out/"):  # before the model is built\n    ...',
 )
-"""The same for who recorded with snapreport, also where there is no CUDA."""
+"""The same for recordings made with snapreport, which may have no CUDA."""
 AT_FAILURE = record_again(
     "Let PyTorch write the file at the moment of the failure, before anything is freed.",
     'save = lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle")\n'
@@ -34,12 +34,12 @@ AT_FAILURE = record_again(
 
 
 def how_to_record(tables: History) -> Suggestion:
-    """Return how to record again, in the way that was taken."""
+    """Return how to record again, with the recorder that was used."""
     return RECORD if tables.recorder is None else RECORD_WITH_US
 
 
 def record_stacks(text: str) -> Suggestion:
-    """Return how to record the call stacks of everything; ``text`` says which are missing."""
+    """Return how to record all call stacks; ``text`` says which are missing."""
     return record_again(
         text,
         'torch.cuda.memory._record_memory_history(context="all", stacks="all")  # the defaults\n'
@@ -68,6 +68,6 @@ def larger_ring(loss: Loss) -> Suggestion:
 
 
 def _round_up(count: int) -> int:
-    """To one or two figures that are not 0: a number that one would type."""
+    """Round up to one or two digits and zeros: a number that one would type."""
     unit = int(10 ** max(len(str(count)) - 2, 0))
     return -(-count // unit) * unit

@@ -1,4 +1,4 @@
-"""PyTorch's own counters beside ours, where a recording has both."""
+"""Compare PyTorch's own counters with our figures, where a recording has both."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from snapreport.model.recording_facts import CurvePeak, OwnCounters
 
 
 def own_counters(noted: RecordedDevice | None, peaks: dict[str, CurvePeak]) -> OwnCounters | None:
-    """Compare PyTorch's allocated peak with ours; None where its counters were not read.
+    """Compare PyTorch's allocated peak with ours; None if its counters were not read.
 
-    PyTorch's counts from its last reset, which may be before the recording or inside it. Only a
-    peak that rose during the recording must be ours, to the byte.
+    PyTorch's peak counts from its last reset, which may be before the recording or during it. Only
+    a peak that rose during the recording must equal ours, to the byte.
 
     Args:
-        noted: what was noted of the device.
-        peaks: of its curves.
+        noted: what the recorder noted about the device.
+        peaks: of the device's curves.
     """
     after = None if noted is None else noted.stat("allocated_bytes.all.peak")
     if noted is None or after is None:
@@ -41,7 +41,7 @@ def own_counters(noted: RecordedDevice | None, peaks: dict[str, CurvePeak]) -> O
 
 
 def _foreign(noted: RecordedDevice, when: str) -> int | None:
-    """Memory that PyTorch's allocator does not have: other processes', and the CUDA context."""
+    """Return the bytes held outside PyTorch's allocator: other processes, and the CUDA context."""
     free = noted.free_before if when == "before" else noted.free_after
     total = noted.total_before if when == "before" else noted.total_after
     if free is None or total is None:

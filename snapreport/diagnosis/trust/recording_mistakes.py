@@ -1,4 +1,4 @@
-"""Mistakes in recording, in plain words, with the lines that make it right the next time."""
+"""Findings about mistakes in recording, with the lines that avoid them next time."""
 
 from __future__ import annotations
 
@@ -35,36 +35,36 @@ GONE = MappingProxyType(
         "suspected": "Older events may be lost",
     }
 )
-"""What is said of events that are gone, by ``Loss.state``."""
-# From here on, what was there before recording is a visible part of the answer. The parameters of
-# a model are a quarter to a fifth of the peak where AdamW trains them, and less with activations.
+"""How each ``Loss.state`` of lost events is worded."""
 LATE = 0.1
+"""Memory from before the recording is worth a warning from this part of the peak on. The parameters
+of a model are a quarter to a fifth of the peak where AdamW trains them, less with activations."""
 _MISSING = 0.05
-# The peak came last: within this part of the events, counted from the end.
+"""Missing call stacks are worth a finding from this part of all bytes on."""
 _LAST = 0.02
-# Memory still grew: a quarter of the events ago it was below this part of the peak.
+"""The peak is at the end if it is within this last part of the events."""
 _GROWN = 0.95
-# The final state differs from that at the failure.
+"""Memory still grew if a quarter of the events earlier it was below this part of the peak."""
 _FREED = 0.5
-# Steps that a ring should hold, so that the second and later ones can be compared.
+"""The final state differs from that of the failure if this part of it was freed in between."""
 
 
 def recorded(history: DeviceHistory, tables: History) -> bool:
-    """Say whether there is a history: ``enabled="state"`` leaves a ring of one event.
+    """Say whether the recording has a history; ``enabled="state"`` leaves a ring of one event.
 
-    What snapreport recorded from its begin on is one, however short: it keeps two events or more.
+    A recording that snapreport itself started has one, however short: its ring keeps more events.
     """
     if history.events > 1:
         return True
     note = tables.recorder
-    # Our recording may have joined one of any kind.
+    # A recording that snapreport only joined may be of any kind.
     return note is not None and not (note.joined and note.recorder == "cuda")
 
 
 def history_faults(
     history: DeviceHistory, tables: History, reason: NDArray[np.int8]
 ) -> Iterator[Finding]:
-    """Yield what there is to say where no history was recorded."""
+    """Yield the finding that no history was recorded."""
     if not len(history.segments) and not history.events:
         yield _nothing_allocated(tables)
         return
@@ -78,7 +78,7 @@ def history_faults(
         title = f"{plural(history.events, 'event')} here while other devices have many"
         text = (
             "History was recorded, as other devices show. On this one next to nothing was allocated"
-            " or freed meanwhile."
+            " or freed in that time."
         )
     else:
         title = (
@@ -128,7 +128,7 @@ def baseline_faults(
     reason: NDArray[np.int8],
     loss: Loss,
 ) -> Iterator[Finding]:
-    """Yield what there is to say of memory from before the first event."""
+    """Yield the findings about memory from before the first event."""
     if history.events < 2:
         return
     rows = history.allocations
@@ -143,7 +143,7 @@ def baseline_faults(
         ]
         if "reserved" in curves:
             figures.append(Figure("reserved before the first event", int(curves["reserved"][0])))
-        # With lost events the recording may have begun in time: then that is the thing to mend.
+        # With lost events the recording may have begun in time: then the loss is what to fix.
         lost = loss.state == "lost"
         amount = f"{format_bytes(start)}, {rounded_share(start, most)} of the peak,"
         yield Finding(
@@ -152,10 +152,10 @@ def baseline_faults(
             f"{amount} was allocated before the oldest event that is left"
             if lost
             else f"Recording started late: {amount} was already allocated",
-            "That memory is counted, but the events that made it are not in the file."
+            "That memory is counted, but the events that allocated it are not in the file."
             + (
-                f" At the peak {format_bytes(unknown)} of it was live without a call stack: who"
-                " made that is not known."
+                f" At the peak {format_bytes(unknown)} of it was live without a call stack: what"
+                " allocated it is not known."
                 if unknown
                 else " None of it was live without a call stack at the peak."
             ),
@@ -171,9 +171,8 @@ def baseline_faults(
             "unmatched-frees",
             "note",
             f"{plural(count, 'free')} of memory from before the recording: {format_bytes(size)}",
-            "The recording does not hold the allocations of this memory: they came before it began,"
-            " or are lost. The memory is counted as live from the start; its call stacks are not"
-            " known.",
+            "The recording lacks the allocations of this memory: they came before it began, or are"
+            " lost. The memory is counted as live from the start; its call stacks are not known.",
             evidence=(Figure("frees", count, "count"), Figure("requested bytes freed", size)),
             view=View(tab="live", event=START),
             bytes=size,
@@ -181,7 +180,7 @@ def baseline_faults(
 
 
 def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
-    """Yield what there is to say of events that were lost, or may have been."""
+    """Yield the finding that events were lost, or may have been."""
     if history.events < 2 or loss.state not in GONE:
         return
     explained = (
@@ -195,8 +194,8 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
         "ring-overflowed",
         "warning" if loss.full else "note",
         f"{GONE[loss.state]}: {loss.signs[0]}",
-        f"{explained}The figures hold from the first event that is left; the peak of the whole"
-        f" program may have been earlier.{also}",
+        f"{explained}The figures hold from the first remaining event on; the program's peak may"
+        f" have been earlier.{also}",
         evidence=tuple(
             Figure(label, value, "count")
             for label, value in (
@@ -214,7 +213,7 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
 def stack_faults(
     history: DeviceHistory, kind: StackKind, reason: NDArray[np.int8]
 ) -> Iterator[Finding]:
-    """Yield what there is to say of call stacks that are missing, or lack a language."""
+    """Yield the findings about call stacks that are missing, or lack Python or C++ frames."""
     weight = history.allocations.block_size
     total = int(weight.sum())
     missing, empty = (int(weight[reason == which].sum()) for which in (NOT_RECORDED, EMPTY))
@@ -225,7 +224,7 @@ def stack_faults(
             "warning",
             f"Call stacks are missing for {rounded_share(missing, total)} of all bytes ever"
             " allocated",
-            "Who made that memory is not known:"
+            "What allocated that memory is not known:"
             f" {plural(count, 'allocation has', 'allocations have')} no call stack. Recording was"
             " set up to keep none, or not for all events.",
             evidence=(
@@ -241,8 +240,8 @@ def stack_faults(
             "native-stacks-only",
             "warning",
             "Call stacks hold 0 Python frames, only C++",
-            "No call stack names a line of Python, only C++ functions. That is as it should be for"
-            " a C++ program. For a Python program the Python frames were not recorded.",
+            "No call stack names a line of Python, only C++ functions. That is normal for a C++"
+            " program. For a Python program, the Python frames were not recorded.",
             suggestions=(record_stacks("Record from the Python program, with stacks='all'."),),
             view=_RECORDING,
         )
@@ -268,7 +267,7 @@ def stack_faults(
 def end_faults(
     history: DeviceHistory, tables: History, curves: Curves, ooms: tuple[OomEvent, ...]
 ) -> Iterator[Finding]:
-    """Yield what there is to say of the moment at which the file was written."""
+    """Yield the findings about the moment at which the file was written."""
     if is_early(history, tables, curves):
         peak, end = int(curves["allocated"].max()), int(curves["allocated"][-1])
         earlier = int(curves["allocated"][_three_quarters(history.events)])
@@ -299,7 +298,7 @@ def end_faults(
 
 
 def _nothing_allocated(tables: History) -> Finding:
-    """Say how to record the processes that train, where we recorded nothing at all in this one."""
+    """Report that nothing was allocated, and how to record the processes that train instead."""
     recorder = tables.recorder
     nothing = Finding(
         "nothing-allocated",
@@ -311,7 +310,7 @@ def _nothing_allocated(tables: History) -> Finding:
         return nothing
     suggestions = (
         record_again(
-            "Record in the processes that train: let what starts them start this.",
+            "Record in the processes that train: have their launcher start these commands.",
             "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
             "deepspeed --no_local_rank --module snapreport record train.py\n"
             "mpirun ... python -m snapreport record train.py  # in place of python train.py\n"
@@ -326,15 +325,15 @@ def _nothing_allocated(tables: History) -> Finding:
         "warning",
         "Nothing was allocated in this process; child processes did the work",
         f"They took {format_count(recorder.children_s)} s of processor time, and a recording sees"
-        " its own process alone.",
+        " only its own process.",
         suggestions=suggestions,
     )
 
 
 def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
-    """Say whether memory still grew towards its peak when the file was written.
+    """Say whether memory was still growing towards its peak when the file was written.
 
-    A failed request ends a program, on any of its devices: what comes before it may well grow.
+    Not after a failed request on any device: that ends a program, often while memory grows.
     """
     if tables.recorder is not None and tables.recorder.failure is not None:
         return False
@@ -362,8 +361,8 @@ def _late(history: DeviceHistory, curves: Curves, oom: OomEvent) -> Iterator[Fin
         "note",
         f"The file was written {format_count(after)} events after the failure, when"
         f" {format_bytes(freed)} had been freed",
-        "The final state in the file is not that of the failure. What was live at the failure is"
-        f" in the recording all the same, at event {format_count(oom.event)}.",
+        "The final state in the file is not the state at the failure. But what was live at the"
+        f" failure is in the recording, at event {format_count(oom.event)}.",
         evidence=(
             Figure("allocated at the failure", oom.allocated),
             Figure("allocated at the end", end),

@@ -1,4 +1,4 @@
-"""What the reader of a recording's figures has to know, in plain words."""
+"""Warnings that a reader of a recording's figures needs, in plain words."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def device_warnings(
     Args:
         curves: its curves.
         ooms: its failed requests.
-        closing: the closing law's outcome.
-        peak: the allocated one.
+        closing: how the events compare with the final state.
+        peak: of the allocated curve.
     """
     reason = missing_reason(history, tables.stacks)
     reserved = int(curves["reserved"][0]) if "reserved" in curves else 0
@@ -75,7 +75,7 @@ def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
             "oom",
             "critical",
             f"{format_count(len(ooms) - 3)} more requests failed",
-            "The first three are told one by one.",
+            "The first three are listed one by one.",
         )
 
 
@@ -88,15 +88,15 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
     effect = (
         f"the allocated peak may be up to {format_bytes(peak.width)} higher than shown"
         if peak.width
-        else "the allocated peak is exact all the same"
+        else "the allocated peak is still exact"
     )
     yield Finding(
         "inferred-sizes",
         "note",
         f"{format_bytes(doubt)} in doubt: the exact size of {plural(count, 'block')} is not"
         " recorded",
-        "Blocks from before the recording that were freed in it: the file has only the bytes"
-        f" requested. Their smallest possible size is used; {effect}.",
+        "For blocks from before the recording that were freed during it, the file has only the"
+        f" requested bytes. Their smallest possible size is used; {effect}.",
         evidence=(
             Figure("blocks", count, "count"),
             Figure("allocated peak", peak.bytes, most=peak.bytes + peak.width),
@@ -107,7 +107,7 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
 
 
 def unknown_actions(history: DeviceHistory) -> dict[str, int]:
-    """Count the events of kinds that are not known, by name."""
+    """Count the events of unknown kinds, by name."""
     unknown: dict[str, int] = {}
     if set(history.other.action) <= _KNOWN_EVENTS:
         return unknown
@@ -128,7 +128,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             "unknown-actions",
             "note",
             f"{plural(count, 'event')} of unknown kinds",
-            f"They are listed, but counted as no bytes: {names}. This snapshot may be from a newer"
+            f"They are listed, but count as 0 bytes: {names}. This snapshot may be from a newer"
             " PyTorch.",
             evidence=(Figure("events", count, "count"),),
             view=View(tab="events"),
@@ -157,8 +157,8 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             "no-times",
             "note",
             f"None of the {format_count(history.events)} events has a time",
-            "PyTorch 2.1 and older write none, so the page counts in events, and stages cannot be"
-            " placed.",
+            "PyTorch 2.1 and older record no times, so the page counts in events, and stages cannot"
+            " be placed.",
             view=_RECORDING,
         )
 
@@ -203,9 +203,9 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             "reserved-too-low",
             "warning",
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
-            "At some events more is active than reserved, which cannot be: segment events are"
+            "At some events more is active than reserved, which is impossible: segment events are"
             " missing from the recording, so the reserved curve is too low there.",
-            evidence=(Figure("more active than reserved, at the most", missing),),
+            evidence=(Figure("active above reserved, at most", missing),),
             suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,
@@ -234,8 +234,8 @@ def file_warnings(history: History) -> tuple[Finding, ...]:
             Finding(
                 "unknown-keys",
                 "note",
-                f"{format_count(sum(history.oddities.values()))} parts of the file were left out",
-                f"Parts of the file that this version does not know were left out: {names}.",
+                f"{format_count(sum(history.oddities.values()))} parts of the file were ignored",
+                f"Parts of the file that this version does not know were ignored: {names}.",
             )
         )
     return tuple(found)

@@ -1,4 +1,4 @@
-"""How the recording fares when it is replayed through a model of PyTorch's allocator, in words."""
+"""Say how well a replay through the model of PyTorch's allocator matches the recording."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _MODEL = "A model of PyTorch's allocator puts"
 
 
 def check_replay(found: FactualReplay) -> Check:
-    """Answer whether the model does all as the allocator did, which no other figure rests on."""
+    """Check whether the model does just what the allocator did; no other figure depends on it."""
     mark: Mark = "ok" if found.exact else "unknown"
     return Check("replay", mark, "Replay", replay_sentence(found), _figures(found))
 
 
 def replay_sentence(found: FactualReplay) -> str:
-    """Say how much the model does as the allocator did, and what follows where that is not all."""
+    """Say how far the model matches the allocator, and what follows if it does not fully."""
     count = format_count(found.allocations)
     if found.exact:
         if found.allocations == 1:
-            return f"{_MODEL} the only allocation on its recorded address{_same(found)}."
-        return f"{_MODEL} all {count} allocations on their recorded addresses{_same(found)}."
+            return f"{_MODEL} the only allocation at its recorded address{_same(found)}."
+        return f"{_MODEL} all {count} allocations at their recorded addresses{_same(found)}."
     if found.placed == found.allocations:
-        how = f"all {count} allocations on their recorded addresses, but treats segments otherwise"
+        how = f"all {count} allocations at their recorded addresses, but handles segments otherwise"
     else:
         share = share_in_words(found.placed, found.allocations)
-        how = f"{share} of the allocations on their recorded addresses"
+        how = f"{share} of the allocations at their recorded addresses"
     return (
         f"{_MODEL} {how}; so no other settings are tried on this recording. Likely cause:"
         f" {CAUSES[found.cause]}."
@@ -39,7 +39,7 @@ def _same(found: FactualReplay) -> str:
 
 
 def _figures(found: FactualReplay) -> tuple[Figure, ...]:
-    figures = [Figure("on their recorded address", found.placed, "count")]
+    figures = [Figure("at their recorded address", found.placed, "count")]
     if found.segment_events:
         figures.append(Figure("segment events the same", found.segment_events_met, "count"))
     if found.divergence is None:

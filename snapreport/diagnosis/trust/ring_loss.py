@@ -1,4 +1,4 @@
-"""Whether the oldest events were lost: a recording is a ring that keeps the newest ones."""
+"""Find out whether the oldest events were lost: a recording is a ring of the newest ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss
 from snapreport.native.sorting import median
 
-# Below this a round number of events is too likely by chance, and nobody asks for such a ring.
+# A smaller round number of events is too likely by chance, and nobody asks for so small a ring.
 _SMALLEST_RING = 500
 # People type 100000 or 1 << 16; a recording rarely stops at such a number by chance.
 _ROUND_TO = 50_000
-# What marks a step of the program, the best first.
+# Annotations that mark a step of the program, the best first.
 _STEP_NAMES = ("ProfilerStep", "Optimizer.step")
 _NUMBER = re.compile(r"#\d+$")
 
@@ -28,9 +28,9 @@ def find_loss(
 ) -> Loss:
     """Judge whether events from before the first one are missing.
 
-    What is called lost is proven: the file says so, or the ring looks full and there are blocks
-    that were allocated while recording was on, but not the events that made them. Without a full
-    ring those may have been dropped when recording was stopped.
+    ``lost`` means proven: the file says so, or the ring looks full and there are blocks allocated
+    while recording was on whose events are not in the file. If the ring is not full, those events
+    may have been dropped when recording was stopped (``missing``).
 
     Args:
         reason: int8, shape (n_allocations,), as from ``missing_reason``.
@@ -44,7 +44,7 @@ def find_loss(
     most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
     said = _said(history, tables)
     if said is False:
-        # Stacks of blocks from before are then of an earlier recording, dropped when it stopped.
+        # Blocks from before with a call stack are then of an earlier recording that was dropped.
         return Loss("none", ("the file says that the ring did not overflow",), most, False)
     if said is None and start_reserved == 0 and not baseline.any():
         # Whatever the length: all that could be missing was freed and given back.
@@ -80,9 +80,9 @@ def find_loss(
 
 
 def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
-    """Return the events from one step of the program to the next, and the stage that tells.
+    """Return the events per step of the program, and the name of the stage that marks steps.
 
-    It is the median over whole steps in the recording, and None without annotations that tell.
+    It is the median over complete steps, and None if no annotation marks steps.
     """
     starts: dict[str, list[int]] = {}
     for name, event in zip(history.stages.name, history.stages.start_event.tolist(), strict=True):
@@ -98,19 +98,19 @@ def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
 
 
 def _said(history: DeviceHistory, tables: History) -> bool | None:
-    """What the file says of the device's ring; None where it says nothing."""
+    """Return whether the device's ring overflowed by the file; None if the file does not say."""
     value = tables.settings.get("trace_alloc_overflowed")
     if value is None or history.device.kind != "cuda":
         return None
     if isinstance(value, list):
         found = _of_device(history, value)
         return None if found is None else bool(found)
-    # One flag for all: the rings are of one size, so one that has fewer events is not full.
+    # One flag for all devices: rings have one size, so a ring with fewer events is not full.
     return bool(value) and history.events == max(each.events for each in tables.devices)
 
 
 def _of_device(history: DeviceHistory, value: Any) -> Any:
-    """One value for all devices, or the device's out of a list."""
+    """Return a setting's value for the device: its own out of a list, or the one for all."""
     if not isinstance(value, list):
         return value
     ordinal = history.device.ordinal
@@ -118,7 +118,7 @@ def _of_device(history: DeviceHistory, value: Any) -> Any:
 
 
 def _is_round(events: int) -> bool:
-    """Whether a program might say this number: 5000, 100000, 65536."""
+    """Whether somebody might choose this number: 5000, 100000, 65536."""
     if events < _SMALLEST_RING:
         return False
     digits = str(events).rstrip("0")
@@ -131,7 +131,7 @@ def _is_shared(history: DeviceHistory, tables: History) -> bool:
 
 
 def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
-    """What goes with lost events, and with a late start as well."""
+    """Return signs that fit lost events, but also a late start."""
     stages = history.stages
     ended = int(((stages.end_event == START) & (stages.start_time_us != NO_TIME)).sum())
     headless = int((stages.start_time_us == NO_TIME).sum())

@@ -1,7 +1,7 @@
-"""What a recording shows of itself: failed requests, the closing law, and every warning.
+"""Check a recording against itself: failed requests, the final state, and every warning.
 
-A bundle's manifest has these warnings. They cost a few milliseconds, all findings several times
-that, so they can be had alone.
+A bundle's manifest has these warnings. They take a few milliseconds, all findings several times
+that, so they can be computed alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from snapreport.model.snapshot import ACTIVE, INACTIVE
 
 
 def find_warnings(history: History) -> list[Finding]:
-    """Return every warning of ``find()``, those about a device after those about the file.
+    """Return every warning of ``find()``, those about the file before those about a device.
 
-    Where several devices have events, a warning about one begins with its name.
+    If several devices have events, a warning about one begins with its name.
     """
     found = list(file_warnings(history))
     several = sum(1 for device in history.devices if device.events) > 1
@@ -37,12 +37,14 @@ def find_warnings(history: History) -> list[Finding]:
 
 
 def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
-    """Compare the replay's end with the final segments; no segments are a state of 0 bytes.
+    """Compare the end of the curves with the final segments; no segments count as 0 bytes.
 
     Args:
-        curves: its curves.
-        stated: whether the file has a final state; there is nothing to compare with if not,
-            nor on a device that did nothing.
+        curves: the device's.
+        stated: whether the file has a final state.
+
+    Returns:
+        The differences; None without a final state, or if the device did nothing.
     """
     segments = history.segments
     if not stated or not (len(segments) or history.events):

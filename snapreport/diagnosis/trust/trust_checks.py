@@ -18,13 +18,13 @@ from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.trust import MissingStacks, ReservedParts, Trust, TrustFacts, Verdict, Window
 
-# More than this was reserved before the first event than was ever in use after it: some of it was
-# in use once. What fragmentation alone explains is less.
 _MORE_RESERVED = 1.1
+"""If what was reserved before the first event exceeds the later active peak by this factor, more
+must have been in use before: fragmentation alone explains less."""
 
 
 def judge_recording(tables: History, device: DeviceFigures) -> Trust:
-    """Return everything that tells whether a device's figures can be trusted."""
+    """Return everything that shows whether a device's figures can be trusted."""
     facts = _facts(tables, device)
     found = (*device.warnings, *file_warnings(tables))
     verdict = _verdict(device, facts)
@@ -124,7 +124,7 @@ def used_more_before(device: DeviceFigures) -> bool:
 
 
 def _fixes(warnings: Sequence[Finding]) -> tuple[Suggestion, ...]:
-    """Each way to record better once, the most pressing finding's first."""
+    """Return each way to record better once, that of the most pressing finding first."""
     found: dict[str, Suggestion] = {}
     for finding in warnings:
         if finding.code != "oom":

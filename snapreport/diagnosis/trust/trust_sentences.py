@@ -1,4 +1,4 @@
-"""The words of a recording's trust: one sentence, and the answer to every check."""
+"""Say how far a recording can be trusted: one sentence, and the answer to every check."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from snapreport.model.history import START, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Check, Mark, TrustFacts, Verdict, Window
 
-# Call stacks that are missing for less of the peak change no answer.
+# Call stacks missing for less than this part of the peak change no answer.
 _FEW_MISSING = 0.05
 
 
 def verdict_sentence(verdict: Verdict, device: DeviceFigures, facts: TrustFacts) -> str:
-    """Say the verdict as a reader needs it: first what, then why."""
+    """Say the verdict: first what can be trusted, then why."""
     closing = facts.closing
     sound = (
         "they add up to the final state, to the byte"
@@ -53,7 +53,7 @@ def verdict_sentence(verdict: Verdict, device: DeviceFigures, facts: TrustFacts)
         return (
             f"You can trust the figures from the first event on: {sound}."
             f" {format_bytes(device.start.allocated)} was allocated before it: that is counted, but"
-            f" what happened before was not recorded.{_width(facts)}"
+            f" what happened before it was not recorded.{_width(facts)}"
         )
     before, peak = device.start.allocated, device.peaks["allocated"].bytes
     began = (
@@ -107,7 +107,7 @@ def _width(facts: TrustFacts) -> str:
 
 
 class _Account:
-    """Answers questions, each from the findings about it: where there is one, it is the answer."""
+    """Answers checks from the findings: if a finding concerns a check, it is the answer."""
 
     def __init__(self, found: Sequence[Finding]) -> None:
         self._found = {each.code: each for each in found}
@@ -123,29 +123,30 @@ class _Account:
         always: str = "",
         **bad: Mark,
     ) -> Check:
-        """Return the answer to a question.
+        """Return the answer to a check.
 
         Args:
-            code: of the question.
-            title: likewise.
-            good: the answer where nothing was found.
-            figures: for that answer.
-            mark: likewise.
-            always: what is said before a finding, too, with its mark and figures.
-            bad: the mark of each finding that is about this, by its code with ``_`` for ``-``.
+            code: of the check.
+            title: of the check.
+            good: the answer if no finding concerns the check.
+            figures: of that answer.
+            mark: of that answer.
+            always: text before the answer in either case; ``figures`` and ``mark`` then always
+                count.
+            bad: the mark of each finding that concerns the check, by code with ``_`` for ``-``.
         """
         marks = {name.replace("_", "-"): each for name, each in bad.items()}
         found = [self._found[name] for name in marks if name in self._found]
         if not found:
             return Check(code, mark, title, f"{always} {good}".strip(), tuple(figures))
         worst = max((marks[each.code] for each in found), key=_MARKS.index)
-        told = " ".join(f"{each.title}." for each in found)
+        titles = " ".join(f"{each.title}." for each in found)
         if not always:
             figures = [figure for each in found for figure in each.evidence]
         elif _MARKS.index(mark) > _MARKS.index(worst):
             worst = mark
         codes = tuple(each.code for each in found)
-        return Check(code, worst, title, f"{always} {told}".strip(), tuple(figures), codes)
+        return Check(code, worst, title, f"{always} {titles}".strip(), tuple(figures), codes)
 
 
 _MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
@@ -155,7 +156,7 @@ _MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
 def write_checks(
     found: Sequence[Finding], tables: History, device: DeviceFigures, facts: TrustFacts
 ) -> Iterator[Check]:
-    """Answer each question about a recording's trustworthiness, the weightiest first."""
+    """Yield the answer to each check of a recording, the most important first."""
     if not device.history.events and not len(device.history.segments):
         return
     account = _Account(found)
@@ -166,7 +167,7 @@ def write_checks(
         yield _beginning(account, device)
         yield _end(account, device)
         yield _loss(account, facts)
-        good = "No free is of memory from before the recording."
+        good = "No memory from before the recording was freed during it."
         yield account.check("frees", "Frees", good, unmatched_frees="unknown")
     yield _stacks(account, device, facts)
     if device.recorded:
@@ -236,7 +237,7 @@ def _loss(account: _Account, facts: TrustFacts) -> Check:
         check = account.check("loss", "Lost events", "", ring_overflowed=mark)
         return replace(check, mark=mark, text=f"{GONE[loss.state]}: {signs}.")
     if loss.state == "none":
-        good = f"No older event is missing as far as the file shows{signs and f': {signs}'}."
+        good = f"As far as the file shows, no older event is missing{signs and f': {signs}'}."
         return account.check("loss", "Lost events", good)
     good = "Nothing suggests that older events were overwritten, but the file does not say."
     return account.check("loss", "Lost events", good, mark="unknown")

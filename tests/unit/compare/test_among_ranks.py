@@ -170,7 +170,7 @@ def test_between_dumps_the_rank_that_leaves_the_line_first_is_named() -> None:
     by_rank = {odd.row - 24: odd for odd in found.odd}
     assert set(by_rank) == {3, 5}
     assert by_rank[3].parts_step == 40
-    assert "It leaves the line at step 40, first of all." in by_rank[3].sentence
+    assert "It diverges at step 40, before all others." in by_rank[3].sentence
     assert by_rank[5].parts_step == 60
     assert found.growth[24 + 3] == 20 * MIB
 
@@ -183,14 +183,14 @@ def test_a_slow_host_is_a_note_and_no_oddity() -> None:
     found = find_run(a_run(ranks))
     assert found.odd == ()
     assert found.notes == (
-        "The ranks of host node2 take 1.6 times as long for an event as those of the median host.",
+        "The ranks of host node2 take 1.6 times as long per event as those of the median host.",
     )
 
 
 def test_peaks_that_differ_widely_are_not_said_to_be_alike() -> None:
     ranks = [a_rank(k, a_device({"moe moe.py:1": (1, GIB + k * k * 7 * MIB)})) for k in range(12)]
     assert find_run(a_run(ranks)).headline == (
-        "No rank stands out, though the peaks of all 12 ranks lie between 1.00 GiB and 1.83 GiB,"
+        "No rank stands out, though the peaks of all 12 ranks are between 1.00 GiB and 1.83 GiB,"
         " 83% apart, the highest on rank 11."
     )
 
@@ -200,7 +200,7 @@ def test_a_rank_that_holds_more_everywhere_is_told_so() -> None:
     [odd] = find_run(a_run([a_rank(k, a_device(more if k == 1 else THREE)) for k in range(8)])).odd
     assert odd.sentence == (
         "Rank 1 peaks 1.80 GiB (20%) above the median because all of its large call sites hold"
-        " about 20% more; it parts from the others at about event 1."
+        " about 20% more; it diverges from the others at about event 1."
     )
 
 
@@ -234,7 +234,7 @@ def test_equal_states_of_replicas_are_told_with_a_condition() -> None:
     assert (copies.bytes, copies.saved, copies.copies) == (4 * GIB, 3 * GIB, 4)
     assert copies.sentence == (
         "Each of the 4 ranks along dp holds the same amount of optimizer state, 4.00 GiB; if these"
-        " are copies, sharding them over dp would spare each rank 3.00 GiB."
+        " are copies, sharding them over dp would save each rank 3.00 GiB."
     )
     assert find_run(a_run(ranks, [("dp_shard", 4)])).replicated == ()
 

@@ -47,8 +47,8 @@ def test_a_failed_request_is_told_which_blocks_keep_what_was_free() -> None:
     assert table.rows == ((114 * MIB, 3, 6 * MIB, "norm  model.py:7"),)
     (advice,) = (each for each in finding.suggestions if each.code == "kept-segments")
     assert advice.text == (
-        "Make the small blocks of norm (model.py:7) that live long before the large ones around"
-        " them, so that they come to lie together. They keep 114.0 MiB from going back to the"
+        "Make the small, long-lived blocks of norm (model.py:7) before the large ones around"
+        " them, so that they end up side by side. They keep 114.0 MiB from going back to the"
         " driver, in 3 segments that hold little else. torch.cuda.empty_cache() cannot give that"
         " back while they live."
     )

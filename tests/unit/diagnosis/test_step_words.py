@@ -51,7 +51,7 @@ def test_the_step_of_the_peak_the_steady_ones_and_how_far_below_the_first_stays(
         ),
         (
             steps(use(1, 100), use(2, 100), use(3, 100), peak=1, how="by a pattern"),
-            "The peak is in step 1 of 3, as allocations repeat; all are alike.",
+            "The peak is in step 1 of 3, judging by repeating allocations; all are alike.",
         ),
         (
             steps(*(use(i, 100 + i, start=10 * i) for i in (1, 2, 3)), peak=3),

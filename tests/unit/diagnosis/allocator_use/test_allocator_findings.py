@@ -192,8 +192,8 @@ def test_emptying_the_cache_in_each_step_is_thrash(seed: int) -> None:
     assert {burst.kind for burst in bursts} == {"emptied"}
     assert len(bursts) == 8
     thrash = of_code(device, "segment-thrash")
-    assert figures(thrash)["times given back and got again"] == 7  # the last is the end
-    assert figures(thrash)["bytes got again"] == sum(burst.got_again for burst in bursts)
+    assert figures(thrash)["times given back and fetched again"] == 7  # the last is the end
+    assert figures(thrash)["bytes fetched again"] == sum(burst.got_again for burst in bursts)
     assert figures(thrash)["by empty_cache()"] == 7
 
 

@@ -93,26 +93,26 @@ def test_a_replay_tells_that_segments_take_more_than_what_is_live(mib: int, outc
 def test_each_verdict_has_its_words() -> None:
     assert fit(half_used(), 23, None).text == (
         "Cannot fit on a card of x, whatever the settings: at least 24.00 MiB were live at once,"
-        " and 23.00 MiB are there."
+        " and the card has 23.00 MiB."
     )
     assert fit(half_used(), 700, None).text == (
         "Whether it fits on a card of x depends on the allocator: at least 24.00 MiB were live at"
         " once, 40.00 MiB were reserved at most, 700.0 MiB are allowed for CUDA and its libraries,"
-        " and 700.0 MiB are there."
+        " and the card has 700.0 MiB."
     )
     assert fit(half_used(), 740, None).text == (
         "Fits on a card of x as recorded: 40.00 MiB were reserved at most, 700.0 MiB are allowed"
-        " for CUDA and its libraries, and 740.0 MiB are there."
+        " for CUDA and its libraries, and the card has 740.0 MiB."
     )
     assert fit(cached(), 750, None).text == (
         "Fits on a card of x: replayed through a model of the allocator, the recording needs 40.00"
-        " MiB, 700.0 MiB are allowed for CUDA and its libraries, and 750.0 MiB are there. As"
+        " MiB, 700.0 MiB are allowed for CUDA and its libraries, and the card has 750.0 MiB. As"
         " recorded, 70.00 MiB were reserved at most."
     )
     assert fit(in_twenties(), 39, None).text == (
         "Does not fit on a card of x under the recorded settings: replayed through a model of the"
         " allocator, the recording needs 40.00 MiB, 700.0 MiB are allowed for CUDA and its"
-        " libraries, and 39.00 MiB are there. Others may do with less: see snapreport whatif"
+        " libraries, and the card has 39.00 MiB. Others may need less: see snapreport whatif"
         " --allocator."
     )
 
@@ -124,7 +124,7 @@ def test_where_it_depends_on_the_driver_the_range_is_said() -> None:
     assert words(between, find_figures(file, 0), 0, "") == (
         "Whether it fits on a card of x depends on where the driver puts segments: replayed through"
         " a model of the allocator, the recording needs 30.00 to 60.00 MiB, 700.0 MiB are allowed"
-        " for CUDA and its libraries, and 750.0 MiB are there."
+        " for CUDA and its libraries, and the card has 750.0 MiB."
     )
 
 
@@ -144,7 +144,7 @@ def test_below_what_was_reserved_at_the_start_no_replay_tells_what_was_needed_be
     assert found.text == (
         "A card of x has room for what is recorded: replayed through a model of the allocator, the"
         " recording needs about 24.00 MiB, 0 B are kept for what is outside of PyTorch's allocator,"
-        " and 39.00 MiB are there. What was needed before the recording began is not known."
+        " and the card has 39.00 MiB. What was needed before the recording began is not known."
     )
 
 
@@ -157,7 +157,10 @@ def test_below_what_was_reserved_at_the_start_nothing_surely_fails_in_a_replay(
     assert (below.outcome, above.outcome) == ("short", "short")
     assert below.text.startswith("Probably does not fit on a card of 12100MiB under the recorded")
     assert "needs about 11.79 GiB" in below.text
-    assert "how that memory would have lain on it is not known. Others may do" in below.text
+    assert (
+        "how the allocator would have placed that memory on it is not known. Others may"
+        in below.text
+    )
     assert above.text.startswith("Does not fit on a card of 12060MiB under the recorded settings:")
     assert "about" not in above.text
 
@@ -252,7 +255,7 @@ def test_memory_of_a_cpu_fits_on_no_card() -> None:
     assert device.card is not None
     assert device.card.outcome == "unknown"
     assert device.card.text == (
-        "Whether it fits on a card of 1MiB is not known: the memory of cpu:0 is none of a GPU's."
+        "Whether it fits on a card of 1MiB is not known: cpu:0 is not a GPU."
     )
 
 

@@ -94,8 +94,8 @@ def test_a_request_for_more_than_the_machine_has_is_not_helped_by_freeing(sample
         snapshot = snapreport.Snapshot(replace(history, recorder=noted))
         (first, *_) = snapshot.device().diagnosis.findings
         assert bool(first.suggestions) == enough
-        assert ("It has to be smaller" in first.explanation) != enough
-        assert ("could have been less" in first.explanation) == enough
+        assert ("The request must be smaller" in first.explanation) != enough
+        assert ("would have lowered" in first.explanation) == enough
 
 
 def test_a_redacted_report_says_it_too(samples: Path) -> None:

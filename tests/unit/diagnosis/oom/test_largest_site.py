@@ -51,7 +51,7 @@ def test_a_line_of_a_library_is_named_with_that_of_the_program_that_called_it() 
     library = frame("to", "/x/site-packages/transformers/modeling_utils.py", 9)
     stack = [library, frame("main", "train.py", 7) | {SOURCE: "model.to(device)"}]
     text = said(trace().alloc("x", 512).alloc("a", MIB, frames=stack))
-    assert "begin with to (modeling_utils.py:9), called from main (train.py:7): without" in text
+    assert "Begin with to (modeling_utils.py:9), called from main (train.py:7): without" in text
     assert text.endswith("The line reads “model.to(device)”.")
 
 
@@ -59,7 +59,7 @@ def test_a_backward_node_is_named_with_the_line_of_the_forward_pass() -> None:
     made = trace().alloc("x", 512, frames=forward("div_Tensor", "softmax", 9, source="a / b"))
     made.alloc("gradient", MIB, frames=node("DivBackward0"))
     text = said(made)
-    assert "begin with DivBackward0::apply, whose forward is at softmax (model.py:9): " in text
+    assert "Begin with DivBackward0::apply, whose forward is at softmax (model.py:9): " in text
     assert text.endswith("The line reads “a / b”.")
 
 

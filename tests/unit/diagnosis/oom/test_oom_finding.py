@@ -314,10 +314,10 @@ def test_the_call_site_to_begin_with_is_named_with_the_line_of_the_project_above
     made.alloc("y", 2 * MIB, frames=[frame("train", "/home/me/project/train.py", 8)])
     (finding,) = findings_of(made)
     (begin,) = [each for each in finding.suggestions if each.code == "largest-site"]
-    assert "begin with mlp (mlp.py:41), called from train (train.py:7):" in begin.text
+    assert "Begin with mlp (mlp.py:41), called from train (train.py:7):" in begin.text
     (finding,) = findings_of(trace().alloc("x", MIB, frames=called[1:]).free("x"))
     (begin,) = [each for each in finding.suggestions if each.code == "largest-site"]
-    assert "begin with train (train.py:7): without" in begin.text
+    assert "Begin with train (train.py:7): without" in begin.text
 
 
 def test_nothing_is_said_of_a_device_that_did_nothing() -> None:
@@ -332,7 +332,7 @@ def test_a_device_that_is_nearly_full_besides_is_said_to_be() -> None:
         made.malloc(9 * MIB + 256 * KIB)
     (finding,) = findings_of(diseases.fail(made, 60 * MIB))
     assert "in pieces: 69.00 MiB" in finding.explanation
-    assert "Even so 92% of all that PyTorch could have had was in use" in finding.explanation
+    assert "Even so, 92% of all that PyTorch could have had was in use" in finding.explanation
     (roomy,) = findings_of(diseases.fragmented())
     assert "Even so" not in roomy.explanation
 

@@ -75,7 +75,7 @@ def test_settings_that_serve_a_request_are_named_with_what_to_type() -> None:
 def test_where_live_requests_need_more_than_there_was_nothing_could_have_helped() -> None:
     """900 MiB live and 60 asked for, on 924."""
     found = finding_of(diseases.full().snapshot())
-    assert "No setting could have helped: 960.0 MiB were needed, 924.0 MiB were there." in (
+    assert "No setting could have helped: 960.0 MiB were needed, 924.0 MiB were available." in (
         found.explanation
     )
     assert MODEL not in found.explanation
@@ -85,7 +85,7 @@ def test_where_live_requests_need_more_than_there_was_nothing_could_have_helped(
 def test_what_lacks_little_is_said_by_what_it_lacks() -> None:
     words = settings_words(SettingVerdict(78 * GIB + 512, 78 * GIB, None))
     assert (
-        words == "No setting could have helped: 78.00 GiB were there, and 512 B more were needed."
+        words == "No setting could have helped: 78.00 GiB were available, 512 B less than needed."
     )
 
 
@@ -133,7 +133,7 @@ def test_a_real_request_that_nothing_could_have_served(corpus: Path) -> None:
     """Live requests take 85,231 MiB with it, and the card gives 80,393."""
     device = snapreport.load(corpus / "three_gpus_expandable_oom.pickle").device(1)
     found = next(each for each in device.diagnosis.findings if each.code == "oom")
-    assert "No setting could have helped: 83.23 GiB were needed, 78.51 GiB were there." in (
+    assert "No setting could have helped: 83.23 GiB were needed, 78.51 GiB were available." in (
         found.explanation
     )
     assert {each.label: each.value for each in found.evidence}["needed under any setting"] == (

@@ -47,7 +47,7 @@ def test_a_recording_that_the_model_explains_says_so_to_the_byte() -> None:
     (check,) = [each for each in trust.checks if each.code == "replay"]
     assert check.mark == "ok"
     assert check.text == (
-        "A model of PyTorch's allocator puts all 2 allocations on their recorded addresses, and"
+        "A model of PyTorch's allocator puts all 2 allocations at their recorded addresses, and"
         " reserves the same at every event, to the byte."
     )
     assert trust.facts.replay is not None
@@ -60,7 +60,7 @@ def test_one_that_it_does_not_explain_reads_calmly_and_says_what_follows() -> No
     (check,) = [each for each in trust.checks if each.code == "replay"]
     assert check.mark == "unknown"
     assert check.text == (
-        "A model of PyTorch's allocator puts 50.0% of the allocations on their recorded addresses;"
+        "A model of PyTorch's allocator puts 50.0% of the allocations at their recorded addresses;"
         " so no other settings are tried on this recording. Likely cause: the allocator followed a"
         " rule that is not modelled."
     )
@@ -71,8 +71,8 @@ def test_one_that_it_does_not_explain_reads_calmly_and_says_what_follows() -> No
 def test_right_addresses_with_other_segments_are_no_exact_replay() -> None:
     other = replace(EXACT, segment_events_met=3, divergence=7, cause="private-pool")
     assert check_replay(other).text == (
-        "A model of PyTorch's allocator puts all 200 allocations on their recorded addresses, but"
-        " treats segments otherwise; so no other settings are tried on this recording. Likely"
+        "A model of PyTorch's allocator puts all 200 allocations at their recorded addresses, but"
+        " handles segments otherwise; so no other settings are tried on this recording. Likely"
         " cause: a private pool (CUDA graphs, MemPool) did what no event tells of."
     )
 
