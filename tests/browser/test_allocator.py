@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 import snapreport
 from snapreport.ground.units import format_bytes, format_count
@@ -18,6 +18,7 @@ from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES
 from snapreport.reporters.words.allocator_words import cells
 from tests.browser.conftest import FilePage, Opener
+from tests.browser.listing import go_to, in_bytes
 from tests.browser.test_page import until
 from tests.builders import BASE, MIB, TraceBuilder, trace
 
@@ -52,17 +53,16 @@ def open_panel(open_page: Opener, found: Findings) -> Page:
     return page
 
 
-def go_to(page: Page, event: int) -> None:
-    page.get_by_label("Event", exact=True).locator("visible=true").fill(str(event))
-    page.keyboard.press("Enter")
-    expect(page.locator(".allocator")).to_have_attribute("data-event", str(event))
-
-
-def exact(element: Locator) -> int:
-    """The bytes that an element's title gives."""
-    title = element.get_attribute("title")
-    assert title is not None
-    return int(title.removesuffix(" bytes").replace(",", ""))
+# The title of each part of reserved memory, and how many notes are to be seen.
+_PARTS = """() => {
+  const seen = (selector) =>
+    [...document.querySelectorAll(selector)].filter((each) => each.checkVisibility())
+  const titles = seen("[data-part]").map((each) => [
+    each.dataset.part,
+    each.querySelector("dd").title,
+  ])
+  return [titles, seen(".allocator .note").length]
+}"""
 
 
 def some_events(device: DeviceFindings) -> list[int]:
@@ -97,11 +97,11 @@ def test_the_parts_of_reserved_memory_are_the_curves_at_every_event(file_page: F
             "fragmentation": fragmentation,
             "returnable": reserved - active - fragmentation,
         }
-        shown = {part: exact(page.locator(f"[data-part={part}] dd")) for part in wanted}
-        assert shown == wanted
-        assert page.locator(".allocator .note:visible").count() == (reserved == 0)
-        parts = page.locator("[data-part]:not([data-part=reserved]) dd").all()
-        assert sum(map(exact, parts)) == reserved
+        titles, notes = page.evaluate(_PARTS)
+        shown = {part: in_bytes(title) for part, title in titles}
+        assert {part: shown[part] for part in wanted} == wanted
+        assert notes == (reserved == 0)
+        assert sum(shown.values()) - shown["reserved"] == reserved
 
 
 @pytest.mark.parametrize("name", ["private_pool.json", "two_streams.pickle"])
@@ -111,9 +111,9 @@ def test_pools_and_streams_add_up_as_the_analysis_does(open_page: Opener, name: 
     page = open_panel(open_page, found)
     for event in some_events(device):
         go_to(page, event)
-        shown = [
-            row.locator("th, td").all_inner_texts() for row in page.locator(".pools tbody tr").all()
-        ]
+        shown = page.locator(".pools tbody tr").evaluate_all(
+            "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))"
+        )
         assert sorted(shown) == sorted(pools(found, device, event))
 
 
@@ -331,7 +331,8 @@ def test_a_snapshot_without_history_shows_its_segments(open_page: Opener) -> Non
     found = sample("state_only.pickle")
     page = open_panel(open_page, found)
     segments = found.devices[0].history.segments
-    assert exact(page.locator("[data-part=reserved] dd")) == int(np.sum(segments.size))
+    titles, _ = page.evaluate(_PARTS)
+    assert in_bytes(dict(titles)["reserved"]) == int(np.sum(segments.size))
     expect(page.locator("figure.fragmentation")).to_have_count(0)
     # No timeline shows what is pinned, so the panel does.
     page.get_by_role("application", name="Segments").press("Enter")

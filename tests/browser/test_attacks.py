@@ -205,7 +205,8 @@ def test_no_attack_fires_when_the_page_opens(watched: Watched) -> None:
     assert "window.fired='script'" in watched.page.locator("body").inner_text()
     watched.check()
     watched.page.emulate_media(media="print")
-    assert len(watched.page.pdf(page_ranges="1-3")) > 10_000
+    if IN_FULL:  # Chromium takes ten seconds for so strange a text
+        assert len(watched.page.pdf(page_ranges="1-3")) > 10_000
     watched.check()
     watched.page.emulate_media(media="screen")
 

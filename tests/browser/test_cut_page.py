@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import snapreport
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.units import format_bytes
 from snapreport.model.cut import NO_CUT, Picture
 from tests.browser.conftest import Opener
+from tests.browser.listing import go_to
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -33,13 +34,6 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Events 100 to 199 alone."""
     page = tmp_path_factory.mktemp("cut") / "window.html"
     return snapreport.render(_SAMPLE, page, from_=100, to=199)
-
-
-def go_to(page: Page, event: int) -> None:
-    field = page.locator(".moment-head input")
-    field.fill(str(event))
-    field.press("Enter")
-    expect(page.locator(".moment-head h2")).to_contain_text(f"{event:,}")
 
 
 def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(

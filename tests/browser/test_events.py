@@ -20,7 +20,7 @@ from tests.browser.listing import address
 from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen, violations
 from tests.builders import BASE, trace
-from tests.thorough import IN_FULL
+from tests.thorough import IN_FULL, some
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -86,7 +86,7 @@ def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
         assert cells[5] == (hex(stream) if stream else "0")
 
 
-@pytest.mark.parametrize("name", _TRACES)
+@pytest.mark.parametrize("name", some(_TRACES, 2))
 def test_filters_leave_what_the_trace_says(open_page: Opener, name: str) -> None:
     events = raw_trace(name)
     actions = np.array(events.actions)[events.action]
@@ -197,7 +197,7 @@ def test_many_events_are_found_at_once(open_page: Opener) -> None:
     expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "200")
 
 
-@pytest.mark.parametrize("name", ["private_pool.json", "training_step.pickle"])
+@pytest.mark.parametrize("name", some(["private_pool.json", "training_step.pickle"], 1))
 def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str) -> None:
     page = open_page(snapreport.load(_SAMPLES / name).findings()).page
     wrong = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import snapreport
 from tests.browser.builders import findings, training
 from tests.browser.conftest import Opener, OpenPage
+from tests.browser.listing import go_to
 from tests.browser.test_page import settle, strip_colours
 from tests.builders import BASE, MIB, trace
 
@@ -51,11 +52,6 @@ def forgive(opened: OpenPage, text: str) -> None:
     """Take what was logged on purpose out of the errors; there has to be some."""
     assert [error for error in opened.errors if text in error]
     opened.errors[:] = [error for error in opened.errors if text not in error]
-
-
-def go_to(page: Page, event: int) -> None:
-    page.get_by_label("Event", exact=True).fill(str(event))
-    page.keyboard.press("Enter")
 
 
 def test_a_panel_says_what_failed_and_the_others_go_on(open_page: Opener) -> None:

@@ -12,6 +12,7 @@ from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_count
 from snapreport.model.findings import DeviceFindings, Findings
 from tests.browser.conftest import Opener
+from tests.browser.listing import go_to
 from tests.browser.timeline_tools import pixels
 from tests.builders import BASE, MIB, frame, trace
 
@@ -46,11 +47,6 @@ def complete(open_page: Opener, found: Findings) -> Page:
     page = open_page(found).page
     page.wait_for_selector("html[data-complete]")
     return page
-
-
-def go_to(page: Page, event: int) -> None:
-    page.get_by_label("Event", exact=True).locator("visible=true").fill(str(event))
-    page.keyboard.press("Enter")
 
 
 def live(device: DeviceFindings, event: int) -> tuple[int, int]:

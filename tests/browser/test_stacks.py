@@ -18,6 +18,7 @@ from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 from tests.browser.conftest import Opener, OpenPage
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
 from tests.browser.test_sharing import violations_in_both_schemes
+from tests.thorough import some
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -39,8 +40,18 @@ def selected(page: Page) -> Locator:
     return tree_of(page).locator(".view [aria-selected=true]")
 
 
-@pytest.mark.parametrize("curve", ["allocated", "requested"])
-@pytest.mark.parametrize("name", ["training_step.pickle", "truncated_ring.pickle"])
+@pytest.mark.parametrize(
+    ("name", "curve"),
+    some(
+        [
+            ("training_step.pickle", "allocated"),
+            ("training_step.pickle", "requested"),
+            ("truncated_ring.pickle", "requested"),
+            ("truncated_ring.pickle", "allocated"),
+        ],
+        2,
+    ),
+)
 def test_every_row_is_the_models_at_any_event(
     open_page: Opener, samples: Path, name: str, curve: str
 ) -> None:
