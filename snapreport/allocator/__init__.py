@@ -1,1 +1,1 @@
-"""The model of PyTorch's caching allocator, and what it says of other settings and other cards."""
+"""The model of PyTorch's caching allocator, and what it predicts for other settings and cards."""

@@ -16,13 +16,13 @@ from snapreport.history.block_sizes import split_rules
 MIB = 1 << 20
 UNLIMITED = 1 << 62
 INTERVALS = 16
-"""Of ``roundup_power2_divisions``: one for each power of two from 1 MiB on."""
+"""How many values ``roundup_power2_divisions`` has: one for each power of two from 1 MiB on."""
 SMALL_SEGMENT = 2 * MIB
 _LEAST_SEGMENT = 10 * MIB
 _LARGE_SEGMENT = 20 * MIB
 _MOST_MB = 1 << 24
 
-# They change no address and no size: how memory is got, and memory of the host.
+# These change no address and no size: they are about how memory is obtained, or the host's memory.
 _WITHOUT_EFFECT = {
     "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register",
     "pinned_use_hip_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
@@ -33,12 +33,12 @@ _WITHOUT_EFFECT = {
 
 @dataclass(frozen=True)
 class AllocatorSettings:
-    """What changes where blocks lie; sizes in bytes."""
+    """The settings that affect where blocks are placed; sizes in bytes."""
 
     expandable_segments: bool = False
     max_split_size: int = UNLIMITED
     max_non_split_rounding: int = 0
-    """0 where nothing sets it: then it is the size of large segments."""
+    """0 if not set; the size of large segments is then used."""
     roundup_power2_divisions: tuple[int, ...] = ()
     """For sizes from 1, 2, 4, ... MiB; empty for none."""
     garbage_collection_threshold: float = 0.0
@@ -62,9 +62,9 @@ class AllocatorSettings:
 
 
 def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
-    """Read the settings that a snapshot records; defaults where it has none.
+    """Read the settings that a snapshot records; defaults if it has none.
 
-    What has no field of its own is read out of the text that the environment variable held.
+    Settings that have no entry of their own are read from the environment variable's text.
     """
     text = settings.get("PYTORCH_CUDA_ALLOC_CONF")
     try:
@@ -83,7 +83,7 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
 
 
 def segment_sizes(rounded: NDArray[np.int64], settings: AllocatorSettings) -> NDArray[np.int64]:
-    """Return the bytes of the segment that is got for a request, as large as if none could grow.
+    """Return the bytes of the segment that a request needs if no segment can grow.
 
     Args:
         rounded: int64, shape (n,): the bytes that the requests ask of the pools.
@@ -122,7 +122,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
         name, colon, value = part.partition(":")
         if not (name and colon and value):
             raise AllocatorSettingsError(
-                f"{part!r} is no setting; write NAME:VALUE, such as expandable_segments:True."
+                f"{part!r} is not a setting; write NAME:VALUE, such as expandable_segments:True."
             )
         pairs.append((name, value))
     return pairs
@@ -141,7 +141,7 @@ def _with(found: AllocatorSettings, name: str, value: str) -> AllocatorSettings:
 
 def _switch(name: str, value: str) -> bool:
     if value not in ("True", "False"):
-        raise AllocatorSettingsError(f"{name} is True or False, not {value!r}.")
+        raise AllocatorSettingsError(f"{name} must be True or False, not {value!r}.")
     return value == "True"
 
 
@@ -162,7 +162,7 @@ def _megabytes(size: int) -> str:
 
 def _share(name: str, value: str) -> float:
     if not re.fullmatch(r"0?\.[0-9]{1,12}|1|1\.0*", value) or not float(value) > 0:
-        raise AllocatorSettingsError(f"{name} is above 0 and at most 1, not {value!r}.")
+        raise AllocatorSettingsError(f"{name} must be above 0 and at most 1, not {value!r}.")
     return float(value)
 
 

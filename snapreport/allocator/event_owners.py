@@ -1,4 +1,4 @@
-"""Whose doing each segment event was: a request's, or that of a call of ``empty_cache()``."""
+"""Find the cause of each segment event: a request, or a call of ``empty_cache()``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NOTHING, _REQUEST, _FAILED, _RELEASE, _GROW, _LATE, _DONE = range(7)
 
 @dataclass
 class Owners:
-    """Which operation caused each event that is not the program's own."""
+    """The operation that caused each event that the program did not ask for itself."""
 
     owner: NDArray[np.int64]
     """By row of the other events: the event of the operation; the last event + 1 for none."""
     after: dict[int, int] = field(default_factory=dict)
     """Events of frees that a request completed while it waited, and that request's event."""
     doubtful: set[int] = field(default_factory=set)
-    """Those of them that may as well have been completed before."""
+    """Those of these events that may also have been completed before."""
     emptied: list[int] = field(default_factory=list)
     retried: set[int] = field(default_factory=set)
     collected: set[int] = field(default_factory=set)
@@ -42,18 +42,18 @@ def find_owners(
     spares: bool,
     by_stack: bool,
 ) -> Owners:
-    """Give each segment event to the request that follows it, or to a call of ``empty_cache()``.
+    """Assign each segment event to the request that follows it, or to a call of ``empty_cache()``.
 
-    What a request gave back carries its stack; what ``empty_cache()`` did has one of its own, if
-    stacks are as deep as that.
+    Segments that a request gave back carry its stack; those of ``empty_cache()`` have a stack of
+    their own, if stacks were recorded deep enough.
 
     Args:
         history: of one device.
         code: kinds of its other events.
         oversize: whether some blocks are never split.
         collects: whether a request may give back, without need, whole large segments.
-        spares: whether what was given back cannot be garbage if it was freed only just then: it
-            may be that of which the free was waited for.
+        spares: whether memory freed only just before cannot be garbage: its free may have been
+            waited for.
         by_stack: whether an equal stack is enough; else what a request lacked has to have lain
             above all that was ever reserved, too. That misses an expandable segment that grew
             elsewhere in the end, where less was lacking.

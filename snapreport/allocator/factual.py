@@ -1,4 +1,4 @@
-"""A recording replayed under its own settings, beside what the allocator did."""
+"""Replay a recording under its own settings, and compare with what the allocator did."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
 
 LEAST_EVENTS = 2
-"""A trace of one event is that of a ring of one entry: no history."""
+"""A trace with fewer events comes from a ring of one entry, and is not a history."""
 
 _known: WeakKeyDictionary[DeviceHistory, tuple[Any, Any]] = WeakKeyDictionary()
-"""What was worked out for each device, behind what of its file that rests on."""
+"""Cached models of devices, each with the part of its file that it depends on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ def _model(
         return None
     settings = recorded_settings(history.settings)
     found: tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None = None
-    # Garbage is collected only where the process has a limit, which no file tells; and stacks may
-    # be too short to tell a request from a call of empty_cache().
+    # Garbage is collected only if the process has a limit, which no file states; and stacks may be
+    # too short to distinguish a request from a call of empty_cache().
     garbage = [(False, False)]
     if settings.garbage_collection_threshold > 0:
         garbage = [(True, True), (True, False), (False, False)]
@@ -93,7 +93,7 @@ def _model(
                 return None
             model = AllocatorModel(tape)
             factual, limited = replay_as_recorded(device, model, settings)
-        except ValueError:  # sizes and addresses that no allocator has
+        except ValueError:  # sizes or addresses that no allocator would produce
             return None
         if limited:
             tape = replace(tape, limited=True)
@@ -106,14 +106,14 @@ def _model(
 
 
 def _rests_on_stacks(tape: ReplayTape) -> bool:
-    """Say whether stacks alone told that a request which got memory gave segments back first."""
+    """Say whether only stacks show that a successful request gave segments back first."""
     return bool((tape.op[tape.retried] == ALLOCATE).any())
 
 
 def failed_capacity(modelled: ModelledDevice) -> int | None:
-    """Return what the card gave to segments where a request failed, in bytes; None without one.
+    """Return the bytes segments could have when a request failed; None if none failed.
 
-    That is what was reserved then, and what the driver says was free beside it.
+    That is what was reserved then, plus what the driver reported as free.
     """
     other = modelled.history.other
     reserved = reserved_after(modelled.history, code_actions(other, SEGMENT_CODES, 4))
@@ -127,7 +127,7 @@ def replay_as_recorded(
     """Replay under the recorded settings, never corrected, and compare.
 
     Returns:
-        What came of it, and whether the process has a limit of its own.
+        The comparison, and whether the process has a limit of its own.
     """
     most = int(recorded_reserved(model.tape).max())
     (found, limited), *others = (
@@ -141,7 +141,7 @@ def replay_as_recorded(
 
 
 def _bounds(model: AllocatorModel, settings: AllocatorSettings, most: int) -> list[tuple[int, int]]:
-    """Return what the card and the process may have limited segments to, in bytes: as pairs."""
+    """Return pairs of limits, in bytes, that the card and the process may have set on segments."""
     tape = model.tape
     if len(tape.collected):
         return [(UNLIMITED, limit_that_collects(model, settings, most))]

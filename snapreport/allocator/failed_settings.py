@@ -1,4 +1,4 @@
-"""Under which other settings a request that failed would have been served, by the model."""
+"""Find the settings under which a failed request would have been served, by the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
 _WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
 """Where the driver may put new segments."""
 _MOST_WORK = 2_500_000
-"""Operations replayed at most, so that a report does not wait: about 0.3 s."""
+"""The most operations to replay, so that a report does not have to wait: about 0.3 s."""
 _SPLIT_SIZES = tuple(size * MIB for size in (512, 256, 128, 64, 32))
 """For ``max_split_size_mb``: large ones first, as they cost least."""
 _DIVISIONS = (8,) * 16
@@ -26,15 +26,15 @@ class FailedSettings:
     """Other settings for a request that failed, as ``PYTORCH_ALLOC_CONF`` has them."""
 
     allocations: int
-    """Made in the recording, all of them where the model puts them."""
+    """Allocations made in the recording, all at the addresses that the model predicts."""
     late: bool
-    """Whether memory was there before the recording: how it would have lain is not known, so it is
-    tried as it was, and asked for anew."""
+    """Whether memory was allocated before the recording. Where it would be under other settings is
+    not known, so both its recorded layout and a fresh one are tried."""
     serve: tuple[str, ...]
-    """Those that serve everything up to the request and itself, wherever the driver puts segments;
-    the least intrusive first."""
+    """Settings that serve every request up to and including this one, wherever the driver puts
+    segments; the least intrusive first."""
     fail: tuple[str, ...]
-    """Those that fail, wherever it puts them; a range of them in words."""
+    """Settings under which it fails wherever the driver puts segments; ranges are in words."""
 
 
 def settings_for_failed(

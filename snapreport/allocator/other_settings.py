@@ -1,4 +1,4 @@
-"""A recording under other settings and on other cards: only where its own replay is exact."""
+"""Replay a recording under other settings and on other cards, if its own replay is exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAYS = (
     *(Addresses(ASCENDING), Addresses(DESCENDING), Addresses(FIRST_FIT)),
     *(Addresses(ANYWHERE, seed) for seed in range(1, 6)),
 )
-"""Where the driver may put new segments: which it does, nobody knows."""
+"""Where the driver may put new segments; which of these it would choose is not known."""
 _FEW_WAYS = 3
 TABLE = (
     "default",
@@ -27,7 +27,7 @@ TABLE = (
     "max_split_size_mb:256",
     "roundup_power2_divisions:8",
 )
-"""Settings that the table has besides the recorded ones."""
+"""The settings of the table besides the recorded ones."""
 
 
 def replay_settings(
@@ -41,8 +41,8 @@ def replay_settings(
     Args:
         modelled: the device.
         wanted: the settings.
-        capacity: bytes that the segments may have together; None if nobody asked.
-        progress: told what is done.
+        capacity: bytes that the segments may have together; None if not asked for.
+        progress: called with the work done.
     """
     divided = bool(modelled.settings.roundup_power2_divisions)
     least = live_floor(modelled.history, divided)
@@ -53,7 +53,7 @@ def replay_settings(
     outcomes = []
     if refused or hopeless:
         wanted = ()
-    # Each start is as long as the recording: so none is made for nothing.
+    # Each start is as long as the recording, so none is built unless needed.
     starts, worst = _starts(modelled) if wanted else ([], [])
     from_tapes = len(starts) - len(worst)
     for done, settings in enumerate(wanted):
@@ -93,9 +93,9 @@ def replay_settings(
 
 
 def _starts(modelled: ModelledDevice) -> tuple[list[AllocatorModel], list[AllocatorModel]]:
-    """Return the starts to replay from: those as recorded first, then as many tidy ones, if late.
+    """Return the starts to replay from: as recorded, then, if it began late, as many tidy ones.
 
-    Beside them, as many that are as untidy as can be; none if the recording did not begin late.
+    The second list has as many untidy ones; it is empty if the recording did not begin late.
     """
     tapes = possible_tapes(modelled.tape, modelled.settings)
     recorded = [modelled.model, *map(AllocatorModel, tapes[1:])]
@@ -112,7 +112,7 @@ def table_of_settings(recorded: AllocatorSettings) -> list[AllocatorSettings]:
 
 
 def _refusal(modelled: ModelledDevice) -> str:
-    """Return a sentence that says why other settings are not replayed; "" where they are."""
+    """Return a sentence that says why other settings are not replayed; ``""`` if they are."""
     factual = modelled.factual
     if factual.exact:
         return ""

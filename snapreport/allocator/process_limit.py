@@ -1,6 +1,6 @@
-"""The limit of a process, as ``set_per_process_memory_fraction()`` sets it: no file has it.
+"""Infer the limit of a process set by ``set_per_process_memory_fraction()``: no file has it.
 
-What was reserved when a request failed, and what was collected as garbage, tell of it.
+It shows in what was reserved when a request failed, and in what was collected as garbage.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def limit_that_collects(model: AllocatorModel, settings: AllocatorSettings, leas
 
 
 def least_limit(model: AllocatorModel, settings: AllocatorSettings) -> int:
-    """Return the least limit that lets every request through that got memory, in bytes.
+    """Return the lowest limit that allows every request that was served, in bytes.
 
-    The limit is held against whole segments, as large as they would be if none could grow: so
-    with expandable segments a request can fail for which the card has memory.
+    The limit is checked for entire segments, as large as they would be if none could grow. So with
+    expandable segments a request can fail even if the card has enough memory.
     """
     tape, recorded = model.tape, model.tape.recorded
     grew = np.flatnonzero((recorded.kind == MADE) | (recorded.kind == MAPPED))
@@ -83,7 +83,7 @@ def least_limit(model: AllocatorModel, settings: AllocatorSettings) -> int:
 
 
 def _wrong_by(tape: ReplayTape, events: NDArray[np.int64]) -> int:
-    """Say of a replay whether its limit was too low (-1) or too high (1), by where it departs.
+    """Say whether a replay's limit was too low (-1) or too high (1), by its first difference.
 
     Under too low a limit a request gives back too much, or gets nothing. 0 where no operation
     differs, or where that is not the difference.

@@ -1,8 +1,7 @@
-"""What a program asked of the allocator, in order, and what the allocator did: columns alone.
+"""The tape of a device: what the program asked of the allocator, and what the allocator did.
 
-Allocations, frees and calls of ``empty_cache()`` are what the program did. Which block serves an
-allocation, and which segments come and go, is the allocator's doing: that is kept beside it, for a
-replay to be compared with.
+The program allocates, frees and calls ``empty_cache()``. The allocator decides which block serves
+an allocation, and which segments come and go; that is kept to compare a replay with.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
 
 CERTAINLY, PERHAPS = 1, 2
 MOST_ROOM = 1 << 42
-"""Addresses of an expandable segment where nothing tells: more than any card has memory."""
+"""The address range of an expandable segment, if unknown: more than any card has memory."""
 
 MADE, RETURNED, MAPPED, UNMAPPED = range(4)
 """Kinds of segment events, as in allocator.c."""
@@ -32,7 +31,7 @@ SEGMENT_CODES = {
 }
 DEFAULT_POOL = (0, 0)
 MOST_POOLS = 62
-"""Private pools at most: a bit of a number stands for each."""
+"""The most private pools: each is one bit of a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class SegmentEvents(Shown):
 
     @property
     def table(self) -> NDArray[np.int64]:
-        """All four, as a replay has them; int64, shape (n, 4)."""
+        """All four columns, as a replay returns them; int64, shape (n, 4)."""
         return np.stack([self.op, self.kind, self.address, self.size], axis=1)
 
 
@@ -59,20 +58,20 @@ class ReplayTape(Shown):
     """The operations of one device, its state before them, and what the allocator did."""
 
     lanes: list[tuple[tuple[int, int], int]]
-    """Pool and stream of each lane, the default pool first: a block serves its lane alone."""
+    """Pool and stream of each lane, the default pool first; a block only serves its own lane."""
 
     op: NDArray[np.int64]
     """Kind of each operation; int64, shape (n_ops,), likewise all of this group."""
     row: NDArray[np.int64]
     """The allocation that it makes or frees, a row of the device's; NO_ID for others."""
     event: NDArray[np.int64]
-    """The event that it was recorded as; of ``EMPTY_CACHE`` the first."""
+    """The event that recorded it; for ``EMPTY_CACHE`` the first."""
     given: NDArray[np.int64]
-    """Where the first segment lies that it got when it was recorded; 0 for none."""
+    """Address of the first segment that it got when recorded; 0 for none."""
     freeable: NDArray[np.int64]
     """Bit i: the i-th private pool in the order of the lanes may be given back."""
     failed_size: NDArray[np.int64]
-    """Rounded bytes of a request that failed; 0 for all else."""
+    """Rounded bytes of a request that failed; 0 for all other operations."""
     failed_lane: NDArray[np.int64]
 
     size: NDArray[np.int64]
@@ -88,20 +87,20 @@ class ReplayTape(Shown):
     of an expandable one begins; shape (n, 6)."""
     recorded: SegmentEvents
     room: int
-    """Addresses that an expandable segment has at most, in bytes: none lies in another's."""
+    """The most bytes of addresses an expandable segment can have without overlapping another."""
     undecided: int
-    """Runs of segments given back of which nothing tells whether the program called
-    ``empty_cache()`` or a request needed the room; they are taken for the former."""
+    """Runs of segments given back where it does not show whether the program called
+    ``empty_cache()`` or a request needed the room; the former is assumed."""
     retried: NDArray[np.int64]
     """Operations that gave segments back before they were served, or failed."""
     collected: NDArray[np.int64]
-    """Operations before which segments that were long unused were given back as garbage."""
+    """Operations before which long unused segments were given back as garbage."""
     waited: NDArray[np.int64]
     """Frees that a request completed while it waited for memory: CERTAINLY, PERHAPS, or 0; int64,
     shape (n_ops,). When another stream was done with the memory is not known of these."""
     limited: bool = False
-    """Whether the process was found to have a limit of its own: it is held against whole segments,
-    and garbage is collected under it."""
+    """Whether the process was found to have a limit of its own: it is checked for entire segments,
+    and garbage is collected because of it."""
 
     def __len__(self) -> int:
         return len(self.op)
@@ -125,7 +124,7 @@ def where_apart(recorded: NDArray[np.int64], replayed: NDArray[np.int64]) -> lis
 
     Args:
         recorded: as from ``SegmentEvents.table``; shape (n, 4).
-        replayed: likewise; shape (m, 4).
+        replayed: the same columns; shape (m, 4).
     """
     both = min(len(recorded), len(replayed))
     differ = np.flatnonzero((recorded[:both] != replayed[:both]).any(axis=1))

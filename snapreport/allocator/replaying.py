@@ -1,4 +1,4 @@
-"""A tape through the model of the allocator: under some settings, on a card of some size."""
+"""Replay a tape through the model of the allocator, with given settings and card size."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from snapreport.model.snapshot import NO_ID
 from snapreport.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
 
 TOP = 1 << 60
-"""Above all addresses that were recorded: as in allocator.c."""
+"""Above all recorded addresses, as in allocator.c."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the driver puts new segments, which nobody knows beforehand."""
+    """Where the driver puts new segments, which is not known beforehand."""
 
     policy: int = AS_RECORDED
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Other settings for a report: the table of them, and what each would have reserved over time."""
+"""Compare settings for a report: a table, and what each would have reserved over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapreport.model.replay.replays import ReservedCurve, SettingsStudy
 from snapreport.native.allocator_replay import ASCENDING
 
 QUICK = 20_000
-"""Operations, of all devices, up to which a report has tables unasked: two seconds at the most."""
+"""Up to this many operations on all devices, a report has the tables by default: at most 2 s."""
 _RUNS = 128
 """The most runs of events in a curve, each with two points."""
 
@@ -31,12 +31,12 @@ def is_quick(devices: Sequence[ModelledDevice]) -> bool:
 def study_settings(
     modelled: ModelledDevice, *, compare: bool, progress: Progress = silent
 ) -> SettingsStudy:
-    """Say of other settings of the allocator what a report does.
+    """Return what a report says about other allocator settings.
 
     Args:
         modelled: the device.
-        compare: whether to replay under them: that takes half a minute for a million events.
-        progress: told what is done.
+        compare: whether to replay under them, which takes half a minute for a million events.
+        progress: called with the work done.
     """
     wanted = table_of_settings(modelled.settings) if compare else []
     found = replay_settings(modelled, wanted, failed_capacity(modelled), progress)
@@ -47,7 +47,7 @@ def study_settings(
 
 
 def reserved_curve(modelled: ModelledDevice, settings: AllocatorSettings) -> ReservedCurve:
-    """Return what the segments come to under a setting, each new one above all others."""
+    """Return the reserved bytes over time under a setting, with each new segment above all."""
     tape, model = modelled.tape, modelled.model
     count = model.replay(settings, UNLIMITED, Addresses(ASCENDING)).n_events
     replayed = model.replay(settings, UNLIMITED, Addresses(ASCENDING), most_events=count)

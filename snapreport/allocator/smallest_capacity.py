@@ -15,14 +15,14 @@ from snapreport.allocator.replaying import (
 from snapreport.native.allocator_replay import Replayed
 
 LONG = 300_000
-"""Operations above which less is looked at, so that the answer is there while one waits."""
+"""Above this many operations the search tries fewer capacities, to answer while one waits."""
 UNIT = 2 << 20
 """Segments and granules are multiples of this, so capacities between have no effect."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What one replay without a limit, and the search for the smallest capacity, came to."""
+    """The results of one replay without a limit, and of the search for the smallest capacity."""
 
     capacity: int
     peak: int
@@ -54,7 +54,7 @@ class CapacitySearch:
         self._least = -(-least // UNIT) * UNIT
 
     def at(self, capacity: int, addresses: Addresses) -> Replayed:
-        """Replay on a card that gives so much, up to the first request that fails."""
+        """Replay on a card with this capacity, up to the first request that fails."""
         model = self._model if capacity >= self._model.tape.reserved else self._emptied
         return model.replay(self._settings, capacity, addresses, stop=True)
 
@@ -63,10 +63,10 @@ class CapacitySearch:
         return capacity >= self._least and self.at(capacity, addresses).failed_op < 0
 
     def find(self, addresses: Addresses, near: int | None = None) -> Fit:
-        """Find the smallest capacity from which on all is served, so far as that was looked at.
+        """Find the smallest capacity that serves everything, as does every larger one tried.
 
-        What serves is not monotone in the capacity: a larger one keeps more cached, in other
-        places. So from the boundary that a bisection finds, larger ones are tried as well.
+        Success is not monotone in the capacity: with more, more is cached, in other places. So
+        larger capacities than the boundary found by bisection are tried as well.
 
         Args:
             addresses: where new segments lie.

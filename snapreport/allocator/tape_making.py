@@ -1,4 +1,4 @@
-"""A device's history as a tape: the program's operations told from the allocator's doings."""
+"""Make a tape of a device's history: separate the program's operations from the allocator's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from snapreport.native.sorting import distinct, stable_order
 _OOM, _ELSE = 4, 5
 _MOST_RANGES = 3000
 _MOST_LOOKED_AT = 100_000_000
-"""Allocations to look at in all, for the pools of segments that say nothing of theirs."""
+"""The most allocations to examine, for segments whose pool is not recorded."""
 
 
 def make_tape(
@@ -50,7 +50,7 @@ def make_tape(
     spares: bool = False,
     by_stack: bool = True,
 ) -> ReplayTape:
-    """Tell what the program asked from what the allocator did.
+    """Separate what the program asked from what the allocator did.
 
     Args:
         history: of one device.
@@ -151,7 +151,7 @@ class _Lanes:
         return found
 
     def in_order(self, pools: list[int], *columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Number them anew: the default pool first, then some in order, each with its streams."""
+        """Renumber them: the default pool first, then some in order, each with its streams."""
         if len({pool for pool, _ in self._numbers}) > MOST_POOLS:
             raise ValueError(f"more than {MOST_POOLS} private pools")
         place = {self._pools[pool]: number for number, pool in enumerate(pools)}
@@ -268,10 +268,10 @@ def _life_pools(
 def _pool_order(
     history: DeviceHistory, lives: SegmentLives, life_pool: NDArray[np.int64]
 ) -> list[int]:
-    """Return the pools in the order in which their memory is given back, so far as that shows.
+    """Return the pools in the order in which their memory is given back, as far as it shows.
 
-    PyTorch keeps them in a hash table. Where their memory is given back together, the order is in
-    the recording; a pool of which nothing shows comes in the order of use.
+    PyTorch keeps them in a hash table. If their memory is given back together, the recording shows
+    the order; other pools come in the order of use.
     """
     order: list[int] = []
     used = history.allocations.pool.astype(np.int64)

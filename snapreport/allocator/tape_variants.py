@@ -1,6 +1,6 @@
-"""What a recording leaves open about the program itself, as tapes that differ in it.
+"""Tapes for what a recording leaves open about the program.
 
-Under the recorded setting they come to the same. Under another one they need not.
+Under the recorded settings they all give the same result; under others they may differ.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LEAST_BLOCK = 512
 
 
 def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
-    """Return the tapes that a recording may stand for, that which it was taken for first.
+    """Return the tapes that are consistent with a recording, the recorded one first.
 
-    A request that lacks memory waits until other streams are done with what was freed. When they
-    would have been done without it is not known: right then at the earliest, never at the latest.
-    And of a request that failed, only the size is known to which the recorded setting rounded it.
+    A request that lacks memory waits until other streams are done with freed memory. When they
+    would have been done otherwise is not known: at once at the earliest, never at the latest. And
+    of a failed request, only the size after the recorded rounding is known.
     """
     found = [tape]
     if (tape.waited == PERHAPS).any():
@@ -37,9 +37,9 @@ def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[Replay
 
 
 def from_scratch(tape: ReplayTape) -> ReplayTape:
-    """Return a tape that begins with empty memory: what was there is asked for anew, by address.
+    """Return a tape that begins with empty memory and first requests what was there, by address.
 
-    It is the best that another setting could have made of the time before the recording.
+    It is the best layout that another setting could have had when the recording began.
     """
     there = _held_at_start(tape)
     longer = with_operations(tape, [ALLOCATE] * len(there), there)
@@ -49,8 +49,8 @@ def from_scratch(tape: ReplayTape) -> ReplayTape:
 def scattered(tape: ReplayTape) -> ReplayTape:
     """Return a tape that begins with every large block in a segment of its own.
 
-    What the program had done before, and so what lay between the blocks, is not known under any
-    other setting than the recorded one: this is the most that they can keep from being given back.
+    What the program had done before, and so what was between the blocks, is only known under the
+    recorded settings. This is the most memory that these blocks can keep from being given back.
     """
     there = _held_at_start(tape)
     size = round_sizes(tape.size[there], SplitRules())
@@ -85,7 +85,7 @@ def _held_at_start(tape: ReplayTape) -> NDArray[np.int64]:
 
 
 def _completed_before(tape: ReplayTape) -> ReplayTape:
-    """Return a tape in which the frees that may not have waited did not."""
+    """Return a tape in which frees that may or may not have waited did not wait."""
     perhaps = tape.waited == PERHAPS
     waited_for = np.isin(tape.row, tape.row[perhaps]) & (tape.op == AWAIT)
     at_once = replace(tape, op=np.where(waited_for, FREE, tape.op))
@@ -93,7 +93,7 @@ def _completed_before(tape: ReplayTape) -> ReplayTape:
 
 
 def _less_failed(tape: ReplayTape, divisions: tuple[int, ...]) -> ReplayTape:
-    """Return a tape in which requests that failed are for as little as they may have been."""
+    """Return a tape in which failed requests have the smallest possible size."""
     failed = np.flatnonzero(tape.op == FAIL)
     size = tape.failed_size.copy()
     size[failed] = _least_rounded_to(size[failed], divisions)

@@ -29,7 +29,7 @@ def find_amounts(
     live = rows.live_at(event)
     active = int(curves["active"][event + 1])
     reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
-    # With segment events missing, reserved is too low (a warning says so): then nothing follows.
+    # If segment events are missing, reserved is too low (a warning says so), and these are unknown.
     known = reserved is not None and reserved >= active
     width = int((rows.block_size_max[live] - rows.block_size[live]).sum())
     return Amounts(
@@ -50,7 +50,7 @@ def find_amounts(
 def find_fragmentation(history: DeviceHistory, event: int) -> int:
     """Return the inactive bytes in segments that hold a live block, after an event.
 
-    ``empty_cache()`` can give back segments without one; of these only whole free pages of
+    ``empty_cache()`` can give back only segments without a live block, and whole free pages of
     expandable ones.
     """
     size, used = fill_segments(history, event)

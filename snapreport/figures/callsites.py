@@ -36,7 +36,7 @@ def _number_sites(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct keys of call sites, ascending, and each allocation's place in them.
 
-    A key is a frame id; behind those come the sites without frames, one for each reason.
+    A key is a frame id; keys above all frame ids are the reasons for missing frames.
     """
     reason = missing_reason(history, stacks)
     # One entry more than sites, for NO_STACK: index -1 picks the last.
@@ -100,11 +100,11 @@ def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count:
 
 
 def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.int64], list[str]]:
-    """Give every allocation of a device the number of its call site.
+    """Number every allocation of a device by its call site.
 
     Returns:
         int64, shape (n_allocations,), and the sites' names: ``function  file:line``, or the reason
-        why there are no frames. Sites of one name but of two frames (C++ overloads) are two.
+        why there are no frames. Two frames of one name (C++ overloads) are two sites.
     """
     keys, number = _number_sites(history, stacks)
     return number, [site_text(stacks, each) for each in keys.tolist()]

@@ -1,4 +1,4 @@
-"""Memory by category over time: a curve for each group; together they are the whole."""
+"""Memory by category over time: a curve for each group; together they add up to the total."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def find_profile(
         history: the device.
         number: int64, shape (n_allocations,): each allocation's group.
         names: of the groups.
-        rules: what put allocations there, for each group.
+        rules: the rule of each group.
         curve: ``allocated``, ``requested`` or ``active``.
-        points: about so many events: each stands for a run of events and is the one of them at
-            which the whole is highest, so that no maximum is lost. 0 for every event.
+        points: about how many events to return. Each stands for a run of events, and is the one
+            with the highest total, so that no maximum is lost. 0 for every event.
 
     Returns:
         Groups with the highest peak first; those that hold nothing in this curve are left out.

@@ -40,11 +40,11 @@ def peak_without(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Return the most of a curve less some weights, and the first event that has it.
+    """Return the peak of a curve minus some weights, and the first event that has it.
 
     Args:
         curve: int64, shape (n_events + 1,), index 0 is the start.
-        weight, begin, end: int64, shape (n,): what is taken away over ``begin <= event < end``.
+        weight, begin, end: int64, shape (n,): bytes taken away while ``begin <= event < end``.
     """
     rest = sum_live(weight, begin, end, len(curve) - 1)
     np.subtract(curve, rest, out=rest)
@@ -55,10 +55,10 @@ def peak_without(
 def find_peaks(
     history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
 ) -> dict[str, CurvePeak]:
-    """Return the peak of every curve that is known, by name.
+    """Return the peak of every known curve, by name.
 
-    Where block sizes are ranges, the most that a curve can have been is added up from the upper
-    bounds, at every event: its peak need not be where that of the lower bounds is.
+    Where block sizes are ranges, the upper bound of a curve is added up at every event: its peak
+    may be at another event than that of the lower bound.
     """
     rows = history.allocations
     most = {}
@@ -74,12 +74,12 @@ def find_peaks(
 def find_peak(
     curve: NDArray[np.int64], times: NDArray[np.int64], most: int | None = None
 ) -> CurvePeak:
-    """Return the most of a curve, at the first event that attains it.
+    """Return the peak of a curve, at the first event that attains it.
 
     Args:
         curve: int64, shape (n_events + 1,), index 0 is the start.
         times: int64, shape (n_events,), as from ``event_times``.
-        most: the upper bound of the peak, where the curve is a lower one.
+        most: the upper bound of the peak, if the curve is a lower bound.
     """
     event = int(curve.argmax()) - 1
     peak = int(curve[event + 1])

@@ -15,7 +15,7 @@ from snapreport.model.stacks import NO_STACK
 
 UNKNOWN, ALLOC, FREE_REQUESTED, FREE_COMPLETED, OTHER = range(5)
 ACTIONS = ("unknown", "alloc", "free_requested", "free_completed")
-"""What the first kinds of entries are called; OTHER have names of their own."""
+"""The names of the first kinds of entries; entries of kind OTHER have names of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +25,12 @@ class TraceKinds:
     kind: NDArray[np.int8]
     """UNKNOWN to OTHER. A free that was requested and completed at once is FREE_REQUESTED."""
     row: NDArray[np.int32]
-    """Of the device's ``Allocations``, or for OTHER of its ``other`` events; NO_ID for UNKNOWN."""
+    """Row of the device's ``Allocations``, for OTHER of its ``other`` events; NO_ID if UNKNOWN."""
 
 
 @once_for_each
 def trace_kinds(history: DeviceHistory) -> TraceKinds:
-    """Say of every event what it is."""
+    """Return the kind and the row of every event."""
     rows = history.allocations
     kind = np.full(history.events + 2, UNKNOWN, np.int8)  # START and "never" write to the ends
     row = np.full(history.events + 2, NO_ID, np.int32)

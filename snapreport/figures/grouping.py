@@ -49,7 +49,7 @@ def find_groups(
         event: -1 for the start.
         by: one of ``GROUPINGS``.
         curve: ``requested``, ``allocated`` or ``active``.
-        rules: for ``category``, instead of our own.
+        rules: for ``category``, instead of the built-in ones.
     """
     rows = history.allocations
     live = np.flatnonzero(rows.live_at(event, curve))
@@ -95,11 +95,11 @@ def label_allocations(
         int64, shape (n_allocations,), and the texts that these numbers stand for.
 
     Raises:
-        ValueError: ``by`` is none of ``GROUPINGS``.
+        ValueError: ``by`` is not one of ``GROUPINGS``.
     """
     rows = history.allocations
     if by not in GROUPINGS:
-        raise ValueError(f"by is {by!r}, none of {', '.join(GROUPINGS)}")
+        raise ValueError(f"by is {by!r}, not one of {', '.join(GROUPINGS)}")
     if by in ("stack", "line", "file", "function", "module"):
         return _by_frames(file.stacks, history, by)
     if by == "category":
@@ -178,7 +178,7 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
 
 
 def _from_site(stacks: StackTable, stack: int, site: int) -> list[str]:
-    """The functions of a stack from its call site outward: what is inside it tells nothing more."""
+    """Return a stack's functions from its call site outward; the frames inside add nothing."""
     path = list(stacks.path(stack))
     return [short_name(stacks.frames.names[f]) for f in path[path.index(site) :]]
 

@@ -43,10 +43,10 @@ def find_lines(
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
         include: patterns for files (``compile_pattern``); the innermost frame of a matching file
             is the allocation's line. Without any pattern it is the call site.
-        exclude: patterns for files that are no matching ones.
+        exclude: patterns for files that do not match after all.
 
     Raises:
-        PatternError: a pattern is none.
+        PatternError: a pattern is not valid.
     """
     rows = history.allocations
     weight = rows.weights(curve)

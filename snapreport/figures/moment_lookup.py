@@ -18,7 +18,7 @@ def check_event(event: int, events: int) -> int:
     """Return the event if the recording has it; -1 is the start.
 
     Raises:
-        MomentError: it has not.
+        MomentError: there is no such event.
     """
     if START <= event < events:
         return event
@@ -44,13 +44,13 @@ def event_at_time(times: NDArray[np.int64], time_us: int) -> int:
 
 
 def first_time(times: NDArray[np.int64]) -> int | None:
-    """Return the first time that is known, None for none."""
+    """Return the first known time, None if no time is known."""
     known = times[times != NO_TIME]
     return int(known[0]) if len(known) else None
 
 
 def event_from(times: NDArray[np.int64], time_us: int) -> int:
-    """Return the first event at or after a time; how many there are where all are earlier."""
+    """Return the first event at or after a time; the number of events if all are earlier."""
     known = np.flatnonzero(times != NO_TIME)
     # Clocks may step back; an event counts as no earlier than those before it.
     place = int(np.searchsorted(np.maximum.accumulate(times[known]), time_us))
@@ -80,7 +80,7 @@ def find_stage(stages: Sequence[StageUse], name: str) -> int:
     """Return the place of a stage: by its name, its name and number ``forward[2]``, or a part.
 
     Raises:
-        MomentError: no stage fits, or several that differ do.
+        MomentError: no stage matches, or several different ones do.
     """
     if not stages:
         raise MomentError("this recording has no stages; nothing was annotated in it.")
@@ -115,15 +115,15 @@ def _numbered(name: str) -> tuple[str, int | None]:
 
 
 def find_allocation(history: DeviceHistory, address: int, version: int | None = None) -> int:
-    """Return the row of an allocation, by its address and the how-manieth it was there.
+    """Return the row of an allocation, by its address and its version there.
 
     Args:
         history: the device.
         address: of the block.
-        version: 0 for the first at that address; None if there was one only.
+        version: 0 for the first allocation at that address; None if there was only one.
 
     Raises:
-        MomentError: none was there, not so many, or several.
+        MomentError: there was none, there were too few, or there were several and no version.
     """
     rows = np.flatnonzero(history.allocations.addr == address)
     if not len(rows):
@@ -138,19 +138,17 @@ def find_allocation(history: DeviceHistory, address: int, version: int | None = 
         )
     found = rows[history.allocations.version[rows] == version]
     if not len(found):
-        raise MomentError(
-            f"{address:#x} has versions 0 to {len(rows) - 1}, and so no version {version}."
-        )
+        raise MomentError(f"{address:#x} has versions 0 to {len(rows) - 1}, not {version}.")
     return int(found[0])
 
 
 def event_of_allocation(history: DeviceHistory, row: int, which: str) -> int:
     """Return the event at which an allocation was made (``alloc``) or freed (``free``).
 
-    A free is where it was requested: that is when ``memory_allocated()`` falls.
+    A free is at its request: that is when ``memory_allocated()`` falls.
 
     Raises:
-        MomentError: it is not in the recording.
+        MomentError: the event is not in the recording.
     """
     rows = history.allocations
     address = f"{int(rows.addr[row]):#x}_{int(rows.version[row])}"

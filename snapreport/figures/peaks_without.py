@@ -1,11 +1,11 @@
-"""The most of a curve without each of many groups of allocations, and where it is.
+"""The peak of a curve without each of many groups of allocations, and where it is.
 
 Taking a group away changes where the peak is. Between two changes of the group its bytes stay
-the same, so what is left is highest there where the whole curve is: one maximum for each change.
+the same, so the rest is highest where the full curve is: one maximum for each change.
 
-Most of that need not be looked at. What is left is at least the peak less what the group holds
-there, and at most the curve: events where the curve is lower than that cannot be the new peak, and
-a group that holds nothing at the peak leaves it where it is.
+Most of that can be skipped. The new peak is at least the peak minus what the group holds there, so
+events where the curve is lower than that cannot be the new peak, and a group that holds nothing at
+the peak leaves it where it is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from snapreport.figures.range_maxima import range_maxima
 from snapreport.native.sorting import stable_order
 
 _LARGE, _FEW = 16, 24
-"""Groups that hold more than one part in so many of the peak leave much of the curve to look at:
-up to so many of them are each added up over the whole recording instead."""
+"""For groups that hold more than one part in _LARGE of the peak, little of the curve can be
+skipped: up to _FEW of them are each added up over the entire recording instead."""
 
 
 def peaks_without(

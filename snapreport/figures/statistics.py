@@ -16,10 +16,10 @@ from snapreport.native.sweeps import weigh
 def curves_statistics(
     curves: Mapping[str, NDArray[np.int64]], times: NDArray[np.int64]
 ) -> dict[str, CurveStatistics]:
-    """Sum curves up, by their names.
+    """Summarize curves, by name.
 
-    The value after an event lasts until the next one, so the last value has no length and the
-    start none either. Without times, or when no time passes, every event counts alike.
+    The value after an event lasts until the next event, so the last value and the start have no
+    duration. Without times, or if no time passes, every event counts equally.
 
     Args:
         curves: int64, shape (n_events + 1,) each; index 0 is the start.

@@ -11,8 +11,8 @@ from snapreport.native.sorting import sum_groups
 from snapreport.roles.repeating_step import find_iterations
 
 ALIKE = 0.01
-"""Steps are alike if what they allocate, and how far memory rises above their start, differ by no
-more than this part of it; what stays may differ by as much of the rise."""
+"""Steps are alike if the bytes they allocate, and how far memory rises above their start, differ by
+at most this part; what stays may differ by this part of the rise."""
 _FEWEST = 2
 _OF_THE_LATER = 0.5
 """So many of the steps after the first must be alike, or none is called steady."""
@@ -21,7 +21,7 @@ _OF_THE_LATER = 0.5
 def find_steps(
     history: DeviceHistory, tables: History, allocated: NDArray[np.int64]
 ) -> Steps | None:
-    """Measure each complete step, or return None where the recording shows no repeating step.
+    """Measure each complete step, or return None if the recording shows no repeating step.
 
     Args:
         history: the device.
@@ -40,7 +40,7 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     Args:
         history: the device.
         turns: where the steps are.
-        allocated: as above.
+        allocated: as for ``find_steps``.
     """
     rows, bounds, n = history.allocations, turns.bounds, len(turns)
     # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
@@ -102,7 +102,7 @@ def _steady(
     for values in (rise, made):
         low = values[chosen]
         chosen = chosen[_densest(low, low + (ALIKE * low).astype(np.int64))]
-    # What the last one keeps is mostly what the next would free first: there was no next.
+    # What the last step keeps is mostly what the next step would have freed first.
     ended, last = chosen[chosen < len(rise) - 1], chosen[chosen == len(rise) - 1]
     if len(ended):
         within = int(ALIKE * rise[chosen].min())

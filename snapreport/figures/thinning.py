@@ -1,6 +1,6 @@
-"""Choose what is drawn one by one; what is not is summed up, so that no total changes.
+"""Choose what is drawn individually; the rest is added up, so that no total changes.
 
-To make a page fit, it is thinned in this order, each level only where those before do not do:
+To make a page fit, it is thinned in this order, each level only if those before are not enough:
 
 1. times: recorded ones at TIME_COLUMNS events and wherever something is exact, even between;
 2. allocations, least bytes times events first, but none that is live at a peak of the device, at a

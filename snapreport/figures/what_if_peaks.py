@@ -44,14 +44,14 @@ def find_members(
         file: the tables of the file.
         history: the device.
         by: one of ``WHAT_IF_GROUPINGS``.
-        rules: for ``category``, instead of our own.
+        rules: for ``category``, instead of the built-in ones.
 
     Raises:
         NotEnoughMemoryError: by stage, and far too many are around each other.
-        ValueError: ``by`` is none of them.
+        ValueError: ``by`` is not one of them.
     """
     if by not in WHAT_IF_GROUPINGS:
-        raise ValueError(f"by is {by!r}, none of {', '.join(WHAT_IF_GROUPINGS)}")
+        raise ValueError(f"by is {by!r}, not one of {', '.join(WHAT_IF_GROUPINGS)}")
     if by == "stage":
         return _in_stages(history)
     if by == "site":
@@ -64,7 +64,7 @@ def find_members(
 def find_what_if(
     history: DeviceHistory, members: Members, curve: NDArray[np.int64], name: str = "allocated"
 ) -> tuple[WhatIf, ...]:
-    """Return the peak without each of some groups, that which lowers it most first.
+    """Return the peak without each of some groups; the group that lowers it most comes first.
 
     Args:
         history: the device.
@@ -95,7 +95,7 @@ def find_without(
     patterns: Sequence[str],
     name: str = "allocated",
 ) -> WhatIf:
-    """Return the peak without all groups that a pattern fits.
+    """Return the peak without all groups that match a pattern.
 
     Args:
         history: the device.
@@ -105,7 +105,7 @@ def find_without(
         name: of the curve: ``allocated``, ``requested`` or ``active``.
 
     Raises:
-        PatternError: one of them is no regular expression, or fits nothing.
+        PatternError: one of them is not a regular expression, or matches nothing.
     """
     row, group, names = members
     matching = set(matching_names(names, patterns))
@@ -125,14 +125,14 @@ def find_without(
 
 
 def matching_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the names that one of some patterns fits, each once, in order.
+    """Return the names that match one of some patterns, each once, in order.
 
     Args:
         names: of groups.
         patterns: parts of names, globs, or ``/regex/``.
 
     Raises:
-        PatternError: one of the patterns is no regular expression, or fits none of them.
+        PatternError: one of the patterns is not a regular expression, or matches no name.
     """
     found: dict[str, None] = {}
     for pattern in patterns:

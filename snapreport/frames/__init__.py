@@ -1,1 +1,1 @@
-"""What frames and call stacks tell: whose code they are, and what kind of memory it makes."""
+"""Classify frames and call stacks: whose code they are, and what kind of memory it makes."""

@@ -1,7 +1,7 @@
-"""What kind of memory an allocation is, told from its call stack by rules; the first rule wins.
+"""Guess what kind of memory an allocation is from its call stack, by rules; the first match wins.
 
-That is a guess and said to be one: each category names the rule that matched, and what no rule
-matches is unknown. A file that states categories itself is believed before any rule of ours.
+Each category names the rule that matched, so that the guess can be checked; what no rule matches is
+unknown. Categories that a file itself states have precedence over built-in rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _rule(category: str, function: str = "", file: str = "") -> Rule:
     )
 
 
-# In order: collectives run inside backward and optimizer code, recomputed activations inside
+# The order matters: collectives run inside backward and optimizer code, recomputation inside
 # backward, an optimizer's state is made in its first step, and a module's forward may be called
 # from almost anywhere, so it comes late.
 DEFAULT_RULES = (
@@ -64,14 +64,14 @@ def classify(
     """Sort every allocation of a device into a category.
 
     Args:
-        file: the tables of the file.
-        history: the device.
-        rules: in order, the first that matches wins; None for what the file states and, where it
-            states nothing, ours.
+        file: the file's history.
+        history: the device's history.
+        rules: in order, the first match wins; None for what the file states and, where it states
+            nothing, the built-in rules.
 
     Returns:
-        int32, shape (n_allocations,): places in the categories, which come in the order of the
-        rules, the unknown ones last. Those without an allocation are left out.
+        int32, shape (n_allocations,): positions in the categories, which are in the order of the
+        rules, unknown ones last. Categories without an allocation are left out.
     """
     rows = history.allocations
     chosen = DEFAULT_RULES if rules is None else tuple(rules)
@@ -86,7 +86,7 @@ def classify(
         key = np.where(rows.category >= 0, rows.category, key)
     categories: list[Category] = []
     used, place = distinct(key)
-    # Rules of one category are one category: the first of them that matched is named.
+    # Rules with the same category share it: the first of them that matched is named.
     names: dict[str, int] = {}
     number = np.zeros(len(used), np.int32)
     for k, value in enumerate(used.tolist()):
@@ -113,7 +113,7 @@ def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
 
 @once_for_both
 def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64]:
-    """The first rule that fits a frame of each stack, ``len(rules)`` for none; (n_stacks,)."""
+    """Return the first rule matching a frame of each stack, ``len(rules)`` if none; (n_stacks,)."""
     frames = stacks.frames
     of_frame = np.full(len(frames), len(rules), np.int64)
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):

@@ -1,4 +1,4 @@
-"""Why an allocation has no frames: each reason is a child of its own in the call tree."""
+"""Say why an allocation has no frames; each reason is a node of its own in the call tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from snapreport.ground.memoize import once_for_both, shared
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.stacks import NO_STACK, StackTable
 
-# Places in MISSING_REASONS.
+# Positions in MISSING_REASONS.
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)
 
 
@@ -25,8 +25,8 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     reason = np.full(len(rows), HAS_FRAMES, np.int8)
     reason[none] = NOT_RECORDED
     reason[empty] = EMPTY
-    # A block that is there at the end keeps its stack even when the ring lost its alloc event;
-    # one freed before has lost both, so which of the two it was cannot be told.
+    # A block live at the end keeps its stack even if the ring lost its alloc event. A block freed
+    # before has lost both, so it is unknown whether the event was lost or never recorded.
     unknown = (none | empty) & baseline
     reason[unknown] = LOST
     reason[unknown & to_the_end] = BEFORE

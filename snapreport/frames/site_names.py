@@ -1,7 +1,8 @@
-"""What a frame is called where it is a call site: compiled code has no names of its own.
+"""Names of frames as call sites; compiled code has no names of its own.
 
-Inductor puts the lines that it compiled around its own frame, and these are call sites like any
-others. Where it knew none, the line that called the compiled code is the call site, and says so.
+Inductor puts frames of the lines it compiled around its own frame, and these are call sites like
+any others. If it knew none, the line that called the compiled code is the call site, and its name
+says so.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LONGEST_TRACE = 20_000
 
 @once_for_each
 def site_names(stacks: StackTable) -> list[str]:
-    """Return what each frame is called as a call site, by its id."""
+    """Return the name of each frame as a call site, by frame id."""
     frames = stacks.frames
     compiled = _compiled_frames(frames)
     names = [short_name(name) for name in frames.names]
@@ -49,15 +50,15 @@ def _compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
 
 
 def _callers(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the frames outside of PyTorch that are call sites of nothing but compiled code.
+    """Return the frames outside of PyTorch that are call sites only of compiled code.
 
-    A frame right around the compiled one is a line that was compiled, not one that called it.
+    A frame right around a compiled one is a line that was compiled, not one that called it.
     """
     kind = classify_frames(stacks.frames)[stacks.node_frame]
     parent = stacks.node_parent
     rank = np.where(compiled[stacks.node_frame], 0, 1)
     inner = lowest_on_path(parent, rank)  # the innermost compiled node of each path
-    # Each node's nearest Python frame: that above a compiled one tells whether its line is known.
+    # Each node's nearest Python frame; the one above compiled code shows if its line is known.
     python = lowest_on_path(parent, np.where(kind <= LIBRARY, 0, 1))
     above = python[parent]
     known = (parent >= 0) & (kind[above] == OUTSIDE)

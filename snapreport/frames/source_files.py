@@ -1,4 +1,4 @@
-"""The same source file in two recordings, though it was installed or checked out elsewhere."""
+"""Match source files of two recordings, even if installed or checked out in different places."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Collection
 
 FileKey = tuple[str, str]
-"""What kind of place a file lies in, and its path below that place: equal in both recordings."""
+"""The kind of place a file is in, and its path below that place: equal in both recordings."""
 
-# The place of what is found below it, and the path that is left of it. The first that fits counts.
-# A dot is any character, or a name of several lines would be looked through again for each folder.
+# Each place, and a pattern for the path below it; the first match counts. With DOTALL, since a name
+# with line breaks would otherwise be searched again for each folder.
 _PLACES = (
-    # Native code: build machines keep it in folders of their own, and only its name stays.
+    # Native code: folders differ between build machines, so only the name is kept.
     (
         "native",
         re.compile(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$", re.DOTALL),
@@ -27,7 +27,7 @@ _PLACES = (
         "python",
         re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.DOTALL | re.IGNORECASE),
     ),
-    # A checkout of PyTorch is the package as well.
+    # A checkout of PyTorch counts as the package.
     (
         "package",
         re.compile(
@@ -47,9 +47,9 @@ Keys = dict[str, FileKey]
 def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]:
     """Return a key for every file name of two recordings: the same file has the same key.
 
-    Below a package, PyTorch or Python itself the rest of the path tells. Other files are the
-    same where their whole paths are, or what is left of them below the projects' roots: the two
-    folders below which most paths agree.
+    Files below a package, PyTorch or Python itself are the same if the rest of their paths is.
+    Other files are the same if their full paths are, or their paths below the projects' roots: the
+    two folders below which most paths agree.
     """
     if sorted(base) > sorted(new):  # so that the order of the two does not matter
         found = pair_files(new, base)
@@ -72,7 +72,7 @@ def pair_files(base: Collection[str], new: Collection[str]) -> tuple[Keys, Keys]
 
 
 def file_key(filename: str) -> FileKey:
-    """Return what kind of place a file lies in, and its path below it, by its name alone."""
+    """Return the kind of place a file is in, and its path below it, from its name alone."""
     text = filename.replace("\\", "/")
     if text in _NO_FILES:
         return "none", ""
@@ -89,7 +89,7 @@ def file_key(filename: str) -> FileKey:
 Root = tuple[str, ...]
 
 LEAST_COMPARED, COMPARED_OF_EACH = 2_000_000, 32
-"""Parts of paths that are compared at most: of all, and for each part there is, if that is more."""
+"""The most parts of paths to compare: a total, or a multiple of all parts if that is more."""
 
 
 def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root] | None:
@@ -97,15 +97,14 @@ def find_roots(base: Collection[str], new: Collection[str]) -> tuple[Root, Root]
 
     Args:
         base: paths with slashes, none of them in ``new``.
-        new: likewise, of the other recording.
+        new: paths of the other recording.
 
     Returns:
-        The folders as their parts, None where no file of one has the name of one of the other, or
-        so many have one name that it tells nothing.
+        The folders as their parts; None if no file names are in both, or each is too common.
     """
     ours, theirs = _by_name(base), _by_name(new)
     left = max(LEAST_COMPARED, COMPARED_OF_EACH * (_count_parts(base) + _count_parts(new)))
-    # A rare name tells the most and costs the least: thousands of __init__.py come last, if at all.
+    # Rare names say most and cost least: thousands of __init__.py come last, if at all.
     names = {
         name: len(theirs[name]) * sum(map(len, ours[name]))
         + len(ours[name]) * sum(map(len, theirs[name]))
@@ -139,7 +138,7 @@ def _count_parts(paths: Collection[str]) -> int:
 
 
 def _is_move(roots: tuple[Root, Root], stayed: Collection[str]) -> bool:
-    """Say whether files moved within a project of which others stayed, so it was not all of it."""
+    """Say whether only some files moved within a project, while others stayed."""
     outer, inner = sorted(roots, key=len)
     if inner[: len(outer)] != outer or (not outer and _is_absolute("/".join(inner))):
         return False
@@ -154,7 +153,7 @@ def _is_absolute(path: str) -> bool:
 
 
 def common_tail(one: list[str], other: list[str]) -> int:
-    """Return how many parts at their ends two paths share."""
+    """Return how many parts at the end two paths share."""
     shared = 0
     while shared < min(len(one), len(other)) and one[-1 - shared] == other[-1 - shared]:
         shared += 1
@@ -162,9 +161,9 @@ def common_tail(one: list[str], other: list[str]) -> int:
 
 
 def likeness(base: FileKey, new: FileKey) -> int | None:
-    """Say how alike the paths of two different files are; None if their names differ.
+    """Return how many parts two paths share at the end; None if their names differ.
 
-    Compiled code is named after a hash of itself, so any such file may be any other.
+    Compiled files are named after a hash of their code, so any two may be the same: 1.
     """
     if base[0] == new[0] == "compiled":
         return 1

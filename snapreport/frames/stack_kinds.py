@@ -1,4 +1,4 @@
-"""Which frames the call stacks of a file hold: Python's, C++'s, or both."""
+"""Find which frames the call stacks of a file have: Python, C++, or both."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from snapreport.model.trust import StackKind
 
 
 def find_stack_kind(tables: History) -> StackKind:
-    """Return which frames the stacks of a file hold, one setting for all; ``none`` without frames.
+    """Return which frames a file's stacks have, as one setting for all; ``none`` without frames.
 
-    A profile's frames are names alone, so they count as none.
+    A profile's frames are only names, so they count as none.
     """
     if tables.layout == "profiler":
         return "none"

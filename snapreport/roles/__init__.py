@@ -1,4 +1,4 @@
-"""What each allocation is for: steps, passes and roles, told from stacks and lifetimes.
+"""Find what each allocation is for: steps, passes and roles, inferred from stacks and lifetimes.
 
-In all modules ``tables`` is the file, and ``history`` one device of it.
+In all modules ``tables`` is the file's history, and ``history`` that of one device.
 """

@@ -1,4 +1,4 @@
-"""Roles of blocks from before the recording, told by sizes that gradients repeat."""
+"""Infer roles of blocks from before the recording, mainly from sizes shared with gradients."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ _AMONG = _BEFORE + "among parameters"
 
 
 _OF_CHANNELS = 8 << 10
-"""Bytes of one number for each channel, at most."""
+"""The most bytes of a tensor with one number per channel."""
 
 
 class Judge(Protocol):
-    """Who gives the roles."""
+    """Assigns roles to allocations."""
 
     role: NDArray[np.int8]
 
     def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
-        """Give the chosen allocations a role, but for those that have one."""
+        """Assign a role to the chosen allocations, except those that have one."""
 
 
 def match_baseline(
@@ -77,7 +77,7 @@ def match_baseline(
     marks: NDArray[np.int32],
     free_marks: NDArray[np.int32],
 ) -> None:
-    """Give blocks that were live at the start roles, as far as stacks, frees and sizes tell."""
+    """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
     start = rows.alloc_event == START
     judge.give(
@@ -105,13 +105,13 @@ def _match_sizes(
     kept: NDArray[np.bool_],
     marks: NDArray[np.int32],
 ) -> None:
-    """Give blocks that no training step frees roles, by how many there are of each size.
+    """Assign roles to blocks that no training step frees, by how many there are of each size.
 
     Args:
-        judge: who gives the roles.
-        passes: its passes.
+        judge: assigns the roles.
+        passes: of the device.
         kept: bool, shape (n_allocations,): the blocks.
-        marks: int32, of the same shape: of the call stacks.
+        marks: int32, shape (n_allocations,): the marks of their call stacks.
     """
     rows = history.allocations
     made = (judge.role == GRADIENT) & (marks & FILLS_BUCKETS == 0)
@@ -122,16 +122,16 @@ def _match_sizes(
         if (marks & IN_DDP).any():
             _give_buckets(left, find_buckets(left.sizes, sizes), COMMUNICATION)
         ended = bool((made & (rows.free_requested_event < history.events)).any())
-        # Of gradients of which none is freed some may be from before the recording, too.
+        # If no gradient is ever freed, some may be from before the recording, too.
         others = (PARAMETER, _COPIES) if ended else (GRADIENT, _SETS[GRADIENT])
         _match_sets(left, sizes, (PARAMETER,), others, leaks)
-    else:  # never made again; the optimizer's temporaries have their sizes
+    else:  # gradients are never made again; the optimizer's temporaries have their sizes
         sizes, first = _never_made(judge, history, passes, left, marks)
         _match_sets(left, sizes, first, (PARAMETER, _COPIES), leaks)
     for role, size in leaks.items():
         left.give_sizes(size, role, _LEAKED, 0.6)
     if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
-        return  # gradients, or what waits for the rest of a backward pass, may be kept as well
+        return  # gradients, or memory that a backward pass still needs, may be among these
     left.give_sizes(in_layers(left.sizes), PARAMETER, _LAYERS, 0.5)
     known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
     if len(known):
@@ -142,11 +142,11 @@ def _match_sizes(
 def _never_made(
     judge: Judge, history: DeviceHistory, passes: Passes, left: _Left, marks: NDArray[np.int32]
 ) -> tuple[Sizes, tuple[int, ...]]:
-    """Return parameters of which no gradient is made, and the sets that come before the states.
+    """Return the sizes of parameters without new gradients, and the sets before the states.
 
-    Their gradients are set to zero in place, or lie in DDP's buckets. Beside buckets one set is of
-    states, and of two one may be of gradients that are copied into the buckets: Adam has two
-    states, and SGD one.
+    Their gradients are set to zero in place, or are in DDP's buckets. Besides buckets, one further
+    set is of states; of two, one may be of gradients that are copied into the buckets. Adam has two
+    states, SGD one.
     """
     of_steps = _most_in_a_step(judge, history, passes)
     in_place = (PARAMETER, GRADIENT)
@@ -166,11 +166,11 @@ def _never_made(
     explained, sets, trained, buckets = 0, 0, of_steps, None
     for n in (3, 2, 1):
         count = np.minimum(blocks.count // n, of_passes.of(blocks.size))
-        told = Sizes(blocks.size[count > 0], count[count > 0])
+        guess = Sizes(blocks.size[count > 0], count[count > 0])
         # Buffers of normalization have the sizes of parameters, too.
-        found = find_buckets(blocks, told, _OF_CHANNELS)
+        found = find_buckets(blocks, guess, _OF_CHANNELS)
         if found is not None and (n + 1) * found.bytes > explained:
-            explained, sets, trained, buckets = (n + 1) * found.bytes, n, told, found
+            explained, sets, trained, buckets = (n + 1) * found.bytes, n, guess, found
     if buckets is None:
         return of_steps, in_place
     _give_buckets(left, buckets, COMMUNICATION if sets == 3 else GRADIENT)
@@ -184,14 +184,14 @@ def _match_sets(
     others: tuple[int, str],
     leaks: dict[int, NDArray[np.int64]],
 ) -> None:
-    """Give blocks in the sizes of parameters and states roles.
+    """Assign roles to blocks that have the sizes of parameters and states.
 
     Args:
         left: the blocks.
-        parameters: the sizes of these.
+        parameters: the sizes of the parameters.
         first: the roles of the sets that come before the states.
-        others: role and text for sets that are neither.
-        leaks: sizes of which the program keeps more and more.
+        others: role and text for all further sets.
+        leaks: by role, sizes of which the program keeps more and more blocks.
     """
     leaking = np.concatenate([*leaks.values()])
     states = States(0)
@@ -206,7 +206,7 @@ def _match_sets(
 
 
 def _give_buckets(left: _Left, buckets: Sizes | None, role: int) -> None:
-    """Give DDP's buckets a role: of blocks of one size those that lie last."""
+    """Assign a role to DDP's buckets: the blocks at the highest addresses of each size."""
     if buckets is None:
         return
     at = np.flatnonzero(left.chosen)
@@ -217,43 +217,43 @@ def _give_buckets(left: _Left, buckets: Sizes | None, role: int) -> None:
 
 
 class _Left:
-    """Those of some blocks of which nothing is known yet."""
+    """The blocks that have no role yet."""
 
     def __init__(self, judge: Judge, rows: Allocations, blocks: NDArray[np.bool_]) -> None:
         self._judge, self.rows, self._blocks = judge, rows, blocks
 
     @property
     def known_states(self) -> int:
-        """Bytes of optimizer states from before that a step frees."""
+        """Bytes of optimizer states from before the recording that already have the role."""
         start = self.rows.alloc_event == START
         return int(self.rows.size[start & (self._judge.role == STATE)].sum())
 
     @property
     def chosen(self) -> NDArray[np.bool_]:
-        """Which allocations they are; bool, shape (n_allocations,)."""
+        """Whether each allocation is one of them; bool, shape (n_allocations,)."""
         found: NDArray[np.bool_] = self._blocks & (self._judge.role == UNKNOWN)
         return found
 
     @property
     def sizes(self) -> Sizes:
-        """How many there are of each size."""
+        """How many blocks there are of each size."""
         return sizes_of(self.rows, self.chosen)
 
     def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
-        """Give those in some rows a role."""
+        """Assign a role to the blocks among some rows."""
         there = np.zeros(len(self.rows), np.bool_)
         there[rows] = True
         self._judge.give(self.chosen & there, role, text, sure)
 
     def give_sizes(self, size: NDArray[np.int64], role: int, text: str, sure: float) -> None:
-        """Give those of some sizes a role."""
+        """Assign a role to the blocks of some sizes."""
         self._judge.give(self.chosen & np.isin(self.rows.size, size), role, text, sure)
 
 
 def _kept_by_passes(
     judge: Judge, history: DeviceHistory, passes: Passes
 ) -> dict[int, NDArray[np.int64]]:
-    """Return by role the sizes of what forward passes made and nothing freed."""
+    """Return, by role, the sizes of memory that forward passes made and nothing freed."""
     rows = history.allocations
     last = passes.of(BACKWARD)[0][-1:].max(initial=START)
     kept = (rows.alloc_event > START) & (rows.alloc_event < last)
@@ -263,7 +263,7 @@ def _kept_by_passes(
 
 
 def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
-    """Return the sizes of some allocations, and the most of each that are live at once."""
+    """Return the sizes of some allocations, and how many of each are live at once at most."""
     rows = history.allocations
     size = np.concatenate([rows.size[chosen]] * 2)
     event = np.concatenate([rows.alloc_event[chosen], rows.free_requested_event[chosen]])
@@ -274,7 +274,7 @@ def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
 
 
 def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of backward's temporaries, and the most of each that a pass makes."""
+    """Return the sizes of backward's temporaries, and how many of each a pass makes at most."""
     rows = history.allocations
     made = np.flatnonzero(judge.role == BACKWARD_TEMPORARY)
     turn = np.searchsorted(passes.of(BACKWARD)[0], rows.alloc_event[made], side="right")
@@ -283,9 +283,9 @@ def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes) -> Siz
 
 
 def _most_in_a_step(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of an optimizer's temporaries, and how many of each a line makes in a step.
+    """Return the sizes of optimizer temporaries, and how many of each a line makes in a step.
 
-    One operation of an optimizer makes one temporary for each parameter.
+    An optimizer's operation makes one temporary per parameter.
     """
     rows = history.allocations
     made = np.flatnonzero(judge.role == OPTIMIZER_TEMPORARY)

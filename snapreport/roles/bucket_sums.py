@@ -1,8 +1,8 @@
-"""DDP's buckets among blocks from before the recording: they add up to all parameters.
+"""Find DDP's buckets among blocks from before the recording: they add up to all parameters.
 
-Each trained parameter has its place in one bucket, without padding, so the buckets together are as
-large as the parameters to the byte. A bucket is closed when it has reached its cap, of which the
-first is 1 MiB, so only the last one may be smaller.
+Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
+large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
+only the last bucket may be smaller than that.
 
 Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
 ``initialize_buckets``.
@@ -19,21 +19,21 @@ from snapreport.roles.parameter_sets import Sizes
 
 _FIRST_CAP = 1 << 20
 _MOST_SETS = 4
-"""Blocks of a parameter beside its bucket: itself, its gradient, and Adam's two states."""
+"""Blocks of a parameter besides its bucket: itself, its gradient, and Adam's two states."""
 NUMBER = 8
-"""Bytes: no more than one number, such as the count of an optimizer's steps."""
+"""The most bytes of a tensor with a single number, such as an optimizer's step count."""
 _DOUBTS = 0.05
-"""Of the parameters' bytes at most this part may be in doubt."""
+"""At most this part of the parameters' bytes may be doubtful."""
 _TRIES = 10_000
 
 
 def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Sizes | None:
-    """Return the blocks that are buckets by how many there are of each size, None without any.
+    """Return how many buckets there are of each size, None if there are none.
 
     Args:
-        blocks: from before the recording, of which nothing is known yet.
-        parameters: those that are trained.
-        doubtful: in bytes; in sizes up to this one there may be fewer parameters.
+        blocks: from before the recording, without a role yet.
+        parameters: the trained ones.
+        doubtful: in bytes; up to this size there may be fewer parameters than given.
     """
     bytes_ = parameters.size * parameters.count
     least, most = int(bytes_[parameters.size > doubtful].sum()), int(bytes_.sum())
@@ -52,13 +52,13 @@ def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Si
 def _adding_up_to(
     least: int, most: int, sizes: Sequence[int], last: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return some of the sizes, and one of the last, whose sum lies in a range; None for none.
+    """Return some of the sizes, plus one of ``last``, with a sum in a range; None if impossible.
 
     Args:
-        least: the range, this and the next included.
-        most: likewise.
+        least: the smallest sum allowed.
+        most: the largest sum allowed.
         sizes: the largest first.
-        last: ascending; 0 stands for none.
+        last: ascending; 0 stands for no last bucket.
     """
     left = np.cumsum([0, *sizes[::-1]])[::-1].tolist()
     waiting: list[tuple[int, int, tuple[int, ...]]] = [(0, most, ())]

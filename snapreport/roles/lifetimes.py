@@ -1,8 +1,8 @@
-"""The role of every allocation: by when it was made and freed, and what ran then.
+"""Infer the role of every allocation from when it was made and freed, and what ran then.
 
-Rules of lifetimes come from how autograd and optimizers keep tensors: what forward makes and
-backward frees was saved for it; what backward makes and something later frees is a gradient; what
-an optimizer's step makes and keeps is its state.
+The rules follow how autograd and optimizers keep tensors: memory that forward makes and backward
+frees was saved for backward; memory that backward makes and something later frees is a gradient;
+memory that an optimizer step makes and keeps is its state.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ _STATED = {
     "activation": ACTIVATION,
     "input": INPUT,
 }
-"""What files say of categories, as roles."""
+"""The role for each category that a file may state."""
 
 
 NEVER_USED = "kept until the whole forward pass was freed"
-"""Evidence of a graph that no backward pass went through."""
+"""The evidence for activations of a graph that no backward pass used."""
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
 _TOGETHER = 8
-"""Call stacks whose memory goes in one row of frees, with no allocation between them."""
+"""At least this many call stacks' memory must be freed in a row, without an allocation between."""
 
 
 _OF_ITS_PASS = 0.1
 """A forward pass with gradients keeps at least this part of the bytes that it makes."""
 _OTHERS = 3
-"""A line of inference whose memory lives while it makes so many more fills a cache."""
+"""In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
 class _Judge:
-    """Gives allocations roles, each with its evidence; the first that speaks is believed."""
+    """Assigns roles to allocations, with evidence; the first role assigned stays."""
 
     def __init__(self, n: int) -> None:
         self.role = np.full(n, UNKNOWN, np.int8)
@@ -82,7 +82,7 @@ class _Judge:
         self.seen = [Evidence("nothing tells", 0.0)]
 
     def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
-        """Give the chosen allocations a role, but for those that have one."""
+        """Assign a role to the chosen allocations, except those that have one."""
         chosen = chosen & self.open
         if chosen.any():
             self.seen.append(Evidence(text, confidence))
@@ -90,21 +90,20 @@ class _Judge:
             self.open[chosen] = False
 
     def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
-        """Give the chosen allocations the role that most with the same number have."""
+        """Assign to the chosen allocations the commonest role among those with the same number."""
         known = ~self.open & (self.role != UNKNOWN)
         kinds, count = np.unique(alike[known] * len(ROLES) + self.role[known], return_counts=True)
         order = np.argsort(count, kind="stable")  # the most comes last, and stays
         best = np.full(int(alike.max(initial=-1)) + 1, UNKNOWN, np.int8)
         best[kinds[order] // len(ROLES)] = kinds[order] % len(ROLES)
-        told = best != UNKNOWN
         for role in range(UNKNOWN):
-            like = chosen & (told & (best == role))[alike]
+            like = chosen & (best == role)[alike]
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
 @once_for_both
 def find_roles(history: DeviceHistory, tables: History) -> Roles:
-    """Tell what each allocation of a device is for."""
+    """Return the role of each allocation of a device."""
     rows = history.allocations
     judge = _Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
@@ -208,7 +207,7 @@ def _by_lifetime(
         judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
     else:
-        # Where the same line is used by backward, or may yet be, a step was left out.
+        # If the same line's memory is, or may yet be, used by backward, a step just skipped it.
         graph = forward & ~kept & (gone < next_start) & (marks & stack_phases.NO_GRAD == 0)
         graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
         graph &= _freed_together(history, graph)
@@ -242,7 +241,7 @@ def _by_lifetime(
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
     judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
-    # What the recording cuts short has the role of its like.
+    # Allocations still live when the recording ends take the role of others like them.
     cut = ahead & kept & ~passed
     if (cut & judge.open).any():
         sizes, size = distinct(rows.size)
@@ -258,9 +257,9 @@ def _by_lifetime(
 
 
 def _by_buckets(judge: _Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
-    """Tell DDP's buckets that are the gradients from those that gradients are copied into.
+    """Decide whether DDP's buckets are the gradients, or whether gradients are copied into them.
 
-    There are two sets of them, since they are made again when the order of gradients is known.
+    There are two sets of buckets, as they are made again once the order of gradients is known.
 
     Source: torch/nn/parallel/distributed.py, ``gradient_as_bucket_view``.
     """
@@ -273,10 +272,10 @@ def _by_buckets(judge: _Judge, size: NDArray[np.int64], buckets: NDArray[np.bool
 def _reached(
     freeing: NDArray[np.int64], chosen: NDArray[np.bool_], born: NDArray[np.int64], passes: int
 ) -> NDArray[np.int64]:
-    """Return how far back each backward pass got: when the earliest that it freed was made.
+    """Return how far back each backward pass got: when the oldest memory it freed was made.
 
-    Backward frees in the reverse order of forward: what was made before that waited still. One
-    more value stands for a pass that never came, which reached nothing.
+    Backward frees in the reverse order of forward, so it had not reached older memory. The value
+    after the last is for a pass that never came, which reached nothing.
     """
     reached = np.full(passes + 1, np.iinfo(np.int64).max)
     np.minimum.at(reached, freeing[chosen], born[chosen])
@@ -284,15 +283,15 @@ def _reached(
 
 
 def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of some allocations are freed in a row of frees that many call stacks share.
+    """Say which of some allocations are freed in a row of frees from many call stacks.
 
-    So autograd's graph goes; what needs no gradient is freed soon after it was made.
+    Autograd's graph is freed like this; memory without gradients is freed soon after it is made.
     """
     return _of_many_stacks(history.allocations.stack, _rows_of_frees(history), chosen)
 
 
 def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
-    """Number the row of frees that each allocation goes in, by the allocations made before it."""
+    """Number the row of frees that each allocation is freed in, by the allocations before it."""
     rows = history.allocations
     allocates = np.zeros(history.events + 1, np.int64)
     allocates[rows.alloc_event[rows.alloc_event > START]] = 1
@@ -300,9 +299,9 @@ def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
 
 
 def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of some allocations, freed in rows, are much of what was made since the first.
+    """Say which rows of frees hold much of what was allocated since the first of the row.
 
-    Autograd keeps most of what a forward pass makes; without it results and a cache are kept.
+    Autograd keeps most of what a forward pass makes; without it only results and caches are kept.
     """
     rows = history.allocations
     at = np.flatnonzero(chosen)
@@ -336,9 +335,9 @@ def _of_many_stacks(
 
 
 def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of some allocations live while their line makes several others, or most of them.
+    """Say which allocations live while their line makes several others, as most of the line's do.
 
-    The last of a sequence of tokens go with the whole cache, after fewer others than all before.
+    The cache entries of a sequence's last tokens are freed with the cache, after fewer others.
     """
     rows = history.allocations
     at = np.flatnonzero(chosen)
@@ -354,7 +353,7 @@ def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.b
 
 
 def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say what was made between a backward pass, or an optimizer step, and the next forward."""
+    """Say which events are between a backward pass or optimizer step and the next forward pass."""
     place = np.searchsorted(passes.start, born, side="right") - 1
     phase = np.append(passes.phase, np.int8(BUILD))
     end = np.append(passes.end, START)

@@ -1,9 +1,9 @@
-"""The period of a device's allocations: a mark that comes once in every turn of a loop.
+"""Find the period of a device's allocations: a mark that occurs once in every turn of a loop.
 
-A mark is a call stack (where there is none, a size). It is taken for that of the program's outer
-loop when its distances are alike, counted in allocations, and fill the recording from its first
-coming on. A loop over the layers of a model is as regular: it is told by its stacks, which all
-pass through one line inside a module, an optimizer, the backward pass, or the building of a model.
+A mark is a call stack (or a size, if there is no stack). It marks the program's outer loop if its
+distances are alike, counted in allocations, and fill the recording from its first occurrence on. A
+loop over the layers of a model is just as regular. It is recognized by its stacks, which all pass
+through one line inside a module, an optimizer, the backward pass, or the building of a model.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import stable_order, unique
 
 FEWEST = 5
-"""A mark has to come this often: fewer equal distances are chance, or the parts of one step."""
+"""A mark must occur this often: fewer equal distances are chance, or the parts of one step."""
 TOLERANCE = 0.25
-"""Distances this near to the usual one are alike: programs branch, and log now and then."""
+"""Distances are alike if they are this near to the median: programs branch, and log at times."""
 _FILLS = 0.6
-"""The part of what follows the first mark that has to lie in such distances. Evaluation, saving
-and clearing up may take the rest; the layers of one part of a step fill less."""
+"""The part of the recording after the first mark that alike distances must fill. Evaluation, saving
+and cleaning up may take the rest; the layers of one part of a step fill less."""
 _AGREE, _SAME = 2, 0.1
-"""So many marks must agree, to this part of their distances: of many marks in a program without a
-loop one may come at even distances by chance."""
+"""How many marks must agree, within this part of their distances: in a program without a loop, one
+of many marks may occur at even distances by chance."""
 _FILLS_UNFRAMED = 0.9
-"""Likewise where sizes are the marks: many different tensors have one size."""
+"""``_FILLS`` if marks are sizes, as many different tensors have one size."""
 _BODY = 2
-"""Fewer allocations than this in a turn are no step."""
+"""A turn with fewer allocations than this is not a step."""
 _TRIED = 200
-"""At most this many marks are looked into; those of one loop are all alike."""
+"""At most this many marks are examined; those of one loop are all alike."""
 _SAMPLED = 16
-"""Turns of each that are looked into."""
+"""How many turns of each mark are examined."""
 _KEPT = 0.5
-"""A loop that keeps more than this part of the bytes that it allocates loads or builds something,
-or goes over layers and keeps activations for the backward pass. Steps are mostly passing work."""
+"""A loop that keeps more than this part of the bytes it allocates loads or builds something, or
+iterates over layers and keeps activations for the backward pass. Steps keep little."""
 _FRAMED, _UNFRAMED = 0.9, 0.6
-"""The most confidence: a period is inferred, and without stacks nothing excludes inner loops."""
+"""The highest confidence: a period is inferred, and without stacks inner loops are not excluded."""
 
 _MODULE_CALL = re.compile(r"^_(wrapped_)?call_impl$")
 _WITHIN = re.compile(
@@ -56,16 +56,16 @@ _WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """A mark that comes at even distances."""
+    """A mark that occurs at even distances."""
 
     events: NDArray[np.int64]
-    """The event of each coming; int64, shape (n,), ascending."""
+    """The event of each occurrence; int64, shape (n,), ascending."""
     confidence: float
     how: str
 
 
 def find_period(tables: History, history: DeviceHistory) -> Period | None:
-    """Find the mark that best tells the turns of the outer loop, or None."""
+    """Find the mark that best separates the turns of the outer loop, or None."""
     rows = history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)
     made = made[stable_order(rows.alloc_event[made])]
@@ -73,7 +73,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
         return None
     node = _nodes(tables.stacks, rows.stack[made])
     framed = node >= 0
-    # Sizes stand behind the stacks: the same mark never means both.
+    # Sizes are numbered after the stacks, so that no mark means both.
     mark = np.where(framed, rows.stack[made], len(tables.stacks) + rows.size[made])
     marks = _Marks(mark)
     within = _outermost_within(tables.stacks)
@@ -97,7 +97,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
 
 
 class _Marks:
-    """The places at which each mark comes, and how even their distances are."""
+    """The places at which each mark occurs, and how even their distances are."""
 
     def __init__(self, mark: NDArray[np.int64]) -> None:
         self._order = stable_order(mark)
@@ -125,13 +125,13 @@ class _Marks:
         return [group for group in best.tolist() if self._agreeing(group, fits) >= _AGREE]
 
     def _agreeing(self, group: int, fits: NDArray[np.int64]) -> int:
-        """Count the marks that come as often as one, and at its distances, itself among them."""
+        """Count the marks that occur as often as one and at its distances, including itself."""
         often = np.abs(self.count[fits] - self.count[group]) <= 1
         alike = np.abs(self._usual[fits] - self._usual[group]) <= _SAME * self._usual[group]
         return int((often & alike).sum())
 
     def places(self, group: int) -> NDArray[np.int64]:
-        """Return where a mark comes, in the order of the allocations."""
+        """Return where a mark occurs, as positions in the order of the allocations."""
         begin = self._begin[group]
         return self._order[begin : begin + self.count[group]]
 
@@ -150,18 +150,18 @@ def _median_by_group(
 
 
 def _nodes(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the node of each stack id, -1 without frames."""
+    """Return the node of each stack id, -1 if it has no frames."""
     if not len(stacks):
         return np.full(len(stack), -1, np.int32)
     return np.where(stack >= 0, stacks.stack_node[np.maximum(stack, 0)], -1).astype(np.int32)
 
 
 def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
-    """Number the part of a step that each node's path is within; one more entry is for no node.
+    """Number the part of a step that each node's path is within, -1 for none; the last is no node.
 
-    That is the path down to its outermost such frame; -1 for none. A call of a module is no part
-    (the loop may do nothing else), but one line in it is. Among frames of Python those of C++ do
-    not count: the interpreter calls the same function now through more of them, now through fewer.
+    A part is a path down to its outermost frame inside a step. The call of a module is not a part
+    (the loop may do nothing else), but a line in the module is. C++ frames between Python frames do
+    not count, as the interpreter may use more or fewer of them for the same call.
     """
     frames = stacks.frames
     kinds = classify_frames(frames)
@@ -191,7 +191,7 @@ def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
 
 
 def _is_inner(inside: NDArray[Any], framed: NDArray[np.bool_], places: NDArray[np.int64]) -> bool:
-    """Say whether most turns lie wholly within one part of a step."""
+    """Say whether most turns are entirely within one part of a step."""
     chosen = unique(np.linspace(0, len(places) - 2, _SAMPLED).astype(np.int64))
     inner = 0
     for i in chosen.tolist():
@@ -202,7 +202,7 @@ def _is_inner(inside: NDArray[Any], framed: NDArray[np.bool_], places: NDArray[n
 
 
 def _kept(history: DeviceHistory, made: NDArray[np.int64], places: NDArray[np.int64]) -> float:
-    """Return which part of the bytes allocated from first to last mark is still live there."""
+    """Return the share of bytes allocated from first to last mark that are live at the last."""
     rows = history.allocations
     turns = made[places[0] : places[-1]]
     size = rows.size[turns]

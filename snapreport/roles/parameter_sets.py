@@ -1,8 +1,9 @@
-"""Sets of blocks from before the recording in the sizes of parameters: parameters and states.
+"""Find parameters and states among blocks from before the recording, as sets by size.
 
-Each parameter has a gradient of its size, and an optimizer keeps as many states for each. So where
-k gradients of a size are live at once, the blocks of that size from before come in sets of k.
-Models are built before the first step makes the states, so their sets lie first in memory.
+Each parameter has a gradient of its size, and an optimizer keeps the same number of states for each
+parameter. So where k gradients of a size are live at once, the blocks of that size from before come
+in sets of k. Models are built before the first step makes the states, so their sets are first in
+memory.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from numpy.typing import NDArray
 from snapreport.model.history import Allocations
 
 _PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
-"""Bytes of a state beside those of its gradient, as a fraction, and how many states a parameter may
-have: in the same precision, as Adam's; in 32 bits for 16, with the parameter itself in 32 bits; in
-16 or 8 bits for 32."""
+"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
+have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
+in 16 or 8 bits for 32."""
 _MOST_COPIES = 2
-"""Of the model: averaged weights, or a reference model, or both."""
+"""The most copies of the model: averaged weights, a reference model, or both."""
 _LAYERS, _ALIKE, _IN_EACH = 2, 3, 4
-"""So many layers are a stack, so many sizes that come as often tell of one, and so many tensors of
-one size may be in a layer, as the projections of its attention are."""
+"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
+most tensors of one size in a layer, such as the projections of its attention."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Sizes:
 
     @property
     def bytes(self) -> int:
-        """Return what all of them have together."""
+        """Bytes of all tensors together."""
         return int((self.size * self.count).sum())
 
     @classmethod
@@ -52,24 +53,24 @@ class Sizes:
         return cls(sizes, np.maximum.reduceat(count, first) if len(first) else count)
 
     def of(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many there are of some sizes; int64, of the shape of ``size``."""
+        """Return the count of each given size; int64, in the shape of ``size``."""
         if not len(self.size):
             return np.zeros(len(size), np.int64)
         place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
         return np.where(self.size[place] == size, self.count[place], 0)
 
     def less(self, others: Sizes | None) -> Sizes:
-        """Return what is left of them without others."""
+        """Return the counts minus those of others."""
         return self if others is None else Sizes(self.size, self.count - others.of(self.size))
 
     def without(self, size: NDArray[np.int64]) -> Sizes:
-        """Return them without some sizes."""
+        """Return the counts without some sizes."""
         kept = ~np.isin(self.size, size)
         return Sizes(self.size[kept], self.count[kept])
 
 
 def sizes_of(rows: Allocations, chosen: NDArray[np.bool_]) -> Sizes:
-    """Return how many of some allocations have each size.
+    """Count the chosen allocations of each size.
 
     Args:
         rows: all allocations.
@@ -82,9 +83,9 @@ class States(NamedTuple):
     """How an optimizer keeps its states."""
 
     each: int
-    """How many a parameter has."""
+    """How many states a parameter has."""
     times: int = 1
-    """Bytes of each beside those of the gradient: a fraction; with the next."""
+    """A state has ``times / parts`` as many bytes as the gradient."""
     parts: int = 1
 
     def of(self, parameters: Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -94,15 +95,15 @@ class States(NamedTuple):
 
 
 def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
-    """Return the states for which the most bytes are in sizes that come exactly as often as told.
+    """Return the kind of states that explains the counts of sizes with the most bytes exactly.
 
-    Where no states are told so for most parameters, as where a frozen model shares their sizes,
-    there are as many as there are further sets for most of them, at most Adam's two.
+    If no kind does so for most parameters, as when a frozen model shares their sizes, the states
+    are the further sets that most parameters have, at most Adam's two.
 
     Args:
-        blocks: from before the recording, that no step frees.
-        parameters: whose gradients are known.
-        first: how many sets of the parameters' sizes there are beside the states, at least.
+        blocks: from before the recording, freed by no step.
+        parameters: the parameters with known gradients.
+        first: the least number of sets in the parameters' sizes besides the states.
     """
     size, n_blocks = blocks.size, blocks.count
     n_parameters = parameters.of(size)
@@ -112,8 +113,8 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     best, most = States(int(usual.argmax())), 0
     for times, parts, states in _PRECISIONS:
         for each in range(states, 0, -1):
-            told = States(each, times, parts)
-            n_states = told.of(parameters, size)
+            guess = States(each, times, parts)
+            n_states = guess.of(parameters, size)
             for sets in range(first, first + _MOST_COPIES + 1):
                 n = sets * n_parameters + n_states
                 exact = (n_blocks == n) & (n > 0)
@@ -121,21 +122,21 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
                 has = np.isin(parameters.size * times // parts, size[exact & (n_states > 0)])
                 has &= np.isin(parameters.size, size[exact])
                 if explained > most and 2 * bytes_[has].sum() > bytes_.sum():
-                    best, most = told, explained
+                    best, most = guess, explained
     return best
 
 
 def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
-    """Return how many blocks most parameters have in their size, by bytes; 0 without any."""
+    """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
     sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
     return int(np.bincount(sets, parameters.size * parameters.count, minlength=1).argmax())
 
 
 class Sets(NamedTuple):
-    """Blocks in the sizes of parameters and states, each with the set that it is in."""
+    """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
 
     rows: NDArray[np.intp]
-    """The blocks as rows of the allocations; shape (n,), as the others."""
+    """The blocks as rows of the allocations."""
     turn: NDArray[np.int64]
     """0 for the first block of each parameter, 1 for the second, and so on."""
     is_state: NDArray[np.bool_]
@@ -155,11 +156,11 @@ def sort_into_sets(
     Args:
         rows: all allocations.
         chosen: bool, shape (n_allocations,): the blocks.
-        parameters: the sizes of these.
+        parameters: the sizes of the parameters.
         first: how many sets come before the states.
         states: of each parameter.
-        leaks: int64, shape (n_leaks,): sizes of which the program keeps more and more: these come
-            behind the states.
+        leaks: int64, shape (n_leaks,): sizes of which the program keeps more and more blocks; those
+            come after the states.
     """
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((rows.addr[at], rows.size[at]))]
@@ -169,7 +170,7 @@ def sort_into_sets(
     before = np.arange(len(size)) - begin
     count, n_states = parameters.of(size), states.of(parameters, size)
     every = np.where(np.isin(size, leaks), np.minimum(every, first * count + n_states), every)
-    # Where there are fewer than there should be, parameters come first.
+    # If blocks are too few for all sets, parameters have precedence.
     is_state = before >= np.maximum(every - n_states, np.minimum(first * count, every))
     there = (before < every) & ((count > 0) | is_state)
     turn = before // np.maximum(count, 1)
@@ -177,7 +178,7 @@ def sort_into_sets(
 
 
 def in_layers(there: Sizes) -> NDArray[np.int64]:
-    """Return the sizes that come as often as several others, or a few times as often."""
+    """Return the sizes that occur as often as several others, or a small multiple of that."""
     found = np.zeros(len(there.count), np.bool_)
     for layers in np.unique(there.count[there.count >= _LAYERS]).tolist():
         fits = np.isin(there.count, layers * np.arange(1, _IN_EACH + 1))

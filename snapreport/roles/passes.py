@@ -1,4 +1,4 @@
-"""The passes of a program over time: forward, backward, optimizer step, and what is between."""
+"""Find the passes of a program over time: forward, backward, optimizer step, and in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapreport.roles import stack_phases
 from snapreport.roles.stack_phases import stack_marks
 
 NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
-"""What ran at an event. USER: Python code in none of the others."""
+"""What ran at an event. USER is Python code that is none of the others."""
 
 _STAGES = (
     (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
@@ -32,7 +32,7 @@ _PHASES = (
     (stack_phases.BUILDS, BUILD),
     (stack_phases.PYTHON, USER),
 )
-"""The first that a stack has marks of."""
+"""Marks and their phase; a stack's phase is the first that it has a mark of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,24 +42,24 @@ class Passes:
     made: NDArray[np.int8]
     """The phase in which each allocation was made; int8, shape (n_allocations,)."""
     phase: NDArray[np.int8]
-    """Of each pass: BUILD, FORWARD (loading included), BACKWARD or OPTIMIZER; shape (n_passes,)."""
+    """Its phase: BUILD, FORWARD (including loading), BACKWARD or OPTIMIZER; shape (n_passes,)."""
     start: NDArray[np.int64]
-    """Its first event; int64, shape (n_passes,), ascending."""
+    """Each pass's first event; int64, shape (n_passes,), ascending."""
     end: NDArray[np.int64]
-    """Its last event, with what follows that shows no phase; int64, shape (n_passes,)."""
+    """Its last event, including following events without a phase; int64, shape (n_passes,)."""
 
     def of(self, phase: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the passes of a phase start and end."""
+        """Return the first and last events of the passes of a phase."""
         chosen = self.phase == phase
         return self.start[chosen], self.end[chosen]
 
     @property
     def train(self) -> bool:
-        """Whether there is a backward pass or an optimizer's step among them."""
+        """Whether there is a backward pass or an optimizer step."""
         return bool(np.isin(self.phase, (BACKWARD, OPTIMIZER)).any())
 
     def covers(self, phase: int, events: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which events lie in a pass of a phase; bool, of the shape of ``events``."""
+        """Say which events are in a pass of a phase; bool, in the shape of ``events``."""
         start, end = self.of(phase)
         place = np.searchsorted(start, events, side="right") - 1
         return (place >= 0) & (events <= np.append(end, START)[place])
@@ -67,16 +67,16 @@ class Passes:
 
 @once_for_both
 def find_passes(history: DeviceHistory, tables: History) -> Passes:
-    """Tell the passes from the call stacks of allocations and frees, and from named stages.
+    """Find the passes from the call stacks of allocations and frees, and from named stages.
 
-    A thread without Python frames in a recording of Python frames alone is autograd's.
+    If only Python frames were recorded, a thread without any is taken to be autograd's.
     """
     rows = history.allocations
     marks = stack_marks(tables.stacks)
     made, freed = _phases(marks[rows.stack]), _phases(marks[rows.free_stack])
     if find_stack_kind(tables) == "python":
         made[missing_reason(history, tables.stacks) == EMPTY] = BACKWARD
-    phases = np.zeros(history.events + 1, np.int8)  # the last for what happens at no event
+    phases = np.zeros(history.events + 1, np.int8)  # the last is for frees at no event
     phases[rows.free_requested_event] = freed
     phases[rows.alloc_event] = made
     phases = phases[: history.events]
@@ -100,7 +100,7 @@ def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
 
 
 def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
-    """Give events inside a stage its phase, where their own stacks tell of no pass."""
+    """Give events inside a stage its phase, unless their own stacks show a pass."""
     stages = history.stages
     for pattern, phase in reversed(_STAGES):
         chosen = [i for i, name in enumerate(stages.name) if pattern.search(name)]
@@ -112,7 +112,7 @@ def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
 
 
 def _filled(phases: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Give what shows no phase that of its neighbours, where both have the same."""
+    """Give events without a phase that of their neighbours, if both have the same."""
     known = np.flatnonzero(phases)
     if not len(known):
         return phases

@@ -28,35 +28,35 @@ _LOOP_MARKERS = (
 _NUMBER = re.compile(r"\d+")
 
 _FEWEST = 2
-"""One turn alone is no repetition."""
+"""A single turn is not a repetition."""
 _FEWEST_OF_A_NAME = 3
-"""A name of the user's own counts as a step's when it comes back at least twice."""
+"""A stage name of the user's own counts as a step's if it occurs this often."""
 _COVERS = 0.5
-"""Its stages must fill at least this part of the recording from the first one on."""
+"""The stages of that name must fill at least this part of the recording from the first one on."""
 _TOGETHER = 0.25
 """Ends of optimizer steps closer than this part of the usual distance belong to one step of the
 program: one that has several optimizers."""
 _LONGEST = 64
-"""More optimizer steps than this are not tried as one turn."""
+"""A turn is not taken to have more optimizer steps than this."""
 _LIMIT = 1 + _TOGETHER
-"""What ends so many usual turns before the first mark, or fewer, is the building before turn 1."""
+"""Building a model that ends within this many usual turns before the first mark precedes turn 1."""
 _CYCLES = 3
-"""Optimizers that take turns must do so as often: the first time each makes its state."""
+"""Optimizers that alternate must do so this often, as each makes its state the first time."""
 _AFTER_STEP, _AFTER_BACKWARD, _ELSEWHERE, _INSIDE = range(4)
-"""Where a turn may end, the likeliest first; inside a backward pass or a step it cannot."""
+"""Where a turn may end, the likeliest first; it cannot inside a backward pass or optimizer step."""
 _BY_OPTIMIZER, _BY_MARKER, _BY_NAME = 0.95, 0.9, 0.8
-"""Confidence: an optimizer may be stepped twice a turn (GANs); zero_grad and data loaders are also
+"""Confidences: an optimizer may step twice per turn (GANs); zero_grad and data loaders are also
 used outside of the loop; a name that repeats may be a part of a step."""
 
 
 @once_for_both
 def find_iterations(history: DeviceHistory, tables: History) -> Iterations | None:
-    """Find the turns of the program's outer loop, or None where nothing shows one.
+    """Find the turns of the program's outer loop, or None if nothing shows one.
 
-    ``ProfilerStep#N`` stages are believed. Else a turn ends with each ``Optimizer.step`` stage
-    (so gradient accumulation is inside), or begins where the gradients are cleared, a batch is
-    taken, or an outermost stage of the user's comes back. Without stages it is the period of the
-    allocations, and the confidence the part of them that keep to it.
+    ``ProfilerStep#N`` stages are trusted. Else a turn ends with each ``Optimizer.step`` stage (so
+    gradient accumulation is inside), or begins where the gradients are cleared, a batch is loaded,
+    or an outermost stage of the user's repeats. Without stages, a turn is the period of the
+    allocations, with the share of allocations that follow it as the confidence.
     """
     if history.events <= 1:
         return None
@@ -83,7 +83,7 @@ def _from_profiler(stages: Stages, events: int) -> Iterations | None:
 
 
 def _from_names(stages: Stages, events: int) -> Iterations | None:
-    """Take the outermost stage whose name, without numbers, comes most often."""
+    """Use the outermost stages whose name, without numbers, occurs most often."""
     rows: dict[str, list[int]] = {}
     for i in np.flatnonzero(stages.depth == 0).tolist():
         rows.setdefault(_NUMBER.sub("#", stages.name[i]), []).append(i)
@@ -105,7 +105,7 @@ def _spans(
     if not kept:
         return None
     starts = np.maximum(stages.start_event[kept], 0)
-    # Where one ends at the time at which the next begins, events of that time end the former.
+    # If one ends at the very time at which the next begins, events of that time are the former's.
     starts[1:] = np.where(
         stages.end_event[kept[:-1]] < stages.end_event[kept[1:]],
         np.maximum(starts[1:], stages.end_event[kept[:-1]]),
@@ -141,7 +141,7 @@ def _from_optimizer(
     if cycle > 1:
         first = cycle - 1
         if not (passes.of(BUILD)[0] < ends[0]).any():
-            # It began in the middle: a turn ends where the most comes before the next step.
+            # The recording began mid-turn: a turn ends before the longest pause between steps.
             pauses = starts[1:] - ends[:-1]
             first = int(np.argmax([pauses[i::cycle].mean() for i in range(cycle)]))
         last = names[first]
@@ -149,12 +149,12 @@ def _from_optimizer(
         chosen = np.arange(len(ends)) % cycle == first
     else:
         counts = Counter(names)  # in the order in which they first come
-        # Of equally many, the one that comes last in a turn.
+        # If several occur equally often, the one that comes last in a turn.
         last = max(reversed(counts), key=counts.__getitem__)
         chosen, alone = np.array([name == last for name in names]), True
     bounds = _settle(_apart(ends[chosen]), history, passes, allocated)
-    # What precedes the first is a turn too: with it comes the optimizer's state. The rest of a step
-    # that had begun before the recording is none.
+    # What precedes the first bound is a turn, too: it makes the optimizer's state. But the rest of
+    # a step that began before the recording is not.
     if starts[0] >= 0 or ends[0] != ends[chosen][0]:
         bounds = np.append(np.int64(0), bounds)
     how = f"by the stage {last}, which ends each"
@@ -164,9 +164,9 @@ def _from_optimizer(
 
 
 def _cycle(history: DeviceHistory, rows: list[int]) -> int:
-    """Return after how many optimizer steps the same optimizer's turn comes again.
+    """Return after how many optimizer steps the same optimizer steps again.
 
-    Optimizers are told by their stages' names, and by how many allocations a step makes.
+    Optimizers are recognized by their stages' names, and by how many allocations a step makes.
     """
     stages, made = history.stages, history.allocations.alloc_event
     made = np.sort(made)
@@ -181,7 +181,7 @@ def _cycle(history: DeviceHistory, rows: list[int]) -> int:
 
 
 def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Keep the last of each group of ends that lie close together."""
+    """Keep the last of each group of ends that are close together."""
     if len(ends) < 2:
         return ends
     gaps = np.diff(ends)
@@ -218,7 +218,7 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
     bounds = unique(_at_lowest(allocated, marks[:-1], marks[1:], _places(passes, events)))
     if not len(bounds):
         return None
-    # Where the program is seen to be built just before, the first turn is complete as well.
+    # If the model was built just before, the first turn is complete as well.
     built = passes.of(BUILD)[1] + 1
     built = built[(built <= marks[0]) & (built >= marks[0] - _LIMIT * usual)]
     bounds = np.append(built[-1:], bounds)
@@ -226,7 +226,7 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
 
 
 def _places(passes: Passes, events: int) -> NDArray[np.int8]:
-    """Say what lies before and after each event; int8, shape (events + 1,)."""
+    """Return the kind of place before each event, as a turn's end; int8, shape (events + 1,)."""
     found = np.full(events + 1, _ELSEWHERE, np.int8)
     following = np.append(passes.start, np.int64(events))[1:]
     after = {OPTIMIZER: _AFTER_STEP, BACKWARD: _AFTER_BACKWARD, BUILD: _ELSEWHERE}
@@ -246,9 +246,9 @@ def _settle(
     passes: Passes,
     allocated: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Move bounds a little on, to where the least is allocated, but into no part of the next turn.
+    """Move bounds forward to where the least is allocated, but not into the next turn's work.
 
-    Gradients, the loss and the batch are mostly dropped just after the optimizer's step.
+    Gradients, the loss and the batch are mostly freed just after the optimizer step.
     """
     if len(bounds) < 2:
         return bounds
@@ -262,7 +262,7 @@ def _settle(
     reach = int(_TOGETHER * median(np.diff(bounds)))
     last = np.maximum(np.minimum(bounds + reach, following), bounds)
     settled = _at_lowest(allocated, bounds[:-1] - 1, last[:-1])
-    # After the last turn the program clears up, which is no part of it: it ends as the others do.
+    # After the last turn the program cleans up; to leave that out, the turn ends as the others do.
     moved = int((settled - bounds[:-1]).max())
     end = _at_lowest(allocated, bounds[-1:] - 1, np.minimum(last[-1:], bounds[-1:] + moved))
     return unique(np.append(settled, end))
@@ -274,12 +274,13 @@ def _at_lowest(
     last: NDArray[np.int64],
     places: NDArray[np.int8] | None = None,
 ) -> NDArray[np.int64]:
-    """Return, for each span of events, that before which the least is allocated; the first such.
+    """Return, for each span of events, the first event before which the least is allocated.
 
     Args:
         allocated: int64, shape (n_events + 1,); index 0 is the start.
         first, last: int64, shape (n,); the bounds found are in ``first < bound <= last``.
-        places: of the likeliest the lowest is taken, and none where all are inside a pass.
+        places: kinds of places; only the likeliest kind in a span counts, and a span entirely
+            inside passes has no bound.
     """
     bounds: list[int] = []
     for low, high in zip(first.tolist(), last.tolist(), strict=True):
@@ -292,7 +293,7 @@ def _at_lowest(
                 continue
             inside = np.where(kinds == best, inside, np.iinfo(np.int64).max)
         start = int(inside.argmin())
-        # What follows at once and changes nothing, such as a completed free, belongs to the turn.
+        # Following events that change nothing, such as a completed free, belong to the turn.
         higher = inside[start:] != inside[start]
         bounds.append(low + start + (int(higher.argmax()) if higher.any() else len(higher)))
     return np.array(bounds, np.int64)
@@ -305,7 +306,7 @@ def _iterations(
     how: str,
     names: Sequence[str] | None = None,
 ) -> Iterations | None:
-    """Return the turns between some bounds, None where there are too few of them."""
+    """Return the turns between some bounds, None if there are too few of them."""
     starts, end = bounds[:-1].astype(np.int64), int(bounds[-1])
     if len(starts) < _FEWEST:
         return None

@@ -1,4 +1,4 @@
-"""What a program was doing when it allocated, as its call stack shows: marks for each stack."""
+"""Marks for each call stack: what the program was doing when it allocated."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from snapreport.model.tree_paths import lowest_on_path, marks_on_path
     IN_DDP,
     ONE_STATE,
 ) = (np.int32(1 << bit) for bit in range(23))
-"""Bits. PYTHON: a Python frame. BUILDS: a model is made or loaded. LOADS: a data loader.
-IN_OPTIMIZER: its step, where no pass of the model runs inside it, as in a closure.
-RECOMPUTES: checkpointing runs a forward pass, and again in backward. FILLS_BUCKETS: DDP makes the
-buckets in which ranks add up gradients. WORKS: a library's workspace.
-CACHES: by its name a KV cache. CLEARS: ``zero_grad``. CLIPS: gradients, between passes.
-ZEROES: memory is filled with zeros, as states of an optimizer are at first.
-LOSES: a loss over classes. ATTENDS: a softmax, as of attention's weights.
-FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: one whose state has few bits.
-OF_MODULES: what builds is PyTorch's own, and makes parameters and buffers; another ``__init__`` may
-make anything. IN_DDP: a model that DDP wraps runs. ONE_STATE: an optimizer that keeps at most one
-tensor for each parameter."""
+"""Bits. PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
+IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it, as in a closure.
+RECOMPUTES: under checkpointing, in its forward pass or recomputing in backward. FILLS_BUCKETS: DDP
+makes the buckets in which ranks add up gradients. WORKS: a library's workspace.
+CACHES: a KV cache, by its name. CLEARS: ``zero_grad``. CLIPS: clips gradients, between passes.
+ZEROES: fills memory with zeros, as optimizer states are at first.
+LOSES: a loss over classes. ATTENDS: a softmax, as of attention weights.
+FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: an optimizer whose state has few bits.
+OF_MODULES: the building code is PyTorch's own, and makes parameters and buffers; any other
+``__init__`` may make anything. IN_DDP: runs a model wrapped by DDP. ONE_STATE: an optimizer that
+keeps at most one tensor per parameter."""
 
 
 def _rule(
     mark: np.int32, function: str = "", file: str = ""
 ) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
-    """Return a mark, and what a frame's function and file have where it sets it; None for any."""
+    """Return a mark with the patterns of function and file that set it; None matches any."""
     return mark, re.compile(function) if function else None, re.compile(file) if file else None
 
 

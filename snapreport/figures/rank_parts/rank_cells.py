@@ -17,7 +17,7 @@ def event_cells(
 
     Args:
         allocated: int64, shape (n_events + 1,), in bytes after each event; index 0 is the start.
-        reserved: likewise; None where no allocator reserves memory.
+        reserved: as ``allocated``; None if no allocator reserves memory.
         most: how many cells there may be.
     """
     events = max(len(allocated) - 1, 1)
@@ -42,7 +42,7 @@ def time_cells(
     or with one from before that of the event before it, counts at the time of the latest.
 
     Args:
-        allocated, reserved, most: as above.
+        allocated, reserved, most: as for ``event_cells``.
         times: int64, shape (n_events,), in microseconds; NO_TIME where unknown.
     """
     known = times[times != NO_TIME]

@@ -17,7 +17,7 @@ from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct, sum_groups
 
 MOST_HOLDERS = 64
-"""Of each kind; further ones are one together."""
+"""How many holders of each kind are kept; the others are added up in one."""
 
 _NUMBERED = re.compile(r"#\d{1,18}$")
 
@@ -27,8 +27,8 @@ def find_holders(
 ) -> tuple[Holder, ...]:
     """Return sites and roles at the allocated peak, and stages, each kind largest first.
 
-    Sites, and likewise roles, add up to what was allocated then. Where there are more than
-    ``most`` of a kind, those left out are one with the key ``""``, the last.
+    Sites, and roles, add up to what was allocated then. If there are more than ``most`` of a kind,
+    the others are added up in the last holder, with the key ``""``.
     """
     history, event = device.history, device.peak.event
     live = np.flatnonzero(history.allocations.live_at(event))

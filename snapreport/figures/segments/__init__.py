@@ -1,1 +1,1 @@
-"""What lies in segments, and what keeps them from going back to the driver."""
+"""What is in segments, and what keeps them from going back to the driver."""

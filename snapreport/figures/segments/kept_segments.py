@@ -1,7 +1,7 @@
-"""Segments that cannot go back to the driver for the sake of a small live block or two.
+"""Segments that cannot go back to the driver because of one or two small live blocks.
 
-A plain segment goes back as a whole. Of an expandable one every page does: there a page counts as
-a segment of its own.
+A plain segment only goes back as a whole; of an expandable one, single pages do, so each page
+counts as a segment of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from snapreport.figures.heap import Heap
 
 FEW = 2
-"""So many blocks at most."""
+"""The most blocks that may keep a segment to be listed."""
 SMALL_PART = 0.125
-"""Of a segment, as large as the blocks are together at most."""
+"""The largest part of a segment that these blocks may fill together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,11 @@ class Returnables:
     address: NDArray[np.int64]
     size: NDArray[np.int64]
     free: NDArray[np.int64]
-    """Bytes that no block has."""
+    """Bytes in no block."""
     live: NDArray[np.int64]
-    """Number of blocks that have some of it."""
+    """Number of blocks that overlap it."""
     held: NDArray[np.int64]
-    """Bytes of these blocks, also of what lies in other pages."""
+    """Bytes of these blocks, including their parts in other pages."""
     first: NDArray[np.int64]
     """The first and the last of them, places in the heap's blocks; they are those of the blocks
     before and behind where there is none. Likewise the next."""

@@ -1,8 +1,8 @@
 """Call stacks merged into trees of other shapes: from the allocation outwards, or folded.
 
-A folded tree has the frames outside of PyTorch and the autograd nodes, which are all that a
-backward thread has; all others pass their bytes to the frame around them. A stack of nothing else
-is shown by the one frame that tells most, its call site. The page folds alike.
+A folded tree keeps the frames outside of PyTorch, and the autograd nodes, as backward threads have
+no other useful frames; all other frames pass their bytes to the frame around them. A stack with no
+such frame is shown by its call site alone. The page folds in the same way.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def test_nothing_said_fails_on_what_is_critical() -> None:
         ({"max_peak": -1}, "max_peak: -1 is no size"),
         ({"max_growth": "two%"}, "max_growth: 'two%' is no percentage"),
         ({"max_growth": 0.02}, "max_growth: 0.02 is not a growth; write 2%"),
-        ({"stages": "backward"}, "stages: a size for each name is wanted"),
+        ({"stages": "backward"}, "stages: expected a size for each name"),
         ({"stages": {"backward": "x"}}, "stages: backward: 'x' is no size"),
         ({"fail_on": "leek"}, "no finding is called 'leek'; there are critical, warning"),
         ({"ignore": "critical"}, "no finding is called 'critical'"),

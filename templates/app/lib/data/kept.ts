@@ -1,4 +1,4 @@
-/** Segments that cannot go back to the driver for the sake of a small live block or two.
+/** Segments that cannot go back to the driver because of one or two small live blocks.
  *
  * As in `figures/segments/kept_segments.py`: a plain segment goes back as a whole, of an expandable one every page does. */
 
