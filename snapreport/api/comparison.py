@@ -50,28 +50,28 @@ def diff(
     keep_paths: bool = False,
     progress: Progress = silent,
 ) -> Diff:
-    """Compare two snapshots: what does NEW hold more or less of than BASE, and from where?
+    """Compare two snapshots: what grew and what shrank from BASE to NEW, and where?
 
     Args:
-        base: a snapshot or bundle, or what ``load()`` made of one.
-        new: likewise; the two may differ.
-        device: of both, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for the one that a
+        base: the path of a snapshot or bundle, or a ``Snapshot`` from ``load()``.
+        new: the same for the other side; one may be a path and the other a ``Snapshot``.
+        device: in both, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for the one that a
             report of ``base`` opens with.
-        new_device: of ``new``, where it is another.
+        new_device: the device of ``new``, if it differs.
         curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
-        at: ``peak`` of the curve, ``start`` or ``end`` of each recording.
-        stage: at the peak inside this stage of each instead.
-        base_event: at this event of ``base`` instead; -1 is the start.
-        new_event: likewise of ``new``.
-        by: one of ``DIFF_GROUPINGS``: what ``Diff.groups`` are.
-        rules: for categories, as from ``load_rules()``; None for our own.
+        at: the ``peak`` of the curve, or the ``start`` or ``end`` of each recording.
+        stage: compare at the peak within this stage instead.
+        base_event: compare ``base`` after this event instead; -1 is the start.
+        new_event: compare ``new`` after this event instead.
+        by: one of ``DIFF_GROUPINGS``: the grouping of ``Diff.groups``.
+        rules: for categories, as from ``load_rules()``; None for the built-in ones.
         keep_paths: of files, as in ``load()``.
         progress: called with what is being done.
 
     Raises:
-        SnapreportError: as ``load()``; DeviceError where the two have no device in common that
-            can be compared, MomentError where one has no such moment.
-        ValueError: ``curve``, ``at`` or ``by`` is none of those above.
+        SnapreportError: as ``load()``; DeviceError if the two have no comparable device in
+            common, MomentError if one has no such moment.
+        ValueError: ``curve``, ``at`` or ``by`` is not one of those above.
     """
     for name, value, known in (
         ("curve", curve, CURVES), ("at", at, MOMENTS), ("by", by, DIFF_GROUPINGS),
@@ -102,7 +102,7 @@ def diff(
 def load_pair(
     base: PathLike | Snapshot, new: PathLike | Snapshot, keep_paths: bool, progress: Progress
 ) -> tuple[Snapshot, Snapshot]:
-    """Load two recordings; files of one name are called by what tells their paths apart, too."""
+    """Load two recordings; files of the same name are named with the folders that differ."""
     one, other = (loaded(each, keep_paths, progress) for each in (base, new))
     same = one.history.source.name == other.history.source.name
     redacted = any(each.history.names.done == REDACTED for each in (one, other))
@@ -133,17 +133,19 @@ def render_diff(
     Args:
         found: what ``diff()`` returned.
         output: the file to write.
-        format: ``html`` or ``md``; by default told by the ending of ``output``, else ``html``.
+        format: ``html`` or ``md``; by default from the ending of ``output``, else ``html``.
         force: replace an existing file.
 
     Raises:
         OutputExistsError: the file exists and ``force`` is off.
-        OutputError: it cannot be written, or its ending is that of something else.
-        ValueError: ``format`` is none of the two.
+        OutputError: it cannot be written, or its ending stands for another format.
+        ValueError: ``format`` is neither.
     """
     target = as_path(output)
     if str(target) == "-":
-        raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
+        raise OutputError(
+            "- is not accepted as a file name; to write to a pipe use -o /dev/stdout."
+        )
     kind = format or report_format(target)
     reporter = _reporter(kind)
     check_ending(target, f".{kind}")
@@ -168,7 +170,7 @@ def _reporter(kind: str) -> DiffReporter:
 def _pick_devices(
     base: Snapshot, new: Snapshot, device: str | int | None, new_device: str | int | None
 ) -> tuple[Device, Device]:
-    """Pick the device of each: the same one, unless NEW's was named or has nothing on it."""
+    """Pick each side's device: the same one, unless NEW's was named or is unused."""
     one = base.device(device)
     wanted = device if new_device is None else new_device
     other = _like(one, new) if wanted is None else new.device(wanted)
@@ -176,20 +178,20 @@ def _pick_devices(
     if kinds[0] != kinds[1]:
         raise DeviceError(
             f"{one.name} of {one.file.source.name} and {other.name} of {other.file.source.name}"
-            " are memories of different kinds, which do not compare; name two of one kind."
+            " are memory of different kinds and cannot be compared; name two of the same kind."
         )
     layouts = [found.file.layout == _PROFILER for found in (one, other)]
     if layouts[0] != layouts[1]:
         profile, snapshot = (one, other) if layouts[0] else (other, one)
         raise DeviceError(
             f"{profile.file.source.name} is from a profiler, and {snapshot.file.source.name} from"
-            " the allocator; their bytes do not compare."
+            " the allocator; their bytes cannot be compared."
         )
     return one, other
 
 
 def _like(device: Device, new: Snapshot) -> Device:
-    """Return the device of that name if anything is on it, else one of that kind, else any."""
+    """Return the used device of the same name, else a used one of its kind, else any."""
     wanted = device.figures.device
     same = [found for found in new.devices if found.device == wanted]
     if same and (_used(same[0]) or not any(_used(found) for found in new.devices)):

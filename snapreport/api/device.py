@@ -72,13 +72,13 @@ class Device:
     """
 
     def __init__(self, file: History, figures: DeviceFigures) -> None:
-        """Wrap a device; ``Snapshot.device()`` is the usual way to one."""
+        """Wrap a device; ``Snapshot.device()`` is the usual way to get one."""
         self.file = file
         self.figures = figures
 
     @property
     def name(self) -> str:
-        """Such as ``cuda:0``."""
+        """The device's name, such as ``cuda:0``."""
         return str(self.figures.device)
 
     @property
@@ -88,12 +88,12 @@ class Device:
 
     @cached_property
     def allocations(self) -> AllocationsWithRoles:
-        """Every allocation as NumPy columns, in birth order; with its role in words."""
+        """Every allocation as NumPy columns, in order of allocation, with its role as text."""
         return with_roles(self.history.allocations, self.roles)
 
     @property
     def roles(self) -> Roles:
-        """What each allocation is for, told from call stacks and lifetimes, and the evidence."""
+        """What each allocation is for, inferred from call stacks and lifetimes, with evidence."""
         return self.figures.roles
 
     @property
@@ -108,7 +108,7 @@ class Device:
 
     @property
     def peaks(self) -> dict[str, CurvePeak]:
-        """The peak of each curve that is known, by name."""
+        """The peak of each known curve, by name."""
         return self.figures.peaks
 
     @property
@@ -118,7 +118,7 @@ class Device:
 
     @property
     def steps(self) -> Steps | None:
-        """The steps of the program's loop, which are alike, and which the peak is in; or None."""
+        """The steps of the program's loop, which are alike and which has the peak; or None."""
         return self.figures.steps
 
     @property
@@ -128,7 +128,7 @@ class Device:
 
     @cached_property
     def trust(self) -> Trust:
-        """What the recording covers, lost, and knows exactly; can its figures be trusted."""
+        """What the recording covers, what it lost, and how exact its figures are."""
         return judge_recording(self.file, self.figures)
 
     @property
@@ -143,7 +143,7 @@ class Device:
             name: ``allocated``, ``requested``, ``active`` or ``reserved``.
 
         Raises:
-            ValueError: there is no such curve; profiles have none of reserved bytes.
+            ValueError: there is no such curve; profiles have no ``reserved`` curve.
         """
         if name not in self.figures.curves:
             raise ValueError(f"curve is {name!r}, none of {', '.join(self.figures.curves)}")
@@ -151,20 +151,20 @@ class Device:
 
     @cached_property
     def segments(self) -> SegmentLives:
-        """Every segment over its life; those after event s have start_event <= s < end_event."""
+        """Every segment; the ones that exist after event s have start_event <= s < end_event."""
         return lives_of(self.history)
 
     @cached_property
     def frame_kinds(self) -> NDArray[np.int8]:
-        """How little each frame tells, from code outside of PyTorch to machinery; (n_frames,)."""
+        """Each frame's kind, from code outside PyTorch to machinery; shape (n_frames,)."""
         return classify_frames(self.file.stacks.frames)
 
     def site_names(self, rows: NDArray[np.int64]) -> list[str]:
-        """Return ``function  file:line`` of the call site of allocations, or why there is none."""
+        """Return each allocation's call site as ``function  file:line``, or why it has none."""
         return name_sites(self.history, self.file.stacks, rows)
 
     def statistics(self, curve: str = "allocated") -> CurveStatistics:
-        """Return the least, the average over time, the most and the ends of a curve."""
+        """Return a curve's minimum, average over time, maximum, and values at start and end."""
         return curves_statistics({curve: self.curve(curve)}, self.times)[curve]
 
     def at(
@@ -178,15 +178,15 @@ class Device:
         free: Address | int | None = None,
         curve: str = "allocated",
     ) -> Moment:
-        """Return a moment; without any argument, that of the curve's peak.
+        """Return a moment; without arguments, the curve's peak.
 
         Args:
             event: -1 is the start.
             time_us: since 1970, or since the first event: the last event at or before it.
-            stage: the peak inside a stage: its name, ``name[2]`` for the second, or a part of it.
-            between: the peak from one event to another, both in.
+            stage: the peak within a stage: its name, ``name[2]`` for the second, or part of it.
+            between: the peak between two events, both included.
             alloc: after the allocation at an address, or at ``(address, version)``.
-            free: after the free of one was requested.
+            free: after its free was requested, by address in the same way.
             curve: what the moment counts.
 
         Raises:
@@ -195,7 +195,7 @@ class Device:
         return self.moment(MomentWanted(event, time_us, stage, between, alloc, free, curve))
 
     def moment(self, wanted: MomentWanted) -> Moment:
-        """Return a moment that was named before, as above."""
+        """Return a moment that ``wanted`` names; errors as for ``at()``."""
         curve = wanted.curve
         if curve in CURVES and curve not in self.figures.curves:
             raise MomentError(
@@ -226,7 +226,7 @@ class Device:
         """Return each allocation's category, and the categories with the rules that matched.
 
         Args:
-            rules: in order, the first that matches wins; None for our own.
+            rules: in order, the first that matches wins; None for the built-in ones.
         """
         return classify(self.file, self.history, rules)
 
@@ -241,9 +241,9 @@ class Device:
 
         Args:
             by: one of ``GROUPINGS``.
-            rules: for ``category``, instead of our own.
+            rules: for ``category``, instead of the built-in ones.
             curve: ``allocated``, ``requested`` or ``active``.
-            points: about so many events, the maximum of each run of events; 0 for every event.
+            points: return about this many events, the maxima included; 0 for every event.
         """
         number, names = label_allocations(self.file, self.history, by, rules)
         texts = [""] * len(names)
@@ -256,16 +256,16 @@ class Device:
     def what_if(
         self, by: str = "site", curve: str = "allocated", rules: Sequence[Rule] | None = None
     ) -> tuple[WhatIf, ...]:
-        """Return, for every group, the peak had it never been made; the lowest peak first.
+        """Return for every group the peak without its allocations, the lowest peak first.
 
         Args:
-            by: one of ``WHAT_IF_GROUPINGS``. A stage is all that was made in it, in stages
-                inside it too; those of one name are taken away together.
+            by: one of ``WHAT_IF_GROUPINGS``. A stage has all that was allocated in it and in
+                the stages inside it; stages that share a name are taken away together.
             curve: ``allocated``, ``requested`` or ``active``.
-            rules: for ``category``, instead of our own.
+            rules: for ``category``, instead of the built-in ones.
 
         Raises:
-            NotEnoughMemoryError: by stage, and there are far too many around each other.
+            NotEnoughMemoryError: by stage, and far too many stages are nested.
             ValueError: there is no such grouping or curve.
         """
         members = find_members(self.file, self.history, by, rules)
@@ -278,17 +278,17 @@ class Device:
         curve: str = "allocated",
         rules: Sequence[Rule] | None = None,
     ) -> PeakWithout:
-        """Return the peak without all groups whose names fit, and who holds the memory then.
+        """Return the peak without all groups whose names match, and what holds the memory then.
 
         Args:
             patterns: parts of names, globs, or ``/regex/``.
             by: as for ``what_if``: call sites are named ``function  file:line``.
-            curve: likewise.
-            rules: likewise.
+            curve: as for ``what_if``.
+            rules: as for ``what_if``.
 
         Raises:
-            NotEnoughMemoryError: likewise.
-            PatternError: a pattern is none, or fits nothing.
+            NotEnoughMemoryError: as for ``what_if``.
+            PatternError: a pattern is invalid, or matches nothing.
             ValueError: there is no such grouping or curve.
         """
         members = find_members(self.file, self.history, by, rules)
@@ -300,18 +300,18 @@ class Device:
     def plan(self, *, fit: int | str | None = None, free: int | str | None = None) -> Plan:
         """Return the cheapest changes that lower the allocated peak to a target.
 
-        Where none do, they are those with the lowest peak, and ``reached`` is ``no``.
+        If none do, it returns the changes with the lowest peak, and ``reached`` is ``no``.
 
         Args:
             fit: the target, in bytes or as text, ``"24GB"``.
-            free: by how much the peak is to fall, likewise.
+            free: how far the peak should fall, in bytes or as text.
 
         Raises:
-            PlanError: neither or both are given, one is no size, more is to be freed than the peak
-                holds, or there is no history to try changes on.
+            PlanError: neither or both are given, one is no size, ``free`` is more than the peak,
+                or there is no history to try changes on.
         """
         if (fit is None) == (free is None):
-            raise PlanError("a plan is for fit=SIZE or free=SIZE; give one of them.")
+            raise PlanError("a plan needs either fit=SIZE or free=SIZE; give one of them.")
         try:
             size = parse_size(fit if fit is not None else free)  # type: ignore[arg-type]
         except ValueError as error:
@@ -332,12 +332,12 @@ class Device:
         return make_plan(look_at(self.file, self.history, curve), target)
 
     def fits(self, card: str, allow: int | str | None = None) -> CardFit:
-        """Say whether what was recorded fits on a card, in figures and as ``text``.
+        """Say whether the recorded program fits on a card, in figures and as ``text``.
 
         Args:
             card: ``h100-80``, or a size such as ``24GB``.
-            allow: bytes of it that are not for PyTorch's allocator, ``2GiB`` or a number; None for
-                what was measured while recording, or is usual.
+            allow: bytes of it that PyTorch's allocator cannot use, ``2GiB`` or a number; None for
+                what was measured while recording, else the usual amount.
 
         Raises:
             CardError: there is no such card, or ``allow`` is no size.
@@ -347,7 +347,7 @@ class Device:
         return self.fits_wanted(wanted)
 
     def fits_wanted(self, card: CardWanted) -> CardFit:
-        """Say it of a card that was named before, as above."""
+        """Answer as ``fits()`` does, for a card that has been parsed already."""
         return fit_card(self.file, self.figures, card)
 
     @property
@@ -355,14 +355,14 @@ class Device:
         found = model_device(self.file, self.history)
         if found is None:
             raise AllocatorSettingsError(
-                f"{self.name} of {self.file.source.name} has nothing to replay: it takes the events"
-                " of a GPU and its segments at the end."
+                f"{self.name} of {self.file.source.name} has nothing to replay: a replay needs the"
+                " events of a GPU and its segments at the end."
             )
         return found
 
     @property
     def replay(self) -> FactualReplay:
-        """The recording, replayed through a model of PyTorch's allocator, beside what was recorded.
+        """Replay the recording through a model of PyTorch's allocator, and compare the two.
 
         Raises:
             AllocatorSettingsError: the device has no events or no segments.
@@ -377,15 +377,15 @@ class Device:
     ) -> OtherSettings:
         """Replay the recording under other settings of the allocator.
 
-        Nothing of it is measured. It is told only where the model puts every allocation of the
-        recording on its recorded address under the recorded settings.
+        The results are not measured. There are results only if the model, under the recorded
+        settings, puts every allocation at its recorded address.
 
         Args:
-            settings: as ``PYTORCH_ALLOC_CONF`` has them, ``expandable_segments:True``; none for a
-                table of some. The recorded ones always come first.
-            capacity: what all segments may have together, ``40GiB`` or bytes; None for what the
-                card gave, where a request failed.
-            progress: told what is done.
+            settings: as in ``PYTORCH_ALLOC_CONF``, ``expandable_segments:True``; without any,
+                common ones are compared. The recorded settings always come first.
+            capacity: the most that all segments may have together, ``40GiB`` or bytes; None for
+                what the card gave, if a request failed.
+            progress: called with what is being done.
 
         Raises:
             AllocatorSettingsError: PyTorch would refuse the settings, or they are not modelled; or
@@ -402,11 +402,11 @@ class Device:
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":
-            raise ValueError("nobody's allocations make up the reserved curve; name another.")
+            raise ValueError("allocations do not add up to the reserved curve; name another.")
         return self.curve(curve)
 
     def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
-        """Return the microseconds since 1970 of some events, None where unknown."""
+        """Return the times of some events in microseconds since 1970, None where unknown."""
         return [time_at(self.times, event) for event in events.tolist()]
 
     def _row(self, wanted: Address | int) -> int:

@@ -1,4 +1,4 @@
-"""Write a snapshot or bundle in the form that another tool reads."""
+"""Write a snapshot or bundle in another tool's format."""
 
 from __future__ import annotations
 
@@ -55,39 +55,40 @@ def export(
     force: bool = False,
     progress: Progress = silent,
 ) -> Path:
-    """Write a snapshot or bundle in the form that another tool reads, and return the path.
+    """Write a snapshot or bundle in another tool's format, and return the file's path.
 
     Args:
         path: a snapshot or a bundle.
         format: ``speedscope``, ``collapsed`` and ``pprof`` are call stacks at a moment;
             ``perfetto`` is a timeline of all devices; ``csv`` and ``parquet`` are tables of all
             allocations, or of those live at a moment if one is named; ``json`` and ``pickle`` are
-            the raw snapshot, rebuilt if it is a bundle or redacted; ``snapviewer`` is a folder of
-            two files.
-        output: the file (or folder) to write; by default named after the input, or by stand-ins
-            for its name where that is redacted.
-        device: this one alone; by default the one that a report opens with, or all in a table.
-        curve: what bytes count: ``allocated`` and ``active`` are block bytes until a free is
-            requested or completed, ``requested`` are those asked for.
+            the raw snapshot, rebuilt if it comes from a bundle or is redacted; ``snapviewer`` is
+            a folder of two files.
+        output: the file (or folder) to write; by default named after the input, with stand-ins in
+            the name if it is redacted.
+        device: export only this one; by default the one that a report opens with, or all devices
+            in a table.
+        curve: ``allocated`` and ``active`` count block bytes until a free is requested or
+            completed, ``requested`` counts the bytes asked for.
         event, time_us, stage, between, alloc, free: the moment, as in ``Device.at()``; by default
             the curve's peak.
-        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``;
-            ``json`` and ``pickle`` of a snapshot are as it is unless redacted.
+        keep_paths, redact, redact_functions, salt: how names are treated, as in ``load()``;
+            ``json`` and ``pickle`` of a snapshot keep its names unless redacted.
         force: replace existing files.
         progress: called with what is being done.
 
     Raises:
         SnapreportError: as ``load()``, and DeviceError, MomentError, ExportError,
             OutputExistsError or OutputError.
-        ValueError: there is no such format or curve, or paths cannot be kept in what is redacted.
+        ValueError: there is no such format or curve, or both ``keep_paths`` and ``redact`` are set.
     """
     if format not in EXPORTS:
         raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
     moment = MomentWanted(event, time_us, stage, between, alloc, free, curve)
     if moment.names and format in ("json", "pickle", "snapviewer", "perfetto"):
-        raise ExportError(f"{format} is the whole recording; no moment can be chosen for it.")
+        raise ExportError(f"{format} exports the whole recording; no moment can be chosen for it.")
     if device is not None and format in ("json", "pickle"):
-        raise ExportError(f"{format} is the whole snapshot; no device can be chosen for it.")
+        raise ExportError(f"{format} exports the whole snapshot; no device can be chosen for it.")
     source = as_path(path)
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
     wanted = named_output(
@@ -143,7 +144,7 @@ def _export_raw(
     from snapreport.exporters.rebuilt_snapshot import rebuild
 
     if redacted is not None or is_zip(source):
-        # Rebuilt from what is understood: a key that nobody knows could hold anything.
+        # Rebuilt from the fields we know: an unknown key could hold anything.
         history = read_bundle(source, progress) if redacted is None else redacted().history
         whole, length = rebuild(history), history.length
     else:

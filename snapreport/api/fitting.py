@@ -1,4 +1,4 @@
-"""Reports that do not draw everything: with a cut, and made no larger than asked."""
+"""Reports that do not draw everything: cut to a range, or thinned to fit a size."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from snapreport.model.findings import Findings
 from snapreport.reporters.reporter import Reporter
 
 MOST_TRIES = 8
-"""Reports made to find how many allocations of a level have to go: to one in 256 of them."""
+"""Steps of the bisection for how many allocations to leave out: precise to one in 256."""
 
 
 def render_cut(
     reporter: Reporter, findings: Findings, cut: Cut | None, fit: int | None, *, draws: bool
 ) -> bytes:
-    """Render with a cut, and with the least thinning with which the report has ``fit`` bytes.
+    """Render with a cut, and with the least thinning that brings the report to ``fit`` bytes.
 
     Args:
         reporter: writes the report.
         findings: all of them.
         cut: what is drawn; None for everything.
-        fit: the most bytes; None for any number.
+        fit: the most bytes that the report may have; None for no limit.
         draws: whether the report draws at all: only then can it be thinned.
 
     Raises:
-        CutError: even with the most thinning it has more; the message says how many.
+        CutError: it is larger even with the most thinning; the message says how large.
     """
     cutter = Cutter(findings.devices, cut)
 
@@ -65,9 +65,9 @@ def render_cut(
 
 
 def _too_large(sizes: Sequence[int], fit: int) -> CutError:
-    # Rounded up: a page names what it was made to fit, so its own size depends on that a little.
+    # Rounded up: a page names its limit, so its own size depends on the limit a little.
     enough = (min(sizes) + 100 + 999) // 1000 * 1000
     return CutError(
-        f"the report cannot be made to fit {format_count(fit)} bytes; it can have"
+        f"the report cannot be made to fit {format_count(fit)} bytes; it can be made to fit"
         f" {format_count(enough)} ({format_bytes(enough)}): --fit {enough}."
     )

@@ -48,8 +48,7 @@ _FIT_OUTCOMES: dict[FitOutcome, GateOutcome] = {
     "unknown": "unknown",
 }
 _OVERWRITTEN = (
-    "The oldest events were overwritten, so that it may have been higher before the recording"
-    " begins."
+    "The oldest events were overwritten, so it may have been higher before the recording begins."
 )
 
 
@@ -72,36 +71,36 @@ def check(
     keep_paths: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
-    """Check a snapshot: is it within its budget, and free of the findings that must not be?
+    """Check that a snapshot is within its budget and has no findings that fail the check.
 
-    What is named here wins over what the budget file says, and what is ignored adds up.
+    Arguments override the budget file; the ``ignore`` of both counts.
 
     Args:
-        snapshot: a snapshot or bundle, or what ``load()`` made of one.
+        snapshot: the path of a snapshot or bundle, or a ``Snapshot`` from ``load()``.
         base: another one to compare with.
         device: only this one; None for every GPU that was used.
-        max_peak: the most allocated bytes at the peak of each device: bytes, a text such as
-            ``40GiB``, or ``none`` to lift the file's. Likewise the next.
-        max_reserved: the most reserved bytes.
-        max_growth: how much higher than that of ``base`` the peak may be: ``2%`` or a size.
+        max_peak: the most allocated bytes at the peak of each device: a number, a text such as
+            ``40GiB``, or ``none`` to lift the file's limit.
+        max_reserved: the most reserved bytes, in the same form.
+        max_growth: how far the peak may be above that of ``base``: ``2%`` or a size.
         stages: the most allocated bytes inside stages, by name or glob.
         categories: the most allocated bytes of categories, by name.
         fits: a card on which each device has to fit under the recorded settings, ``h100-80`` or a
             size such as ``24GB``; ``none`` to lift the file's.
-        allow: bytes of the card that are not for PyTorch's allocator; None for the file's, or what
-            was measured while recording, or is usual.
-        fail_on: ids, codes, topics and severities of findings that fail the check; None for
-            what the file says, or ``critical``. A severity stands for worse ones, too.
-        ignore: ids, codes and topics of findings that do not.
+        allow: bytes of the card that PyTorch's allocator cannot use; None for the file's, else
+            what was measured while recording, else the usual amount.
+        fail_on: ids, codes, topics and severities of findings that fail the check; None for those
+            in the file, else ``critical``. A severity includes the worse ones.
+        ignore: ids, codes and topics of findings that do not fail it.
         budget: a TOML file with the same names, or a pyproject.toml with them in the table
             ``[tool.snapreport.check]``.
-        rules: for categories, as from ``load_rules()``; None for our own.
+        rules: for categories, as from ``load_rules()``; None for the built-in ones.
         keep_paths: of files, as in ``load()``.
         progress: called with what is being done.
 
     Raises:
-        SnapreportError: as ``load()``; BudgetError where a budget is not well-formed or a growth
-            has nothing to be compared with, DeviceError where there is no such device.
+        SnapreportError: as ``load()``; BudgetError if a budget is malformed or a growth has
+            nothing to compare with, DeviceError if there is no such device.
     """
     said = {
         "max_peak": max_peak,
@@ -153,7 +152,7 @@ def find_budget(folder: Path) -> Path | None:
     """Return the nearest pyproject.toml, from a folder upward, if it has budgets.
 
     Args:
-        folder: where to begin; the path returned is relative to it where the file lies there.
+        folder: where to begin; the path returned is relative to it if the file is in it.
     """
     for each in (folder, *folder.parents):
         path = each / "pyproject.toml"
@@ -168,10 +167,10 @@ def find_budget(folder: Path) -> Path | None:
 
 
 def read_wanted(said: Mapping[str, Any], path: PathLike | None) -> Budget:
-    """Read a budget: what a file says, and over it what the caller does.
+    """Read a budget from a file, and override it with the caller's arguments.
 
     Raises:
-        BudgetError: one of them is not well-formed.
+        BudgetError: one of them is malformed.
     """
     Budget.of(said, _CALLER)
     written = {} if path is None else read_budget(as_path(path))
@@ -179,12 +178,12 @@ def read_wanted(said: Mapping[str, Any], path: PathLike | None) -> Budget:
     Budget.of(written, where)  # so that an error names the file
     merged = merge(written, said)
     if merged.get("allow") is not None and merged.get("fits") is None:
-        raise BudgetError("an allowance is for a card; name one that the peak has to fit.")
+        raise BudgetError("an allowance needs a card; name one that the peak has to fit on.")
     return Budget.of(merged, where)
 
 
 def _devices(file: Snapshot, wanted: str | None) -> list[Device]:
-    """Return the device that was named, else every GPU in use, else the one a report opens with."""
+    """Return the named device, else every GPU in use, else the one that a report opens with."""
     if wanted is not None:
         return [file.device(wanted)]
     used = [
@@ -195,7 +194,7 @@ def _devices(file: Snapshot, wanted: str | None) -> list[Device]:
 
 
 class _Checker:
-    """Holds one device against the budgets that are sizes."""
+    """Checks one device against the budgets that are sizes."""
 
     def __init__(self, device: Device, budget: Budget, rules: Sequence[Rule] | None) -> None:
         self.device, self.budget, self.rules = device, budget, rules
@@ -243,12 +242,12 @@ class _Checker:
             return self._unknown("max-stage", name, what, reason, limit)
         if any(letter in name for letter in "*?"):
             what = f"The peak inside stages {name!r}, in {stage.name!r},"
-        extra = "The recording holds only a part of this stage." if stage.cut else ""
+        extra = "The recording holds only part of this stage." if stage.cut else ""
         event = stage.peak_event
         return self._checked("max-stage", name, what, stage.peak_bytes, limit, event, extra=extra)
 
     def _find_stage(self, name: str) -> StageUse:
-        """Return the highest of the stages with a name, or that a glob fits."""
+        """Return the stage with the highest peak of those that a name or glob matches."""
         stages = self.figures.stages
         fits_name = compile_glob(name)
         fits = [each for each in stages if fits_name(each.name)]
@@ -335,7 +334,7 @@ def _compare(
     rules: Sequence[Rule] | None,
     comparisons: list[Diff],
 ) -> Iterator[Check]:
-    """Compare a device with the same one of the other file; keep the comparison."""
+    """Compare a device with its counterpart in the other file; keep the comparison."""
     what = "The growth of the peak"
 
     def unknown(reason: str) -> Check:
@@ -373,7 +372,7 @@ def _compare(
 
 
 def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:
-    """Name the device to compare with: the same one or, where each file has one GPU, that."""
+    """Name the device to compare with: the same one or, if each file has one GPU, that GPU."""
     names = [each.name for each in _devices(reference, None)]
     if device.name not in names and len(names) == 1 and len(_devices(file, None)) == 1:
         return names[0]
@@ -383,7 +382,7 @@ def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:
 def sort_raised(
     found: Sequence[Raised], budget: Budget
 ) -> tuple[tuple[Raised, ...], tuple[Raised, ...]]:
-    """Mark the findings that fail the check and put them first; set ignored ones apart."""
+    """Mark the findings that fail the check and put them first; separate the ignored ones."""
     kept, ignored = [], []
     for each in found:
         finding = each.finding

@@ -1,4 +1,4 @@
-"""Load a snapshot or bundle: what reads, analyses and answers, joined."""
+"""Load a snapshot or bundle for the Python interface: reading, analysis and answers joined."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PathLike = str | os.PathLike[str]
 class Snapshot:
     """A loaded snapshot: its history as columns, and the conclusions drawn from it.
 
-    In a notebook it shows a short summary. Nothing in it refers to the file any more.
+    In a notebook it shows a short summary. It no longer needs the file.
     """
 
     def __init__(self, history: History) -> None:
-        """Wrap a history; ``load()`` is the usual way to one."""
+        """Wrap a history; ``load()`` is the usual way to get one."""
         self.history = history
         self._figures: dict[int, DeviceFigures] = {}
         self._database: Database | None = None
@@ -66,17 +66,17 @@ class Snapshot:
             device: only this one, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for all.
             title: of a report; the file's name if None.
             notes: the user's Markdown, to be put on top of a report.
-            rules: for categories, as from ``load_rules()``; None for our own.
+            rules: for categories, as from ``load_rules()``; None for the built-in ones.
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
                 ``role``, ``stage`` or ``context``.
             ignore: findings to leave out, by id, code or topic.
-            card: say of every GPU whether what it recorded fits on this card: ``h100-80``, or a
+            card: say for every GPU whether its recording fits on this card: ``h100-80``, or a
                 size such as ``24GB``.
-            allow: bytes of it that are not for PyTorch's allocator, ``2GiB`` or a number; None
-                for what was measured while recording, or is usual.
+            allow: bytes of it that PyTorch's allocator cannot use, ``2GiB`` or a number; None
+                for what was measured while recording, else the usual amount.
             allocator: compare settings of PyTorch's allocator, as ``Device.other_settings()``
-                does; False only where that takes a moment, None not at all.
-            progress: called with what takes long.
+                does; False compares only where that is quick, None never.
+            progress: called with what is being done.
 
         Raises:
             DeviceError: the file has no such device.
@@ -126,10 +126,10 @@ class Snapshot:
         return Device(self.history, self._figures_of(chosen))
 
     def query(self, sql: str) -> list[dict[str, Cell]]:
-        """Return what an SQL query gives over the tables of a bundle's ``elements.db``.
+        """Return the rows of an SQL query over the tables of a bundle's ``elements.db``.
 
         Args:
-            sql: one statement that reads; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
+            sql: one reading statement; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
 
         Returns:
             a dict for each row, by the names of the columns.
@@ -157,7 +157,7 @@ class Snapshot:
         return notebook_summary(self.findings())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Show the summary as text, where IPython runs in a terminal."""
+        """Show the summary as text when IPython runs in a terminal."""
         from io import BytesIO
 
         from snapreport.reporters.terminal.summary_text import TextReporter
@@ -179,32 +179,32 @@ def load(
     """Load a snapshot or a bundle.
 
     Args:
-        path: a pickle (also gzip or zstd), JSON of the same shape, or a bundle. What it is, is
-            told by its first bytes. Nothing in a pickle is run.
-        keep_paths: file names and paths as the file has them; else each is as short as tells
-            which file it is, and homes are ``~``. What a bundle has no more stays away.
+        path: a pickle (also gzip or zstd), JSON of the same shape, or a bundle, recognized by
+            its first bytes. Nothing in a pickle is run.
+        keep_paths: keep file names and paths as recorded; else each is shortened as far as it
+            stays unique, and home folders are ``~``. Paths shortened in a bundle stay short.
         redact: put stand-ins for whatever could name a user, a host or a project.
-        redact_functions: likewise for the names of the project's functions.
-        salt: a secret that gives equal names equal stand-ins in several files; None for a
-            random one, which nobody knows.
+        redact_functions: put stand-ins for the names of the project's functions, too.
+        salt: a secret that gives equal names equal stand-ins across files; None for a random
+            one, which is not kept.
         progress: called with what is being done.
 
     Raises:
-        SnapreportError: one of its children, each with a message of one line that names the
+        SnapreportError: one of its subclasses, each with a message of one line that names the
             file, what is wrong and what to do next.
-        ValueError: paths cannot be kept in what is redacted, or the salt is empty.
+        ValueError: both ``keep_paths`` and ``redact`` are set, or the salt is empty.
     """
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
     return load_named(as_path(path), names, progress)
 
 
 def load_named(source: Path, names: NamesWanted, progress: Progress = silent) -> Snapshot:
-    """Load a snapshot or a bundle, as above."""
+    """Load a snapshot or a bundle; errors as for ``load()``."""
     if is_zip(source):
         with collector_off():
             history = read_bundle(source, progress)
     else:
-        # Only here: a bundle is read without them.
+        # Imported only here: reading a bundle does without them.
         from snapreport.history.build import build_history
         from snapreport.read import read_snapshot
 
@@ -217,20 +217,20 @@ def load_named(source: Path, names: NamesWanted, progress: Progress = silent) ->
 
 
 def loaded(given: PathLike | Snapshot, keep_paths: bool, progress: Progress) -> Snapshot:
-    """Return what was loaded before as it is, and load a file."""
+    """Return a ``Snapshot`` as it is, or load a file."""
     if isinstance(given, Snapshot):
         return given
     return load(given, keep_paths=keep_paths, progress=progress)
 
 
 def named_output(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path | None:
-    """Say what to call what is made of a file: where names are redacted, its own may be one.
+    """Choose the output's name: with redaction, the input's own name gets a stand-in.
 
     Args:
         source: the input file.
-        output: the file to write, which stays; or a folder to write into, or None.
+        output: the file to write, which is kept; or a folder to write into, or None.
         ending: of the name, with its dot.
-        names: what becomes of them.
+        names: how names are treated.
     """
     if not names.redacted or (output is not None and not output.is_dir()):
         return output
@@ -262,13 +262,13 @@ def open_database(
 ) -> QueryProcess:
     """Open the tables of a bundle, or those that a snapshot would give, for SQL.
 
-    SQLite works in a process of its own, which is ended where a step of it takes too long; close
-    what is returned.
+    SQLite runs in a process of its own, which is ended if a statement takes too long. The caller
+    closes the returned object.
 
     Args:
         path: a bundle or a snapshot.
-        keep_paths: as in ``load()``; a bundle is asked as it is.
-        seconds: the most that SQLite may work on one statement; None for no limit.
+        keep_paths: as in ``load()``; a bundle is queried as it is.
+        seconds: the longest that SQLite may work on one statement; None for no limit.
         memory: the most bytes that SQLite may use; None for no limit.
         progress: called with what is being done.
 
@@ -286,7 +286,7 @@ def open_database(
 
 
 def load_rules(source: str) -> tuple[Rule, ...]:
-    """Read rules for categories: the first that fits one frame of a call stack wins.
+    """Read rules for categories: the first that matches a frame of a call stack wins.
 
     Args:
         source: a JSON or YAML file, or the JSON or YAML itself when it begins with ``{`` or
@@ -295,7 +295,7 @@ def load_rules(source: str) -> tuple[Rule, ...]:
 
     Raises:
         InputError: the file cannot be read.
-        PatternError: a rule is not well-formed; the message names it.
+        PatternError: a rule is malformed; the message names it.
     """
     from snapreport.read.rules_file import read_rules
 

@@ -1,4 +1,4 @@
-"""Convert and render: a snapshot becomes a bundle, and either becomes a report."""
+"""Convert a snapshot into a bundle, and render either as a report."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def target_path(source: Path, output: Path | None, ending: str, names: NamesWant
         source: the input file.
         output: the file to write, an existing folder to write into, or None for the current one.
         ending: of a name made from the input's, with its dot.
-        names: what becomes of them: that name, too, may be one of stand-ins.
+        names: how names are treated; with redaction that name gets stand-ins, too.
 
     Raises:
-        OutputError: that would be the input itself, or ``-``, which is no file here.
+        OutputError: it is the input itself, or ``-``, which is not accepted as a name.
     """
     return output_path(source, named_output(source, output, ending, names), ending)
 
@@ -60,18 +60,18 @@ def convert(
     Args:
         path: the snapshot.
         output: the bundle to write; by default named after the snapshot, in the current folder,
-            or by stand-ins for its name where that is redacted.
-        from_: the first event that ``allocations.json`` draws, and later a page of the bundle: a
-            number, or a time after the first event such as ``"1.5s"``. ``elements.db`` is whole
-            in any case, and so is every figure.
-        to: the last event, likewise.
+            with stand-ins in the name if it is redacted.
+        from_: the first event drawn in ``allocations.json``, and on pages made from the bundle: a
+            number, or a time after the first event such as ``"1.5s"``. ``elements.db`` and all
+            figures are complete in any case.
+        to: the last event drawn, in the same form.
         min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
             bytes.
-        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
+        keep_paths, redact, redact_functions, salt: how names are treated, as in ``load()``.
         force: replace an existing file.
         progress: called with what is being done.
-        see: called with what to warn of, a line each, once the bundle is written; its manifest
-            holds more.
+        see: called with the warnings, a line each, once the bundle is written; its manifest has
+            them in full.
 
     Raises:
         SnapreportError: as ``load()``, and CutError, OutputExistsError or OutputError.
@@ -148,30 +148,31 @@ def render(
 
     Args:
         path: a snapshot or a bundle.
-        output: the file to write; by default named after the input, in the current folder, or
-            by stand-ins for its name where that is redacted.
-        format: ``html`` or ``md``; by default told by the ending of ``output``, else ``html``.
-        device: report on this one alone.
+        output: the file to write; by default named after the input, in the current folder,
+            with stand-ins in the name if it is redacted.
+        format: ``html`` or ``md``; by default from the ending of ``output``, else ``html``.
+        device: report only on this one.
         title: of the report; by default the source's name.
         notes: Markdown to put on top of the report.
-        rules: for categories, as from ``load_rules()``; None for our own.
+        rules: for categories, as from ``load_rules()``; None for the built-in ones.
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
             ``role``, ``stage`` or ``context``.
         ignore: findings to leave out, by id, code or topic.
         card: say whether it fits on this card, ``h100-80`` or a size such as ``24GB``.
-        allow: bytes of the card that are not for PyTorch's allocator; None for what was measured
-            while recording, or is usual.
-        allocator: compare settings of PyTorch's allocator even where that takes long; None not
-            even where it is quick.
+        allow: bytes of the card that PyTorch's allocator cannot use; None for what was measured
+            while recording, else the usual amount.
+        allocator: compare settings of PyTorch's allocator even if that takes long; False compares
+            only where that is quick, None never.
         from_: the first event that a page draws allocation by allocation: a number, or a time after
-            the first event such as ``"1.5s"``. What is not drawn so is drawn as one band, its sum;
-            no figure changes. This and the next two, if none is given, are those of the bundle.
-        to: the last event, likewise.
+            the first event such as ``"1.5s"``. All other allocations are drawn as one band, their
+            sum; no figure changes. If ``from_``, ``to`` and ``min_size`` are all left out, the
+            bundle's own are used.
+        to: the last event, in the same form.
         min_size: allocations of fewer requested bytes are not drawn one by one; ``"1MiB"``, or
             bytes.
         fit: the most bytes that the report may have, ``"25MB"`` or a number; a page is thinned
-            until it does, and says how.
-        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``.
+            until it fits, and says how.
+        keep_paths, redact, redact_functions, salt: how names are treated, as in ``load()``.
         force: replace an existing file.
         progress: called with what is being done.
         see: called with the findings once the report is written.
@@ -179,7 +180,7 @@ def render(
     Raises:
         SnapreportError: as ``load()``, and CardError, CutError, DeviceError, OutputExistsError or
             OutputError.
-        ValueError: ``format`` is none of the two.
+        ValueError: ``format`` is neither.
     """
     source = as_path(path)
     wanted = None if output is None else as_path(output)
@@ -217,7 +218,7 @@ def save_report(
 
     Raises:
         SnapreportError: CutError, OutputExistsError or OutputError.
-        ValueError: there is no such kind.
+        ValueError: ``kind`` is neither.
     """
     reporter = _reporter(kind)
     with write_atomically(target, force, sources) as out:

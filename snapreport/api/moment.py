@@ -28,7 +28,7 @@ class Moment:
     """What is live on a device after one event."""
 
     def __init__(self, device: Device, event: int, curve: str) -> None:
-        """Name a moment; ``Device.at()`` is the usual way to one."""
+        """Name a moment; ``Device.at()`` is the usual way to get one."""
         self.device = device
         self.event = event
         self.curve = curve
@@ -53,8 +53,8 @@ class Moment:
         """Return the call tree, whose root is the curve's value to the byte.
 
         Args:
-            upward: from the frame that allocated to the outermost one.
-            folded: without library-internal frames.
+            upward: begin at the allocating frame instead of the outermost one.
+            folded: leave out library-internal frames.
         """
         history, stacks = self.device.history, self.device.file.stacks
         return find_call_tree(history, stacks, self.event, self._live, upward=upward, folded=folded)
@@ -62,14 +62,15 @@ class Moment:
     def lines(
         self, include: Sequence[str] = (), exclude: Sequence[str] = ()
     ) -> tuple[LineUse, ...]:
-        """Return bytes by source line, most first; the innermost frame of a matching file counts.
+        """Return bytes by source line, most first: the line of the innermost matching frame.
 
         Args:
-            include: parts of file names, globs, or ``/regex/``; none for the call site.
-            exclude: likewise; files that never count.
+            include: files to look for: parts of names, globs, or ``/regex/``; without any, the
+                line is the call site's.
+            exclude: files whose frames to skip, in the same form.
 
         Raises:
-            PatternError: a pattern is none.
+            PatternError: a pattern is invalid.
         """
         device = self.device
         return find_lines(
@@ -86,7 +87,7 @@ class Moment:
         return find_groups(device.file, device.history, self.event, grouping, self._live, rules)
 
     def live(self) -> LiveRows:
-        """Return the allocations that are live, largest first."""
+        """Return the live allocations, largest first."""
         rows = self.device.allocations
         live = np.flatnonzero(rows.live_at(self.event, self._live))
         weight = rows.weights(self._live)[live]
@@ -94,11 +95,11 @@ class Moment:
         return LiveRows(live[order].astype(np.int64), weight[order])
 
     def entry(self) -> TraceEntry | None:
-        """Return the trace's entry that led here, None at the start."""
+        """Return the trace entry of this moment's event; None at the start."""
         return entry_at(self.device.history, self.event)
 
     def parts(self) -> Parts:
-        """Return how much of what is live is from before the recording, and how much from in it."""
+        """Return how much of the live memory is from before the recording, and how much is not."""
         live = self.live()
         old = self.device.allocations.alloc_event[live.rows] < 0
         return Parts(
@@ -110,7 +111,7 @@ class Moment:
 
     @property
     def _live(self) -> str:
-        """The curve that says what is live: reserved memory is nobody's allocation."""
+        """The curve that says what is live: reserved memory belongs to no allocation."""
         return "active" if self.curve == "reserved" else self.curve
 
     def __repr__(self) -> str:

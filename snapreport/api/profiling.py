@@ -19,17 +19,17 @@ def from_profile(
 
     Args:
         profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
-            ``with`` block. ``record_shapes=True`` lets every step's gradients be told exactly.
-        name: stands for a file's name in reports.
+            ``with`` block. With ``record_shapes=True`` the gradients of every step are exact.
+        name: takes the place of a file's name in reports.
         keep_paths: as in ``load()``.
 
     Raises:
-        RecordingError: it is no profile, not finished, or has no memory in it.
+        RecordingError: it is not a profile, is not finished, or recorded no memory.
     """
     from snapreport.recorders.profiler_snapshot import profile_to_snapshot
 
     with collector_off():
-        # Through the bytes of a file, so that both give the same, and are checked alike.
+        # Through the bytes of a file, so that both ways share their results and checks.
         data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
     history = build_history(read_bytes(data, name))
     return Snapshot(history if keep_paths else shorten(history))

@@ -27,8 +27,8 @@ _NUMBER = re.compile(r"#(\d{1,18})$")
 def rank_facts(findings: Findings) -> tuple[DeviceFacts, ...]:
     """Return the figures of the devices that were used, in the order of the file.
 
-    Where none was used they are those of the one that the report opens with. Names are as they
-    are in the findings, so redacted there is redacted here.
+    If none was used, return those of the device that the report opens with. Names are taken from
+    the findings, so they are redacted here if they are there.
     """
     devices = list(enumerate(findings.devices))
     used = [
@@ -84,7 +84,7 @@ def _one_cell(allocated: int, reserved: int | None) -> Cells:
 
 
 def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
-    """What the recorder noted, else what a failed request found reserved and free."""
+    """The card's capacity that the recorder noted, else what a failed request reported."""
     noted = findings.history.recorder
     about = None if noted is None else noted.device(str(device.device))
     told = None if about is None else about.total_after or about.capacity

@@ -1,7 +1,7 @@
 """Record the running program: from one line around its code to the report.
 
-Nothing in here may harm the program: what goes wrong before its code begins is raised, what goes
-wrong after that is logged as a warning, and the program's own exception always goes its way.
+Nothing here may harm the program: errors before its code begins are raised, later ones are logged
+as warnings, and the program's own exception always propagates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from snapreport.recorders.telling import recorded_words, tell
 _LOG = logging.getLogger(__name__)
 
 FORMATS = ("pickle", "zip", "html", "md")
-"""What a recording can leave: the snapshot, the bundle, and the two reports."""
+"""The files that a recording can write: the snapshot, the bundle, and the two reports."""
 
 MAX_ENTRIES = 1_000_000
 """Events kept by default: some hours of training, in at most a few GB of the host's memory."""
@@ -45,47 +45,47 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _lock = threading.RLock()
 _active: list[tuple[Recording, Session]] = []
-"""What is on in this process, the newest last; in order of starting, over all threads."""
+"""The recordings that are on in this process, over all threads, in order of starting."""
 _workers: set[int] = set()
-"""The processes that write at their end what is on then, as workers of multiprocessing."""
+"""The processes, such as multiprocessing workers, that finish their recordings when they end."""
 
 
 @final
 class Recording:
-    """A recording to be made, as a context manager, a decorator, or by ``start()``.
+    """A recording, to use as a context manager, as a decorator, or with ``start()``.
 
-    ``files`` has what the last one left, by format: ``files["html"]`` is the report. Snapshots
-    of a schedule have names such as ``html.step10``.
+    ``files`` has the last recording's files by format: ``files["html"]`` is the report. Files of
+    a schedule have names such as ``html.step10``.
     """
 
     def __init__(self, settings: Settings, formats: Sequence[str] = FORMATS) -> None:
-        """Wrap settings; ``record()`` is the usual way to one."""
+        """Wrap settings; ``record()`` is the usual way to get one."""
         self._settings = settings
         self._formats = tuple(formats)
         self.folder = settings.folder
-        """Where the files go: of the last recording that began, else what holds the folders."""
+        """The folder of the last recording that began; before that, the one given to it."""
         self.files: dict[str, Path] = {}
         self.words = ""
-        """Where the report is and what it found, in a line; empty while nothing was written."""
+        """A line with the report's path and its worst finding; empty before it is written."""
         self._headline = ""
 
     @property
     def best(self) -> Path | None:
-        """The file to look at first; None while nothing was written."""
+        """The file to look at first; None before anything is written."""
         kinds = ("html", "md", "zip", "pickle")
         return next((self.files[kind] for kind in kinds if kind in self.files), None)
 
     @property
     def on(self) -> bool:
-        """Whether it is being made now, in this process."""
+        """Whether it is on now, in this process."""
         return self._session() is not None
 
     def start(self) -> Recording:
         """Begin to record.
 
         Raises:
-            RecordingError: it cannot be recorded here.
-            OutputError: the folder cannot be made or written to.
+            RecordingError: nothing can be recorded here.
+            OutputError: the folder cannot be created or written to.
         """
         session = Session(self._settings)
         session.open()
@@ -123,10 +123,10 @@ class Recording:
         return self.files
 
     def tell(self, error: BaseException | None = None) -> None:
-        """Log ``words``, and say them on stderr, as ``stop()`` does unless it is to be quiet.
+        """Log ``words`` and print them on stderr, as ``stop()`` does unless it is quiet.
 
         Args:
-            error: what ended the program's code; then every rank says where its report is.
+            error: what ended the program's code; if given, every rank says where its report is.
         """
         if self.words:
             speaker = min(self._settings.ranks or (0,))
@@ -137,7 +137,7 @@ class Recording:
         mark(name)
 
     def step(self) -> None:
-        """Count a step of a loop; the schedule says after which of them a snapshot is taken."""
+        """Count a step of a loop; the schedule decides after which steps to take a snapshot."""
         session = self._session()
         if session is not None:
             session.step()
@@ -146,10 +146,10 @@ class Recording:
         """Take a snapshot now, ``snapshot.NAME.pickle``; reports of it are made at the end.
 
         Returns:
-            its path, None where nothing is recorded or it cannot be written, which is logged.
+            its path; None if nothing is being recorded, or it cannot be written, which is logged.
 
         Raises:
-            ValueError: the name is none for a file.
+            ValueError: the name cannot be part of a file's name.
         """
         if not name or not all(char.isalnum() or char in "-_" for char in name):
             raise ValueError(f"name is {name!r}; take letters, digits, - and _")
@@ -157,12 +157,12 @@ class Recording:
         return None if session is None else session.take(name)
 
     def _session(self) -> Session | None:
-        """The newest session of this recording: it may be inside itself, as in a recursion."""
+        """The newest session of this recording: a decorated function may call itself."""
         with _lock:
             return next((s for each, s in reversed(_active) if each is self), None)
 
     def _finish(self, taken: Taken, folder: Path) -> None:
-        """Make the reports of one snapshot; what fails is logged."""
+        """Make the reports of one snapshot; failures are logged."""
         suffix = "" if taken.part in ("end", "oom") else f".{taken.part}"
         made: dict[str, Path] = {"pickle": taken.path}
         try:
@@ -172,10 +172,10 @@ class Recording:
                 del made["pickle"]
                 taken.path.unlink()
         except (SnapreportError, OSError, MemoryError) as error:
-            _LOG.warning("%s was recorded, but no report made of it: %s", taken.path, error)
+            _LOG.warning("%s was recorded, but no report was made: %s", taken.path, error)
         except Exception:
             _LOG.warning(
-                "%s was recorded, but no report made of it; try snapreport render %s",
+                "%s was recorded, but no report was made; try snapreport render %s",
                 taken.path,
                 taken.path,
                 exc_info=True,
@@ -209,10 +209,10 @@ class Recording:
             self.stop(error)
 
     def __call__(self, function: _Function) -> _Function:
-        """Record each call of a function, a coroutine's or generator's until it is done.
+        """Record each call of a function; a coroutine or generator until it is done.
 
         Raises:
-            TypeError: an asynchronous generator, which this cannot follow.
+            TypeError: it is an asynchronous generator, which cannot be recorded.
         """
         settings, formats = self._settings, self._formats
         if inspect.iscoroutinefunction(function):
@@ -253,7 +253,7 @@ class Recording:
 
 
 def _headline(snapshot: Snapshot) -> str:
-    """The title of the worst that was found on the device that a report opens with."""
+    """The title of the worst finding on the device that a report opens with."""
     found = snapshot.device().diagnosis.findings
     return found[0].title if found else ""
 
@@ -278,44 +278,44 @@ def record(
     force: bool = False,
     quiet: bool = False,
 ) -> Recording:
-    """Record the memory of what runs in a ``with`` block or a decorated function.
+    """Record the memory of a ``with`` block or a decorated function.
 
-    On a CUDA device PyTorch's own history is switched on, without one the CPU's memory is
-    recorded by its profiler. Every recording has a folder of its own in the one that is given:
-    ``1``, ``2`` and so on, and ``latest`` leads to the newest. At the end, also by an exception
-    or an out of memory error, it holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and
-    ``report.md``. The processes of one run share it, each with its rank in the names.
+    With a CUDA device PyTorch's own memory history is recorded, without one the CPU's memory by
+    PyTorch's profiler. Every recording has a folder of its own in ``path``: ``1``, ``2`` and so
+    on; ``latest`` is the newest. When it ends, also by an exception or an out-of-memory error, it
+    holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and ``report.md``. The processes of
+    one run share the folder, each with its rank in the file names.
 
-    Inside another recording, ours or PyTorch's, that one is joined: its settings stay, it goes
-    on afterwards, and this one's files begin where its block begins.
+    Inside another recording, ours or PyTorch's, it joins that one: the outer settings stay, the
+    outer recording goes on afterwards, and this one's files begin where its block begins.
 
     Args:
-        path: the folder that takes the numbered ones; made if missing.
-        stacks: ``python``, or ``all`` with C++ frames, which alone name the work of ``backward``;
-            by default ``all`` where PyTorch can.
+        path: the folder for the numbered ones; created if missing.
+        stacks: ``python``, or ``all`` with C++ frames, without which the work of ``backward`` has
+            no names; by default ``all`` if PyTorch can.
         context: whose call stacks are kept: of ``all`` events, of allocations (``alloc``), of
             what is live (``state``), or ``none``.
-        max_entries: events kept per device, the newest; None for no limit. An event takes up to
-            some kB of the host's memory.
+        max_entries: how many events to keep per device, the newest; None for no limit. An event
+            takes up to a few kB of the host's memory.
         compile_context: name the compiled region of each event.
-        pinned: pinned host memory too, where PyTorch records it.
+        pinned: record pinned host memory too, if PyTorch can.
         formats: which of ``FORMATS`` to write.
-        on_oom: write a snapshot at the moment when a request for memory fails; or what to call
-            with its path then.
+        on_oom: write a snapshot when a request for memory fails; or a function to call with its
+            path.
         title: of the reports; by default the program's name.
         notes: Markdown to put on top of the reports.
-        modules: a module, several, or a mapping of names to modules: what is live at the end and
-            theirs is then named as parameter, gradient or buffer exactly, and not guessed.
-        optimizers: likewise, for the optimizers' state.
+        modules: a module, several, or a mapping of names to modules: their parameters, gradients
+            and buffers that are live at the end then get exact roles instead of inferred ones.
+        optimizers: an optimizer or several: the same for their state.
         compress: write ``snapshot.pickle.zst``.
-        ranks: record these alone, of several processes.
-        schedule: take snapshots at steps of a loop, too; call ``step()`` after each.
-        force: remove the recording that was the newest, once this one has its files.
-        quiet: do not say on stderr and in the log where the report is.
+        ranks: record only these of several processes.
+        schedule: also take snapshots at steps of a loop; call ``step()`` after each step.
+        force: remove the newest recording so far, once this one has its files.
+        quiet: do not say on stderr or in the log where the report is.
 
     Raises:
-        OutputError: ``path`` is named as a file is.
-        ValueError: an argument is none that can be; likewise TypeError.
+        OutputError: ``path`` has a file's ending.
+        ValueError, TypeError: an argument is invalid.
     """
     check_folder(Path(path))
     wanted_context = "none" if context is None else context
@@ -324,12 +324,12 @@ def record(
     if wanted_context not in CONTEXTS:
         raise ValueError(f"context is {context!r}, none of {', '.join(CONTEXTS)}")
     if max_entries is not None and max_entries < 2:
-        raise ValueError("max_entries is 2 or more: a history of one event is none")
+        raise ValueError("max_entries must be 2 or more")
     if isinstance(formats, str):
         formats = (formats,)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
-        raise ValueError(f"formats are some of {', '.join(FORMATS)}, and not {unknown}")
+        raise ValueError(f"formats has {unknown}, which is none of {', '.join(FORMATS)}")
     settings = Settings(
         folder=Path(os.path.abspath(path)),  # noqa: PTH100  (the program may change its folder)
         options=Options(
@@ -350,7 +350,7 @@ def record(
 
 
 def start(path: PathLike, **arguments: Any) -> Recording:
-    """Begin to record until ``stop()``, or the end of the program; arguments as ``record()``.
+    """Record until ``stop()`` or the end of the program; arguments as for ``record()``.
 
     Raises:
         SnapreportError: as ``Recording.start()``.
@@ -362,7 +362,7 @@ def stop() -> dict[str, Path]:
     """End the recording that was started last, and return the paths of its files by format.
 
     Raises:
-        RecordingError: none is on.
+        RecordingError: no recording is on.
     """
     with _lock:
         newest = _active[-1][0] if _active else None
@@ -372,7 +372,7 @@ def stop() -> dict[str, Path]:
 
 
 def mark(name: str) -> None:
-    """Name this moment in every recording that is on; without one nothing happens."""
+    """Name this moment in every recording that is on; does nothing without one."""
     name = str(name)
     for recorder in _recorders():
         recorder.mark(name)
@@ -383,7 +383,7 @@ def mark(name: str) -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name the time of the body in every recording that is on; without one nothing happens."""
+    """Annotate the body as a stage in every recording that is on; does nothing without one."""
     with ExitStack() as stages:
         for recorder in _recorders():
             stages.enter_context(recorder.stage(str(name)))
@@ -391,31 +391,31 @@ def stage(name: str) -> Iterator[None]:
 
 
 def schedule(*, skip: int = 0, every: int = 1, count: int | None = None) -> Schedule:
-    """Say after which steps of a loop a snapshot is taken; ``Recording.step()`` counts them.
+    """Return a schedule of snapshots over a loop's steps, counted by ``Recording.step()``.
 
     Args:
-        skip: so many steps pass first.
-        every: a snapshot after the first of each so many that follow.
-        count: so many snapshots in all; None for no limit.
+        skip: how many steps to skip first.
+        every: of each so many steps that follow, take a snapshot after the first.
+        count: how many snapshots to take in all; None for no limit.
 
     Raises:
         ValueError: a number is negative, or ``every`` is 0.
     """
     if skip < 0 or every < 1 or (count is not None and count < 0):
-        raise ValueError("skip and count are 0 or more, and every is 1 or more")
+        raise ValueError("skip and count must be 0 or more, and every must be 1 or more")
     return Schedule(skip, every, count)
 
 
 def _recorders() -> list[Recorder]:
-    """A recorder for each timeline that something is recorded on."""
+    """Return a recorder for each timeline that is being recorded."""
     with _lock:
         running = [s.recorder for _, s in _active if s.recorder is not None]
     return list({id(each.timeline): each for each in running}.values())
 
 
 def _stop_at_exit() -> None:
-    """Write what ``start()`` began and nobody ended; the exception that ended it all is known."""
-    # In a notebook that is the last cell's error, of long ago perhaps.
+    """Finish recordings that were started and not stopped, given the program's last exception."""
+    # In a notebook that is the last cell's error, which may be long ago.
     told = "IPython" not in sys.modules and not hasattr(sys, "ps1")
     error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if told else None)
     while True:
@@ -431,7 +431,7 @@ def _stop_at_exit() -> None:
 
 
 def _stop_at_end_of_worker() -> None:
-    """Let a worker of multiprocessing write what is on at its end: a forked one has no atexit."""
+    """Finish a multiprocessing worker's recordings at its end: a forked worker runs no atexit."""
     if multiprocessing.parent_process() is not None and os.getpid() not in _workers:
         _workers.add(os.getpid())
         multiprocessing.util.Finalize(None, _stop_at_exit, exitpriority=100)
@@ -439,7 +439,7 @@ def _stop_at_end_of_worker() -> None:
 
 def _forget_in_child() -> None:
     global _lock
-    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
+    _lock = threading.RLock()  # the parent's may be held by a thread that the child does not have
     _active.clear()
     forget_recorders()
 

@@ -1,4 +1,4 @@
-"""Whether a snapshot was converted already: by what a bundle says of the file it was made of."""
+"""Whether a snapshot is converted already, by the source that its bundle names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PART = 1 << 24
 
 
 def is_converted(source: Path, target: Path) -> bool:
-    """Say whether a whole bundle of just this file is there, made by this version.
+    """Say whether a complete bundle of exactly this file exists, made by this version.
 
-    The snapshot's SHA-256 is compared, so all of it is read, but not understood. A bundle whose
-    pictures are cut is none that would be made again; one with whole paths is not told apart.
+    The snapshot's SHA-256 is compared, so all of it is read, but not parsed. A bundle with a cut
+    does not count; whether it was made with full paths cannot be seen.
     """
     try:
         if not is_zip(target):

@@ -1,4 +1,4 @@
-"""The zip of a run: written, told from others, and read."""
+"""Write, recognize and read the zip of a run."""
 
 from snapreport.bundle.of_run.run_archive import is_run_bundle
 from snapreport.bundle.of_run.run_archive import read_run_bundle as read_run

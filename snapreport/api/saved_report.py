@@ -1,4 +1,4 @@
-"""The figures that a report carries in itself, read without a browser and without the snapshot."""
+"""Read the figures that a report carries, without a browser and without the snapshot."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import orjson
 from snapreport.ground.errors import InputError, NotASnapshotError, reason_of
 
 MARK = b'content="snapreport"'
-"""What the head of every page of ours has."""
+"""Found in the head of every page that we write."""
 _SUMMARY, _END = b'<script type="application/json" id="summary">', b"</script>"
 _BEGIN = 4096
 _LARGEST = 1 << 28
-"""Bytes of a page; ours are far smaller, and a stranger's file may be anything."""
+"""The most bytes of a page that are read; ours are far smaller, but this one may be anyone's."""
 
 
 def is_report(path: Path) -> bool:
-    """Say whether a file begins as our pages do; False where it cannot be read."""
+    """Say whether a file begins as our pages do; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             begin = file.read(_BEGIN)
@@ -30,8 +30,8 @@ def is_report(path: Path) -> bool:
 def read_report_summary(path: Path) -> dict[str, Any]:
     """Return the JSON object in the element ``summary`` of a page.
 
-    Of a report that is what ``snapreport summary --json`` prints of its snapshot, with long lists
-    cut. The page may be a stranger's: nothing is known of the object but that it is one.
+    In a report it is what ``snapreport summary --json`` prints for its snapshot, with long lists
+    cut. The page may be a stranger's: nothing but its being an object has been checked.
 
     Raises:
         InputError: the file cannot be read.
@@ -43,7 +43,9 @@ def read_report_summary(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error
     if len(page) > _LARGEST:
-        raise NotASnapshotError(f"{path} is a page of more than {_LARGEST >> 20} MiB; not read.")
+        raise NotASnapshotError(
+            f"{path} is a page of more than {_LARGEST >> 20} MiB, which is too large."
+        )
     _, begun, rest = page.partition(_SUMMARY)
     text, ended, _ = rest.partition(_END)
     if not begun or not ended:
@@ -53,5 +55,5 @@ def read_report_summary(path: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise NotASnapshotError(f"{path}: the page's summary is damaged: {error}.") from error
     if not isinstance(summary, dict):
-        raise NotASnapshotError(f"{path}: the page's summary is no object.")
+        raise NotASnapshotError(f"{path}: the page's summary is not an object.")
     return summary

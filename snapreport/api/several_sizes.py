@@ -1,4 +1,4 @@
-"""The largest batch that fits, from recordings at several sizes of it: ``batch_growth()``."""
+"""The largest batch that fits, from recordings at several batch sizes: ``batch_growth()``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapreport.ground.units import format_bytes, parse_size
 from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth
 
 _FAR = 0.1
-"""By this share of a recorded peak no recordings of one program are off."""
+"""Recordings of one program never miss a recorded peak by this share of it."""
 
 
 def batch_growth(
@@ -26,23 +26,23 @@ def batch_growth(
     keep_paths: bool = False,
     progress: Progress = silent,
 ) -> BatchGrowth:
-    """Tell how the allocated peak grows with the batch, and the largest batch that fits.
+    """Return how the allocated peak grows with the batch, and the largest batch that fits.
 
     Args:
-        recordings: two or more of the same program, by the size of its batch, or by another number
-            that its tensors grow with, such as the length of sequences: then three or more, as
-            from two a square with a fixed part is not told from a line.
-        fit: what the peak is to fit into, in bytes or as text, ``"24GB"``.
-        at: sizes to tell the peak for, beside the recorded ones.
-        device: of all of them; None for the one that a report opens with.
+        recordings: two or more of the same program, by batch size or by another number that its
+            tensors grow with, such as the sequence length: then three or more, since two cannot
+            tell quadratic growth from linear.
+        fit: the size that the peak has to fit into, in bytes or as text, ``"24GB"``.
+        at: further sizes to estimate the peak for.
+        device: in all of them; None for the one that a report opens with.
         keep_paths: as for ``load()``.
-        progress: likewise.
+        progress: as for ``load()``.
 
     Raises:
         DeviceError: a file has no such device.
         PlanError: there are fewer than two recordings, a size is below 1 or above 2 ** 24,
-            ``fit`` is none, a file has no history, the peak falls as the batch grows, or a recorded
-            peak is far from what follows from the others.
+            ``fit`` is no size, a file has no history, the peak falls as the batch grows, or a
+            recorded peak is far from what follows from the others.
     """
     devices = {
         batch: loaded(one, keep_paths, progress).device(device)
@@ -54,9 +54,9 @@ def batch_growth(
 def growth_of(
     devices: Mapping[int, Device], fit: int | str | None = None, at: Sequence[int] = ()
 ) -> BatchGrowth:
-    """Return the same for devices of loaded snapshots, by the size of the batch."""
+    """Return the same for devices of loaded snapshots, by batch size."""
     if len(devices) < 2:
-        raise PlanError("recordings at two or more sizes of the batch are needed.")
+        raise PlanError("recordings at two or more batch sizes are needed.")
     if (smallest := min(*devices, *at)) < 1:
         raise PlanError(f"a batch must be at least 1, not {smallest}.")
     if (largest := max(*devices, *at)) > LARGEST_BATCH:

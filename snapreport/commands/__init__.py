@@ -41,7 +41,7 @@ _NAMES = (
 
 
 class _Modules(UserDict[str, Any]):
-    """The commands by name, each imported when it is first asked for: most runs need one."""
+    """The commands by name, each imported on first use: most runs need only one."""
 
     def __getitem__(self, name: str) -> click.Command:
         if self.data[name] is None:
@@ -60,15 +60,15 @@ class _Modules(UserDict[str, Any]):
     "--max-unpacked",
     metavar="SIZE",
     envvar=unpacking_limit.MAX_UNPACKED,
-    help="Unpack files that you trust to as much, such as 50GiB. [default: 200 times their size]",
+    help="Let trusted files unpack to this size, such as 50GiB. [default: 200 times their size]",
 )
 @click.option(
     "--no-memory-check",
     is_flag=True,
-    help="Read files that seem to need more memory than is free.",
+    help="Read files even if they seem to need more memory than is free.",
 )
 def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
-    """See what held a PyTorch CUDA memory snapshot's memory, and show it to others.
+    """See what holds the memory in a PyTorch CUDA memory snapshot, and share it.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
         except ValueError as error:
             hint = f"--max-unpacked or {unpacking_limit.MAX_UNPACKED}"
             raise click.BadParameter(f"{error}.", param_hint=hint) from None
-        # In the environment, so that the processes of --jobs have it, too.
+        # In the environment, so that the worker processes of --jobs inherit it.
         os.environ[unpacking_limit.MAX_UNPACKED] = max_unpacked
     if no_memory_check:
         os.environ[unpacking_limit.NO_MEMORY_CHECK] = "1"
@@ -90,9 +90,9 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
 def main() -> None:
     """Run the command line and exit."""
     exit_on_terminate()
-    # A process this short makes little garbage: no collection is worth its time.
+    # A process this short-lived makes little garbage: collecting it is not worth the time.
     gc.disable()
-    # We multiply no matrices, and waiting for the threads that would takes 50 ms at times.
+    # We multiply no matrices, and waiting for OpenBLAS's threads can take 50 ms.
     if sys.argv[1:2] != ["record"]:  # the recorded program may multiply matrices
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

@@ -1,4 +1,4 @@
-"""``snapreport check``: a gate for CI, which fails where a snapshot is over its budget."""
+"""``snapreport check``: a CI gate that fails when a snapshot is over its budget."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def _named_sizes(
     for text in texts:
         name, equals, size = text.rpartition("=")
         if not equals or not name:
-            raise click.BadParameter(f"{text!r} is no NAME=SIZE, such as backward=30GiB.")
+            raise click.BadParameter(f"{text!r} is not NAME=SIZE, such as backward=30GiB.")
         found[name] = size
     return found or None
 
 
-@click.command(short_help="Fail where memory is over budget, or a finding must not be.")
+@click.command(short_help="Fail if memory is over budget, or a finding is not allowed.")
 @source_argument("SNAPSHOT|BUNDLE|RUN")
 @click.option(
     "--base", metavar="OTHER", type=ANY_PATH, help="Compare with this snapshot or bundle."
@@ -64,7 +64,7 @@ def _named_sizes(
 @click.option(
     "--max-imbalance",
     metavar="2%|SIZE",
-    help="How much higher than the median of a run's ranks the peak of one may be.",
+    help="How far one rank's peak may be above the median of the run's ranks.",
 )
 @click.option(
     "--max-stage",
@@ -72,7 +72,7 @@ def _named_sizes(
     metavar="NAME=SIZE",
     multiple=True,
     callback=_named_sizes,
-    help="The most allocated bytes inside a stage; may be given again, and * fits any text.",
+    help="The most allocated bytes inside a stage; may be repeated, and * matches any text.",
 )
 @click.option(
     "--max-category",
@@ -80,7 +80,7 @@ def _named_sizes(
     metavar="NAME=SIZE",
     multiple=True,
     callback=_named_sizes,
-    help="The most allocated bytes of a category; may be given again.",
+    help="The most allocated bytes of a category; may be repeated.",
 )
 @fits_option
 @allow_option
@@ -89,12 +89,12 @@ def _named_sizes(
     metavar="NAME,...",
     help="Findings that fail: codes, ids, topics, severities, or none; by default critical.",
 )
-@click.option("--ignore", metavar="NAME,...", multiple=True, help="Findings that do not.")
+@click.option("--ignore", metavar="NAME,...", multiple=True, help="Findings to ignore.")
 @click.option(
     "--budget",
     metavar="FILE",
     type=ANY_PATH,
-    help="TOML with the same names; by default this project's pyproject.toml, if it has any.",
+    help="TOML file with the same names; by default this project's pyproject.toml, if any.",
 )
 @run_options
 @device_option("Only this device")
@@ -137,16 +137,16 @@ def check(
     """Check a SNAPSHOT, BUNDLE or RUN against budgets, findings and another recording.
 
     The exit status is 0 if it passes and 3 if it fails; 1 and 2 are errors, as everywhere. A
-    budget that the recording cannot tell about fails. In a RUN, a folder of ranks or its zip, every
-    rank has the budget, and --base is another run. Budgets can live in pyproject.toml, in
-    [tool.snapreport.check]; options win over it.
+    budget that cannot be checked with this recording fails. In a RUN, a folder of ranks or its zip,
+    the budget applies to every rank, and --base is another run. Budgets can also be set in
+    pyproject.toml, in [tool.snapreport.check]; options override it.
 
     \b
     Example:
       snapreport check snap.zip --max-peak 40GiB --fail-on leak,oom
     """  # fmt: skip
     if sum((as_json, as_markdown, output is not None)) > 1:
-        raise click.UsageError("--json, --md and -o each say where the verdict goes; give one.")
+        raise click.UsageError("--json, --md and -o exclude one another; give one.")
     _check_options(limits)
     target = None if output is None else output_path(source, output, ".check.md")
     if target is not None:
@@ -200,7 +200,7 @@ def _print(
     force: bool,
     top: int,
 ) -> None:
-    """Write a verdict where it goes; exits with 3 if the check failed."""
+    """Write a verdict in the form asked for; exits with 3 if the check failed."""
     markdown = _markdown(verdict) if as_markdown or summary or target else b""
     if summary is not None:
         _append(summary, markdown)
@@ -226,7 +226,7 @@ def _print(
 
 
 def _check_options(limits: dict[str, Any]) -> None:
-    """Let a budget that is wrong be wrong usage where it is an option's."""
+    """Report an invalid budget as wrong usage, since it came from an option."""
     from snapreport.compare.gate_types import Budget
 
     for option, value in limits.items():
@@ -245,7 +245,7 @@ def _markdown(verdict: snapreport.Verdict) -> bytes:
 
 
 def _append(path: Path, text: bytes) -> None:
-    """Append to a file, which is made if need be: steps of a job share their summary.
+    """Append to a file, creating it if need be: the steps of a job share one summary file.
 
     Raises:
         OutputError: it cannot be written.

@@ -46,17 +46,17 @@ def convert(
 ) -> None:
     """Turn SNAPSHOT into a bundle that any machine can read without PyTorch.
 
-    SNAPSHOT is what torch.cuda.memory._dump_snapshot() writes, also compressed with gzip or
-    zstd, or JSON of the same shape. The bundle is a zip with the whole history as SQLite
+    SNAPSHOT is what torch.cuda.memory._dump_snapshot() writes, or JSON of the same shape; either
+    may be compressed with gzip or zstd. The bundle is a zip with the entire history as SQLite
     (elements.db) and the timeline as JSON (allocations.json). Its path is printed.
 
     Several snapshots, or folders of them, such as the ranks of one run, are converted in several
-    processes, and -o names a folder, made if there is none. Of a folder, and of those in
-    it, files are taken that end in .pickle, .pkl or .json (also .gz, .zst) and begin as snapshots
-    do. What is there already and was made of the same file is left as it is. With --watch, files
-    are taken as they arrive in the folders, when they grow no more.
+    processes, and -o names a folder, created if need be. Folders are searched, subfolders too, for
+    files that end in .pickle, .pkl or .json (also .gz, .zst) and begin like a snapshot. A bundle
+    already made from the same file is kept. With --watch, files are converted as they arrive in the
+    folders, once they stop growing.
 
-    --from, --to and --min-size cut what allocations.json draws, and the pages made of the bundle;
+    --from, --to and --min-size limit what allocations.json, and pages made from the bundle, draw;
     elements.db has everything, and render with --min-size 0 shows it.
 
     \b
@@ -73,7 +73,7 @@ def convert(
     warnings: list[str] = []
     with progress_bar(quiet) as progress:
         path = snapreport.convert(source, output, progress=progress, see=warnings.extend, **options)
-    if path.is_file() and not quiet:  # not so where it was written to a pipe
+    if path.is_file() and not quiet:  # it is no file if it was written to a pipe
         _say_size(source, path)
         say_warnings(warnings)
         if warnings:
@@ -84,7 +84,7 @@ def convert(
 def _say_size(source: Path, bundle: Path) -> None:
     try:
         before, after = source.stat().st_size, bundle.stat().st_size
-    except OSError:  # one of them was taken away meanwhile
+    except OSError:  # one of them has been removed meanwhile
         return
     share = f"{format_share(after, before)} of the snapshot's {format_bytes(before)}"
     say(f"{bundle.name}: {format_bytes(after)}, {share}.")

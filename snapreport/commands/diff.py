@@ -1,4 +1,4 @@
-"""``snapreport diff``: what a snapshot holds more or less of than another, and from where."""
+"""``snapreport diff``: what grew and shrank between two snapshots, by where it was allocated."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from snapreport.ground.files import check_output, output_path, report_format
 from snapreport.model.category_rules import Rule
 
 
-@click.command(short_help="Compare two snapshots: what changed, and from where.")
+@click.command(short_help="Compare two snapshots: what changed, and where it came from.")
 @click.argument("base", metavar="BASE", type=ANY_PATH)
 @click.argument("new", metavar="NEW", type=ANY_PATH)
-@device_option("Of this device of both")
-@click.option("--new-device", metavar="N", help="Of this device of NEW, where it is another.")
+@device_option("Compare this device of both")
+@click.option("--new-device", metavar="N", help="The device of NEW, if it differs.")
 @curve_option()
 @click.option(
     "--at",
     type=click.Choice(["peak", "start", "end"]),
     default="peak",
     show_default=True,
-    help="At the curve's peak, the start or the end of each.",
+    help="Compare at each one's peak of the curve, at the start or at the end.",
 )
-@click.option("--stage", metavar="NAME", help="At the peak inside a stage of each, or NAME[2].")
+@click.option("--stage", metavar="NAME", help="Compare at the peak within a stage, or NAME[2].")
 @click.option(
     "--base-event",
     type=int,
     metavar="N",
-    help="Compare BASE as it was after its event N; -1 is the start.",
+    help="Compare BASE after its event N; -1 is the start.",
 )
-@click.option("--new-event", type=int, metavar="N", help="Compare NEW as it was after its event N.")
+@click.option("--new-event", type=int, metavar="N", help="Compare NEW after its event N.")
 @click.option(
     "--by",
     type=click.Choice(DIFF_GROUPINGS),
@@ -71,7 +71,7 @@ from snapreport.model.category_rules import Rule
     "--output",
     metavar="REPORT",
     type=ANY_PATH,
-    help="Write a page (.html), or Markdown for an issue comment (.md), instead of the text.",
+    help="Write a page (.html) or Markdown for an issue comment (.md) instead of text.",
 )
 @click.option("--format", "format_", type=click.Choice(["html", "md"]), help="Of REPORT.")
 @force_option
@@ -94,13 +94,13 @@ def diff(
     force: bool,
     answer: Answer,
 ) -> None:
-    """Compare two snapshots or bundles: what does NEW hold more or less of than BASE?
+    """Compare two snapshots or bundles: what grew and what shrank from BASE to NEW?
 
-    The changes of the call sites add up to the change of the peak, to the byte. Lines may have
-    moved in an edit, and the code may be installed elsewhere; what is in one only is said to be.
+    The changes of the call sites add up to the change of the peak, to the byte. Call sites still
+    match if lines moved or the code is installed elsewhere; those in only one file are marked.
 
-    Of two runs, folders of ranks or their zips, each rank is compared with itself at its peak:
-    which ranks changed, by how much, and for which call site.
+    Given two runs, folders of ranks or their zips, it compares each rank with itself at its peak:
+    which ranks changed, by how much, and at which call site.
 
     \b
     Example:
@@ -119,9 +119,9 @@ def diff(
         return
     refuse_for_file(run)
     if answer.as_json and output is not None:
-        raise click.UsageError("--json writes to stdout; leave -o out, or redirect it.")
+        raise click.UsageError("--json writes to stdout; leave out -o, and redirect it.")
     if format_ is not None and output is None:
-        raise click.UsageError("--format is that of a report; name one with -o.")
+        raise click.UsageError("--format is the format of a report; name its file with -o.")
     if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
         raise click.UsageError("--stage, --at and events each name a moment; give one of them.")
     target = None if output is None else _check_target(base, new, output, format_, force)
@@ -173,9 +173,9 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
 
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
-    """Find out before any work is done where the report goes, and that it can go there."""
+    """Find out where the report goes, and fail before any work is done if it cannot go there."""
     kind = format_ or report_format(output)
     target = output_path(new, output, f".diff.{kind}")
-    output_path(base, target, f".{kind}")  # BASE is no place for it either
+    output_path(base, target, f".{kind}")  # it must not replace BASE either
     check_output(target, force)
     return target

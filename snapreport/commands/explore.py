@@ -1,4 +1,4 @@
-"""``snapreport explore``: a recording looked into in the terminal."""
+"""``snapreport explore``: explore a recording in the terminal."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from snapreport.commands.options.shared_options import ANY_PATH, device_option
 from snapreport.ground.cards.card_lookup import wanted_card
 
 
-@click.command(short_help="Look into a snapshot in the terminal.")
+@click.command(short_help="Explore a snapshot in the terminal.")
 @click.argument("source", metavar="SNAPSHOT|BUNDLE", type=ANY_PATH)
 @click.argument("other", metavar="[OTHER]", required=False, type=ANY_PATH)
 @device_option("Begin with this device")
 @click.option(
     "--theme",
     type=click.Choice(["dark", "light", "terminal"]),
-    help="Colours; terminal: its own 16. By default what fits.",
+    help="Colours; terminal uses the terminal's own 16. By default they are detected.",
 )
 @card_option
 @allow_option
-@click.option("--no-cache", is_flag=True, help="Keep no bundle of a snapshot in your cache.")
+@click.option("--no-cache", is_flag=True, help="Keep no bundle of the snapshot in your cache.")
 def explore(
     source: Path,
     other: Path | None,
@@ -32,13 +32,13 @@ def explore(
     allow: str | None,
     no_cache: bool,
 ) -> None:
-    """Look into a SNAPSHOT or BUNDLE where it lies: in the terminal, over SSH, without a browser.
+    """Explore a SNAPSHOT or BUNDLE in the terminal, over SSH too, without a browser.
 
-    The report's views with keys, all at one moment: overview, timeline, call stacks and the rest;
-    ? lists the keys. With an OTHER file the two stand side by side. Of a snapshot a bundle is kept
-    in your cache, 2 GiB of them at most, so that it opens at once the next time.
+    It has the report's views, all at one moment: overview, timeline, call stacks and the rest; ?
+    lists the keys. With an OTHER file the two stand side by side. A snapshot's bundle is kept in
+    your cache, which holds 2 GiB at most, so that it opens at once the next time.
 
-    It needs Textual: pip install textual platformdirs
+    This needs Textual: pip install textual platformdirs
 
     \b
     Example:

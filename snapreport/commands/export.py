@@ -1,4 +1,4 @@
-"""``snapreport export``: a snapshot or bundle in the form that another tool reads."""
+"""``snapreport export``: write a snapshot or bundle in another tool's format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from snapreport.model.name_treatment import NamesWanted
 @click.argument("format_", metavar="FORMAT", type=click.Choice(list(EXPORTS)))
 @source_argument("SNAPSHOT|BUNDLE|RUN")
 @output_option("OUT")
-@device_option("Of this device")
+@device_option("Export this device")
 @moment_options
 @run_options
 @force_option
@@ -47,24 +47,24 @@ def export(
     quiet: bool,
     names: NamesWanted,
 ) -> None:
-    """Write a SNAPSHOT or BUNDLE in the FORMAT that another tool reads. Its path is printed.
+    """Write a SNAPSHOT or BUNDLE in the FORMAT of another tool, and print the file's path.
 
     \b
     speedscope  call stacks at a moment, for speedscope.app
-    collapsed   the same for flamegraph.pl and inferno: a line for each stack
-    pprof       the same for go tool pprof: in use then, and allocated over all
+    collapsed   the same for flamegraph.pl and inferno: a line per stack
+    pprof       the same for go tool pprof: in use then, and allocated in total
     perfetto    curves and allocations over time, for ui.perfetto.dev
-    csv         a row for each allocation; with a moment, for those live then
+    csv         a row per allocation; with a moment, per allocation live then
     parquet     the same for pandas, Polars and DuckDB; needs pyarrow
     json        the raw snapshot, for Mosaic and scripts
     pickle      the raw snapshot at protocol 4, for viewers that refuse 5
     snapviewer  a folder with allocations.json and elements.db, for SnapViewer
 
     \b
-    Bytes are those of blocks, or with --curve requested those asked for. A moment is
-    the peak of the curve unless named. From a BUNDLE, or with --redact, json and pickle
-    are rebuilt: with all that is counted, without keys that snapreport does not know.
-    Of a RUN, a folder of ranks or its zip, parquet has a row for each device of each rank.
+    Sizes are block sizes, or requested sizes with --curve requested. The moment is the
+    peak of the curve unless you name one. From a BUNDLE, or with --redact, json and
+    pickle are rebuilt: every figure is in them, keys that snapreport does not know are
+    not. For a RUN, a folder of ranks or its zip, parquet has a row per device and rank.
 
     \b
     Example:
@@ -72,7 +72,7 @@ def export(
     """
     if is_run([source]):
         if format_ != "parquet" or wanted.names:
-            raise click.UsageError("of a run, parquet alone can be made, and of its peaks.")
+            raise click.UsageError("a run can be exported as parquet only, at its peaks.")
         _export_run(source, output, force, run, quiet, device=device, **vars(names))
         return
     refuse_for_file(run)
@@ -89,7 +89,7 @@ def export(
         )
     if format_ in ("json", "pickle") and not quiet:
         if names.redacted:
-            say("Rebuilt from what is redacted: without keys that snapreport does not know.")
+            say("Rebuilt, because it is redacted: without keys that snapreport does not know.")
         else:
             with source.open("rb") as file:
                 if file.read(2) == b"PK":

@@ -1,4 +1,4 @@
-"""``snapreport live``: what is live at a moment, grouped in one way or another."""
+"""``snapreport live``: what is live at a moment, grouped by call stack, line, role and more."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each !=
     short_help="Print what is live at the peak, or at another moment.", epilog=FIGURES_DEFINED
 )
 @source_argument("SNAPSHOT|BUNDLE")
-@device_option("Of this device")
+@device_option("Show this device")
 @moment_options
 @click.option(
     "--by",
     type=click.Choice(_VIEWS),
     default="stack",
     show_default=True,
-    help="A row for each of these; tree is a call tree, outermost frame first.",
+    help="Print one row for each of these; tree is a call tree, outermost frame first.",
 )
 @click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
-    help="With --by line, count the innermost frame of a file that matches: a part of its name, "
-    "a glob, /regex/.",
+    help="With --by line, count each allocation at its innermost frame in a matching file: part of "
+    "its name, a glob or /regex/.",
 )
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Never count these files.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip frames in these files.")
 @answer_options(20)
 def live(
     source: Path,
@@ -67,14 +67,14 @@ def live(
     exclude: tuple[str, ...],
     answer: Answer,
 ) -> None:
-    """Print what is live at a moment of a SNAPSHOT or BUNDLE: at the peak, or when you say.
+    """Print what is live in a SNAPSHOT or BUNDLE at the peak, or at another moment.
 
-    First the amounts, what led to them, and how much is from before the recording; then who
-    holds it. The rows add up to the curve at that moment, to the byte.
+    First come the amounts, the event that led to them, and how much is from before the recording;
+    then what holds the memory. The rows add up to the curve at that moment, to the byte.
 
-    --by line prints bytes, the running sum, the median allocation, the count, all that the line
-    allocated in the recording, and the line: that of the call site, or with patterns that of the
-    innermost frame in a matching file.
+    --by line prints the bytes, their running sum, the median allocation, the count, all bytes that
+    the line allocated in the recording, and the line: the call site's or, with patterns, that of
+    the innermost frame in a matching file.
 
     \b
     Example:

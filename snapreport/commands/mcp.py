@@ -1,4 +1,4 @@
-"""``snapreport mcp``: recordings for agents, by the Model Context Protocol."""
+"""``snapreport mcp``: serve recordings to agents over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ TOKEN = "SNAPREPORT_MCP_TOKEN"  # noqa: S105  (a variable's name)
     required=True,
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Files below it may be opened, and no others; may be given again.",
+    help="Only files below this folder may be opened; may be repeated.",
 )
 @click.option(
     "--http",
     "port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help=f"Serve HTTP on 127.0.0.1 instead of stdin and stdout; 0 for a free port. Clients send the"
-    f" token in {TOKEN}, or one that is printed.",
+    help=f"Serve HTTP on 127.0.0.1 instead of stdin and stdout; 0 picks a free port. Clients must"
+    f" send the token in {TOKEN}, or else the one printed at the start.",
 )
 @names_options
 def mcp(roots: tuple[Path, ...], port: int | None, names: NamesWanted) -> None:
-    """Serve the recordings below some FOLDERs to agents, by the Model Context Protocol.
+    """Serve the recordings below some FOLDERs to agents over the Model Context Protocol.
 
-    A client starts this command and asks by its tools: open, summary, findings, at, diff, whatif
-    and query. Nothing is written, and nothing outside of the folders is read. docs/mcp.md has the
+    A client starts this command and calls its tools: open, summary, findings, at, diff, whatif
+    and query. Nothing is written, and nothing outside the folders is read. docs/mcp.md has the
     settings of common clients.
 
-    It needs the official SDK: pip install 'mcp>=2,<3'
+    This needs the official SDK: pip install 'mcp>=2,<3'
 
     \b
     Example:
@@ -54,5 +54,5 @@ def mcp(roots: tuple[Path, ...], port: int | None, names: NamesWanted) -> None:
 
     token = os.environ.get(TOKEN)
     if token is not None and is_short_token(token):
-        raise click.UsageError(f"{TOKEN} is short enough to be found by trying; use 16 characters.")
+        raise click.UsageError(f"{TOKEN} is short enough to guess; use at least 16 characters.")
     serve(roots, names, port=port, token=token, say=say)

@@ -1,4 +1,4 @@
-"""``snapreport plan``: the cheapest changes with which the peak fits, or the largest batch."""
+"""``snapreport plan``: the cheapest changes that make the peak fit, or the largest batch."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device
 
 _DIGITS = 20
-"""Longer numbers of a batch are not read."""
+"""A batch size with more digits is rejected unread."""
 
 
-@click.command(short_help="Find the cheapest changes, or the largest batch, to fit into memory.")
+@click.command(short_help="Find the cheapest changes, or the largest batch, that fit into memory.")
 @click.argument("sources", metavar="SNAPSHOT|BUNDLE", nargs=-1)
 @click.option(
     "--fit",
     metavar="SIZE",
     callback=reads(size_with_unit),
-    help="What the allocated peak is to fit into, such as 24GB or 22GiB.",
+    help="Make the allocated peak fit into this size, such as 24GB or 22GiB.",
 )
 @click.option(
     "--free",
     metavar="SIZE",
     callback=reads(size_with_unit),
-    help="By how much the peak is to fall instead.",
+    help="Or lower the peak by this much.",
 )
 @click.option(
     "--batch-from",
     metavar="N:FILE",
     multiple=True,
-    help="A recording at batch N, of several: tell the largest batch expected to fit.",
+    help="A recording at batch size N; from several, find the largest batch expected to fit.",
 )
-@device_option("On this device")
+@device_option("Plan for this device")
 @answer_options()
 def plan(
     sources: Sequence[str],
@@ -60,12 +60,12 @@ def plan(
 ) -> None:
     """Print the cheapest changes that lower the peak of a SNAPSHOT or BUNDLE to a target.
 
-    Each change is tried on the recorded history. The target is of allocated memory: leave room
-    for what PyTorch reserves beyond it, and for the driver. The exit status is 0 if the target is
-    reached, surely or as expected, and 3 if it is not; 1 and 2 are errors, as everywhere.
+    Each change is tried on the recorded history. The target is allocated memory: leave room for
+    what PyTorch reserves beyond it, and for the driver. The exit status is 0 if the changes reach
+    the target, for certain or as expected, and 3 if not; 1 and 2 are errors, as everywhere.
 
-    With --batch-from 8:a.zip 16:b.zip and so on, recordings of one program at several batches
-    tell the largest batch that is expected to fit. Status 3 means that not even a batch of 1 is.
+    With --batch-from 8:a.zip 16:b.zip and so on, it finds the largest batch expected to fit from
+    recordings of one program at several batch sizes. Status 3 then means that not even 1 fits.
 
     \b
     Example:
@@ -78,8 +78,7 @@ def plan(
         return
     if len(sources) != 1:
         raise click.UsageError(
-            "Name one SNAPSHOT or BUNDLE; several, at different batch sizes, belong to"
-            " --batch-from."
+            "Name one SNAPSHOT or BUNDLE; several, at different batch sizes, go with --batch-from."
         )
     if (fit is None) == (free is None):
         raise click.UsageError("Give a target, --fit SIZE or --free SIZE: one of the two.")
@@ -148,6 +147,6 @@ def _largest_batch(
 
 
 def _reserved_beyond(device: Device) -> int | None:
-    """Return reserved minus allocated bytes at the peak, None where that is not known."""
+    """Return reserved minus allocated bytes at the peak; None if unknown."""
     at_peak = device.peak
     return None if at_peak.reserved is None else at_peak.reserved - at_peak.allocated

@@ -29,14 +29,13 @@ from snapreport.model.moment_wanted import COUNTED
 
 @click.command(short_help="Print memory by category or role over time.")
 @source_argument("SNAPSHOT|BUNDLE")
-@device_option("Of this device")
+@device_option("Show this device")
 @click.option(
     "--by",
     type=click.Choice(["category", "role", "stage", "context"]),
     default="category",
     show_default=True,
-    help="What tells allocations apart: a category, a role, or the stage or compiled graph they "
-    "are of.",
+    help="Group allocations by category, role, stage or compiled graph.",
 )
 @rules_option
 @curve_option(COUNTED)
@@ -46,10 +45,12 @@ from snapreport.model.moment_wanted import COUNTED
     default=1000,
     show_default=True,
     metavar="N",
-    help="About so many events in JSON and CSV, the maxima among them; 0 for every event.",
+    help="Write about N events in JSON and CSV, the maxima included; 0 for all.",
 )
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="The course as CSV, a column for each group.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Print the curves as CSV, one column per group."
+)
 @keep_paths_option
 @quiet_option
 def profile(
@@ -65,21 +66,21 @@ def profile(
 ) -> None:
     """Print the memory of a SNAPSHOT or BUNDLE by category: at the peak, and each one's own peak.
 
-    Categories are told from call stacks by rules, of which the first that matches wins and is
-    named; what none matches is unknown. --rules takes your own, as JSON or YAML, in a file or as
-    they are: {"attention": "attn|attention", "mlp": "mlp.py"}.
+    Rules assign categories by call stack; the first that matches wins and is named, and what none
+    matches is unknown. --rules takes your own, as JSON or YAML, in a file or inline:
+    {"attention": "attn|attention", "mlp": "mlp.py"}.
 
-    Roles are told from when allocations were made and freed, and what ran then; each with the
-    evidence for it.
+    Roles follow from when allocations were made and freed, and from what ran then; each is shown
+    with its evidence.
 
     \b
     Example:
       snapreport profile snap.zip --by role
     """  # fmt: skip
     if rules is not None and by != "category":
-        raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
+        raise click.UsageError(f"--rules define categories and have no effect with --by {by}.")
     if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms; give one of them.")
+        raise click.UsageError("--json and --csv exclude each other; give one.")
     found = load_device(source, device, quiet)
     result = found.profile(by, rules, curve, points)
     from snapreport.reporters.terminal.profile_text import profile_csv, profile_json, write_profile

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from snapreport.api.loading import QueryProcess
 
 ROWS = 100
-"""Rows of a table that are shown without --full."""
+"""Rows shown of a result without --full."""
 
 
-@click.command(short_help="Ask a bundle in SQL.")
+@click.command(short_help="Query a bundle in SQL.")
 @source_argument("BUNDLE|SNAPSHOT")
 @click.argument("sql", required=False)
-@click.option("--json", "form", flag_value="json", help="An array with an object for each row.")
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated, with a heading.")
+@click.option("--json", "form", flag_value="json", help="Print an array with one object per row.")
+@click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows with a heading.")
 @click.option("--schema", is_flag=True, help="Print the tables and what their columns mean.")
 @click.option(
     "--timeout",
@@ -35,7 +35,7 @@ ROWS = 100
     default=QUERY_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="The most that one statement may take; 0 for no limit.",
+    help="The longest that one statement may take; 0 for no limit.",
 )
 @full_option
 @keep_paths_option
@@ -49,10 +49,10 @@ def query(
     full: bool,
     quiet: bool,
 ) -> None:
-    """Ask the elements.db of a BUNDLE, or what a SNAPSHOT would give, in SQL.
+    """Query the elements.db of a BUNDLE, or the one that a SNAPSHOT would give, in SQL.
 
-    SQL comes from the command line, a pipe, or a shell when there is neither: statements end in a
-    semicolon there, and .help says more. Nothing can be written, attached or loaded.
+    The SQL comes from the command line or a pipe. Without either a shell opens: its statements end
+    in a semicolon, and .help says more. Nothing can be written, attached or loaded.
 
     \b
     Example:
@@ -89,17 +89,17 @@ def _piped() -> str:
 
 
 def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> None:
-    """Run statements and print what they give.
+    """Run statements and print their results.
 
     Raises:
-        QueryError: one is wrong, or JSON or CSV was asked of more than one.
+        QueryError: one fails, or JSON or CSV was asked for more than one.
     """
     from snapreport.reporters.terminal.query_text import csv_lines, json_lines, table
     from snapreport.reporters.terminal.text_tables import terminal_width
 
     for number, found in enumerate(database.run(sql)):
         if form is not None and number:
-            raise QueryError(f"--{form} takes one statement, and this has several.")
+            raise QueryError(f"--{form} takes one statement, and there are several.")
         if form == "json":
             for part in json_lines(found):
                 print_bytes(part)

@@ -1,4 +1,4 @@
-"""``snapreport record``: a program is run, and what it held is in a folder."""
+"""``snapreport record``: run a program, and write snapshot, bundle and reports of its memory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from snapreport.commands.output.console import INTERRUPTED
 from snapreport.ground.errors import InputError
 
 FORMATS = ("pickle", "zip", "html", "md")
-"""As ``recording.FORMATS``, which takes long to import; likewise the next."""
+"""As ``recording.FORMATS`` and the name below: that module takes long to import."""
 MAX_ENTRIES = 1_000_000
 
 
 @click.command(
     short_help="Run a program and report on its memory.",
-    # What follows the program's name is the program's.
+    # Everything after the program's name belongs to the program.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("program", metavar="PROGRAM.py|MODULE")
@@ -38,7 +38,7 @@ MAX_ENTRIES = 1_000_000
     "--output",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Folder that takes the recordings: 1, 2, ..., and latest, which leads to the newest."
+    help="Folder for the recordings: 1, 2, ..., and latest, a link to the newest."
     " By default named after the program: train.memory.",
 )
 @click.option(
@@ -49,20 +49,20 @@ MAX_ENTRIES = 1_000_000
     "formats",
     multiple=True,
     type=click.Choice(FORMATS),
-    help="What to write: snapshot, bundle, page or Markdown. May be repeated; by default all.",
+    help="Write a snapshot, bundle, page or Markdown. May be repeated; by default all.",
 )
 @click.option("--compress", is_flag=True, help="Write snapshot.pickle.zst.")
 @click.option(
     "--stacks",
     type=click.Choice(["python", "all"]),
-    help="Call stacks of Python alone, or of C++ too. By default all where PyTorch can.",
+    help="Record call stacks of Python alone, or of C++ too. By default of both if PyTorch can.",
 )
 @click.option(
     "--max-entries",
     metavar="N",
     type=click.IntRange(min=2),
     default=MAX_ENTRIES,
-    help="Keep the newest N events of each device; 1,000,000 by default.",
+    help="Keep the last N events of each device; 1,000,000 by default.",
 )
 @click.option("--compile-context", is_flag=True, help="Name the compiled region of each event.")
 @click.option("--pinned", is_flag=True, help="Record pinned host memory too.")
@@ -72,9 +72,9 @@ MAX_ENTRIES = 1_000_000
     metavar="N",
     multiple=True,
     type=click.IntRange(min=0),
-    help="Of several processes record this one. May be repeated; by default all.",
+    help="Record only this one of several processes. May be repeated; by default all.",
 )
-@click.option("--force", is_flag=True, help="Remove the recording that was the newest so far.")
+@click.option("--force", is_flag=True, help="Remove the newest recording so far.")
 @quiet_option
 def record(
     program: str,
@@ -92,13 +92,13 @@ def record(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Run PROGRAM with its ARGUMENTS, and leave snapshot, bundle and reports in a folder.
+    """Run PROGRAM with its ARGUMENTS, and write snapshot, bundle and reports into a folder.
 
-    Also when it ends by an error or runs out of memory. Its exit status stays its own. On a
+    They are written even if it fails or runs out of memory, and its exit status is kept. With a
     CUDA device PyTorch's memory history is recorded, without one the CPU's memory. Options for
-    snapreport come before the program's name. Every recording is kept, in a folder of its own:
-    train.memory/1, train.memory/2, and train.memory/latest leads to the newest. Of several
-    processes each has to be recorded: let torchrun start snapreport, not the reverse.
+    snapreport come before the program's name. Every recording is kept in a folder of its own:
+    train.memory/1, train.memory/2; train.memory/latest is the newest. If there are several
+    processes, record each: let torchrun start snapreport, not the reverse.
 
     \b
     Example:
@@ -107,7 +107,7 @@ def record(
     """
     _find(program, module)
     refuse_launcher(program, module, arguments)
-    # In the program's place: what it sees of the interpreter is as if it ran alone.
+    # Set up the interpreter as if the program ran alone.
     sys.argv = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
@@ -123,7 +123,7 @@ def record(
         pinned=pinned,
         ranks=ranks or None,
         force=force,
-        quiet=True,  # it is said below the program's traceback
+        quiet=True,  # printed below, after the program's traceback
     )
     recording.start()
     gc.enable()  # main() turned it off
@@ -140,7 +140,11 @@ def record(
 
 
 def _find(program: str, module: bool) -> None:
-    """Refuse what cannot be run before anything is recorded."""
+    """Refuse a program that cannot be run, before anything is recorded.
+
+    Raises:
+        InputError: it cannot be found or read.
+    """
     if module:
         try:
             found = importlib.util.find_spec(program)
@@ -162,10 +166,10 @@ def _find(program: str, module: bool) -> None:
 def _run(program: str, module: bool) -> tuple[dict[str, object], BaseException | None]:
     """Run the program to its end, and return its names and what ended it.
 
-    What the names hold is live at the end, as where a program records itself. And the CPU's
-    profiler finds a function's name and file only while its code is there.
+    Keeping the names keeps their values live at the end, as when a program records itself. And the
+    CPU profiler finds a function's name and file only while its code exists.
     """
-    # By its whole path, as Python names its main file: the program may change its folder.
+    # By its absolute path, as Python names its main file: the program may change folders.
     path = str(Path(program).absolute())
     names: dict[str, object] = {"": path}
     try:
@@ -195,7 +199,7 @@ def _leave(error: BaseException | None) -> int:
 
 
 def _of_program(trace: TracebackType | None) -> TracebackType | None:
-    """Leave out our frames, and those of what runs the program for us."""
+    """Leave out our frames and those of runpy."""
     ours = {__file__, runpy.__file__, "<frozen runpy>"}
     first = trace
     while first is not None and first.tb_frame.f_code.co_filename in ours:

@@ -1,4 +1,4 @@
-"""``snapreport render``: a snapshot or bundle becomes a report."""
+"""``snapreport render``: make a report of a snapshot or bundle."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
 
-@click.command(short_help="Make a report of a snapshot or bundle, or of a whole run.")
+@click.command(short_help="Make a report of a snapshot, a bundle or an entire run.")
 @sources_argument("SNAPSHOT|BUNDLE|RUN...")
 @output_option("REPORT")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["html", "md", "zip"]),
-    help="A page, or Markdown for an issue comment; of a run also a zip, from which both are made."
-    " By default told by REPORT's ending, else html.",
+    help="A page, or Markdown for an issue comment; for a run also a zip, from which both can be"
+    " made. By default from REPORT's ending, else html.",
 )
 @device_option("Report on this device alone")
 @click.option("--title", metavar="TEXT", help="Title of the report; by default the input's name.")
@@ -65,15 +65,15 @@ from snapreport.model.name_treatment import NamesWanted
 @click.option(
     "--colour",
     type=click.Choice(["site", "category", "role", "stage", "context"]),
-    help="What the page's timeline is coloured by at first; site by default.",
+    help="Colour the page's timeline by this at first; site (call site) by default.",
 )
 @card_option
 @allow_option
 @click.option(
     "--allocator",
     is_flag=True,
-    help="Compare settings of PyTorch's allocator even where that takes long: up to half a minute"
-    " for a million events. Otherwise the report of a short recording has it.",
+    help="Compare allocator settings even if that takes long: up to half a minute for a million"
+    " events. Reports of short recordings have the comparison anyway.",
 )
 @ignore_option
 @cut_options
@@ -108,14 +108,14 @@ def render(
 ) -> None:
     """Make a report of a SNAPSHOT, of the BUNDLE made from one, or of a RUN.
 
-    The page is one file that opens offline, with everything in it; the Markdown fits into an
-    issue comment. The report's path is printed.
+    The page is one self-contained file that opens offline; the Markdown fits into an issue
+    comment. The report's path is printed.
 
-    A RUN is several files, such as one of each rank, folders of them, or the zip that this command
-    makes of them. Its report compares the ranks: which are unlike the others, and why. Beside a
-    page are those of single ranks, in the folder ranks; -o may name a folder for both. Of a folder,
-    and of those in it, snapshots and bundles are taken: of a snapshot with its bundle beside it
-    the bundle alone.
+    A RUN is several files, such as one per rank, folders of them, or the zip that this command
+    makes of them. Its report compares the ranks: which are unlike the others, and why. Pages of
+    single ranks go into the folder ranks beside the run's page; -o may name a folder for both.
+    Folders are searched for snapshots and bundles, subfolders too; a snapshot with its bundle
+    beside it is left out.
 
     \b
     Example:
@@ -132,7 +132,7 @@ def render(
         format_ = format_ or report_format(output)
         output = target_path(sources[0], output, f".{format_}", names)
         if notes is not None and _is_same(output, notes):
-            raise OutputError(f"{output} is the file with the notes; name another file with -o.")
+            raise OutputError(f"{output} is the file of --notes; name another file with -o.")
     options: dict[str, Any] = {
         "device": device,
         "title": title,
@@ -167,7 +167,7 @@ def _render_run(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Render a run, and say what came of it; exits with 1 where a file gave no figures."""
+    """Render a run and print the outcome; exits with 1 if a file gave no figures."""
     with progress_bars(quiet) as progress:
         report = snapreport.render_run(
             sources, output, format=format_, progress=progress, **options
@@ -188,7 +188,7 @@ def _render_run(
 def _how_to_attach(path: Path, format_: str) -> str:
     if format_ == "md":
         return f"gh issue comment NUMBER -F {path} posts it as a comment."
-    # It takes .html in no issue, but .zip and .gz.
+    # GitHub issues take .zip and .gz, but not .html.
     return f"GitHub attaches no .html: gzip -k {path}, and drag {path}.gz into the issue."
 
 

@@ -26,7 +26,7 @@ GUIDE = Path(__file__).parent / "output" / "skill.md"
 def skill(folder: Path | None, force: bool) -> None:
     """Print a guide for coding agents: which command answers which question.
 
-    It is for agents that have a shell; `snapreport mcp` serves those that speak the Model Context
+    It is for agents with a shell; `snapreport mcp` serves agents that use the Model Context
     Protocol.
 
     \b

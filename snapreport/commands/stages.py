@@ -30,19 +30,19 @@ _STEPS = 20
 
 @click.command(short_help="Print the memory of annotated stages and of training steps.")
 @source_argument("SNAPSHOT|BUNDLE")
-@device_option("Of this device")
+@device_option("Show this device")
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="TEXT",
-    help="Only stages whose name holds this, in any case; may be given again.",
+    help="Show only stages whose name contains this, in any case; may be repeated.",
 )
 @click.option(
     "--stacks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Also the N largest call stacks at each stage's peak.",
+    help="Also print the N largest call stacks at each stage's peak.",
 )
 @answer_options()
 def stages(
@@ -54,8 +54,8 @@ def stages(
 ) -> None:
     """Print allocated bytes at the start, peak and end of each stage of a SNAPSHOT or BUNDLE.
 
-    Stages of one name are numbered: NAME[2] is the second, also for --stage of other commands.
-    Below are the steps of the program's loop, where the recording shows them.
+    Stages that share a name are numbered: NAME[2] is the second, also in --stage of other commands.
+    Steps of the program's loop follow, if the recording shows them.
 
     \b
     Example:
@@ -70,7 +70,9 @@ def stages(
     if names and not numbered and found.stages:
         every = sorted({stage.name for stage in found.stages})
         some = ", ".join(every[:5]) + (", ..." if every[5:] else "")
-        raise MomentError(f"no stage's name holds {' or '.join(names)}; this recording has {some}.")
+        raise MomentError(
+            f"no stage's name has {' or '.join(names)} in it; this recording has {some}."
+        )
     tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
     if answer.as_json:
         ids = {id(stage): number for number, stage in enumerate(found.stages)}
@@ -103,7 +105,7 @@ def stages(
 
 
 def stage_labels(stages: tuple[StageUse, ...]) -> list[str]:
-    """Number stages that share a name: ``forward[1]``, ``forward[2]``; a lone one has no number."""
+    """Number stages that share a name: ``forward[1]``, ``forward[2]``; a unique name has none."""
     alike = Counter(stage.name for stage in stages)
     counts: dict[str, int] = {}
     labels = []

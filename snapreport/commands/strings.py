@@ -15,10 +15,10 @@ from snapreport.commands.output.console import print_bytes, progress_bar, say
 from snapreport.ground.safe_text import visible
 
 _LONGEST = 1000
-"""Letters of a text that is listed on a line."""
+"""Characters of a string that are listed."""
 
 _WIDEST_KIND = 40
-"""Columns for kinds; a setting's name, which may be any text, is part of its kind."""
+"""Width of the column of kinds; a setting's kind holds its name, which may be any text."""
 
 
 @click.command(short_help="List what a file gives away.")
@@ -26,18 +26,18 @@ _WIDEST_KIND = 40
 @click.option(
     "--check",
     is_flag=True,
-    help="Only what should not be in public; the status is 3 if there is any.",
+    help="List only what should not be public; the exit status is 3 if there is any.",
 )
 @json_option
 @quiet_option
 def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     """List every distinct string of a report, bundle, export or snapshot.
 
-    One on a line, with its kind and how often it is there: whoever has FILE has these. Of very
-    long ones --json has all. What is packed in a page is looked into. Pages, text, SVG, CSV,
-    pprof's profiles and Perfetto's traces are told by the ending of FILE. --check looks for
-    homes, user and host names (yours, and those in homes that are named), e-mail addresses,
-    URLs, and what looks like a key.
+    Each is on a line with its kind and count: whoever has FILE can read all of these. --json has
+    very long ones in full. Data packed into a page is included. The ending of FILE says whether it
+    is a page, text, SVG, CSV, pprof profile or Perfetto trace. --check looks for home folders,
+    user and host names (yours, and those in home folders that are named), e-mail addresses, URLs,
+    and anything that looks like a key.
 
     \b
     Example:
@@ -73,12 +73,12 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
 
 
 def _begin(text: str) -> str:
-    """Cut a text that would fill the screen; --check looks at all of it."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} letters)"
+    """Cut a string that would fill the screen; --check looks at all of it."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
 
 
 def _plain(answer: dict[str, Any]) -> dict[str, Any]:
-    """Replace halves of letters, which a file can have and JSON cannot."""
+    """Replace lone surrogates, which a file can hold and JSON cannot."""
     return {
         key: value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if isinstance(value, str)

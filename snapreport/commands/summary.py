@@ -37,12 +37,16 @@ from snapreport.ground.safe_text import plain_json
 
 @click.command(short_help="Print what held the memory, what went wrong, and what to do.")
 @source_argument("SNAPSHOT|BUNDLE|REPORT|RUN")
-@device_option("Only this device")
+@device_option("Show only this device")
 @click.option(
-    "--findings", is_flag=True, help="The findings alone: their evidence, and what would help."
+    "--findings",
+    is_flag=True,
+    help="Print only the findings, with their evidence and what would help.",
 )
 @click.option(
-    "--recording", is_flag=True, help="Whether the recording can be trusted alone, by every check."
+    "--recording",
+    is_flag=True,
+    help="Print only whether the recording can be trusted, by every check.",
 )
 @card_option
 @allow_option
@@ -62,14 +66,14 @@ def summary(
 ) -> None:
     """Print what held the memory of a SNAPSHOT or BUNDLE, what went wrong, and what to do.
 
-    Of a REPORT, a page that `snapreport render` made, the summary is printed that it carries.
+    It covers the peak and what held it, stages, one line per finding, and whether the recording
+    can be trusted. --findings and --recording print those parts in full. The exit status is 0
+    whatever is found; use `snapreport check` to fail.
 
-    Of a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
+    A REPORT, a page that `snapreport render` made, carries its summary, which is printed.
+
+    For a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
     them, it says which ranks are unlike the others, and why.
-
-    The peak and who held it, stages, findings in a line each, and whether the recording can be
-    trusted. --findings and --recording print these parts in full. The status is 0 whatever is
-    found; `snapreport check` fails instead.
 
     \b
     Example:
@@ -89,7 +93,7 @@ def summary(
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
             raise click.UsageError(
-                f"{source} is a report, which carries one summary; of the options only --json and"
+                f"{source} is a report, which carries one summary; only the options --json and"
                 " --full apply to it."
             )
         _say_saved(source, answer)

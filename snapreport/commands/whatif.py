@@ -1,4 +1,4 @@
-"""``snapreport whatif``: the peak that would be left without some of the allocations."""
+"""``snapreport whatif``: the peak that would remain without some of the allocations."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 
 
 RECORDED, TABLE = "recorded", "table"
-"""Values of ``--allocator`` that name no settings of PyTorch's."""
+"""Values of ``--allocator`` that are not settings of PyTorch."""
 
 
 @click.command(short_help="Print how far the peak would fall without something.")
 @source_argument("SNAPSHOT|BUNDLE")
-@device_option("On this device")
+@device_option("Ask about this device")
 @click.option(
     "--without",
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help="Take away all whose name fits: a part of it, a glob or /regex/; may be given again.",
+    help="Take away all whose name matches: part of it, a glob or /regex/; may be repeated.",
 )
 @click.option(
     "--by",
     type=click.Choice(WHAT_IF_GROUPINGS),
     default="site",
     show_default=True,
-    help="What is taken away at a time, and what PATTERN names.",
+    help="What to take away one at a time, and what PATTERN names.",
 )
 @click.option(
     "--allocator",
     metavar="[SETTINGS]",
     is_flag=False,
     flag_value=TABLE,
-    help="Replay the recording under these settings of PYTORCH_ALLOC_CONF. Without a value, as the"
-    " last option: compare common settings. 'recorded' checks the replay itself.",
+    help="Replay the recording under these settings of PYTORCH_ALLOC_CONF. As the last option,"
+    " without a value: compare common settings. 'recorded' checks the replay itself.",
 )
 @click.option(
     "--capacity",
@@ -83,15 +83,15 @@ def whatif(
     rules: tuple[Rule, ...] | None,
     answer: Answer,
 ) -> None:
-    """Print the peak of a SNAPSHOT or BUNDLE had a call site, role or stage made nothing.
+    """Print the peak of a SNAPSHOT or BUNDLE had a call site, role or stage allocated nothing.
 
-    Exact: when something is taken away, another moment may be the peak. All else stays as it
-    was recorded.
+    The peak is exact: without some allocations another moment may be the peak. All else stays as
+    recorded.
 
     With --allocator or --capacity the recording is replayed through a model of PyTorch's allocator
     under other settings: the smallest capacity that serves it, and the peak of reserved memory
-    without a limit. That is not measured. It is told only where the model puts every recorded
-    allocation on its recorded address.
+    without a limit. These are not measured. They are printed only if the model puts every recorded
+    allocation at its recorded address.
 
     \b
     Example:
@@ -109,7 +109,7 @@ def whatif(
         _replayed(answer.device(source, device), allocator, capacity, answer)
         return
     if rules is not None and by != "category":
-        raise click.UsageError(f"--rules tell categories; they have no part in --by {by}.")
+        raise click.UsageError(f"--rules define categories and have no effect with --by {by}.")
     found = answer.device(source, device)
     was = found.peaks[curve]
     about = {
@@ -137,7 +137,7 @@ def whatif(
 
 
 def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer) -> None:
-    """Print how exact the recording's own replay is, or what other settings come to."""
+    """Print how exact the recording's own replay is, or what other settings would need."""
     from snapreport.reporters.terminal import allocator_text
 
     page = answer.page()

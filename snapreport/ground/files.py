@@ -67,7 +67,9 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
             that ends as other files do.
     """
     if output is not None and str(output) == "-":
-        raise OutputError("- is not taken as a name; to write into a pipe use -o /dev/stdout.")
+        raise OutputError(
+            "- is not accepted as a file name; to write to a pipe use -o /dev/stdout."
+        )
     chosen = output
     if output is None or output.is_dir():
         output = (output or Path()) / (stem_of(source.name) + ending)

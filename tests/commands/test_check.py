@@ -173,8 +173,8 @@ def test_a_growth_with_nothing_to_compare_with_is_status_1(run: Run, new: Path) 
     ("options", "words"),
     [
         (["--max-peak", "lots"], "max-peak: 'lots' is no size"),
-        (["--max-stage", "forward"], "'--max-stage': 'forward' is no NAME=SIZE"),
-        (["--max-category", "=3"], "is no NAME=SIZE"),
+        (["--max-stage", "forward"], "'--max-stage': 'forward' is not NAME=SIZE"),
+        (["--max-category", "=3"], "is not NAME=SIZE"),
         (["--fail-on", "leek"], "no finding is called 'leek'; there are critical"),
         (["--fail-on", ""], "fail-on: no finding is named; write none"),
         (["--fail-on", " , "], "fail-on: no finding is named; write none"),

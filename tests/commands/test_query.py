@@ -123,7 +123,7 @@ def test_what_is_no_bundle_is_one_line_that_names_it(
 def test_json_takes_one_statement(run: Run, bundle: Path) -> None:
     result = run("query", bundle, "SELECT 1; SELECT 2", "--json")
     assert result.exit_code == 1
-    assert result.stderr == "Error: --json takes one statement, and this has several.\n"
+    assert result.stderr == "Error: --json takes one statement, and there are several.\n"
 
 
 class Typed:

@@ -218,7 +218,7 @@ def names_of(snapshot: Snapshot) -> tuple[list[str], ...]:
 
 def test_raw_snapshots_say_that_they_are_rebuilt(run: Run, secret: Path) -> None:
     result = run("export", "json", secret, *SALTED, "-o", "raw.json")
-    assert "Rebuilt from what is redacted" in result.stderr
+    assert "Rebuilt, because it is redacted" in result.stderr
     assert "potto" not in orjson.loads(Path("raw.json").read_bytes())
 
 

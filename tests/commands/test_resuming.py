@@ -38,12 +38,12 @@ def test_what_is_there_is_not_made_again(run: Run, fleet: Path) -> None:
     before = written(fleet / "out")
     status, out, said = convert(run)
     assert (status, out) == (0, both)
-    assert "2 bundles already there, made of the same files." in said
+    assert "2 bundles already there, made from the same files." in said
     assert written(fleet / "out") == before
     (fleet / "out" / "rank0.zip").unlink()
     status, out, said = convert(run)
     assert (status, out) == (0, both)
-    assert "1 bundle already there, made of the same file." in said
+    assert "1 bundle already there, made from the same file." in said
     assert "1 bundle: " in said
     assert convert(run, "--force")[:2] == (0, both)
 

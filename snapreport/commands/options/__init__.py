@@ -1,1 +1,1 @@
-"""What the command line is read with: options that commands share, and their checks."""
+"""Options that commands share, and their checks."""

@@ -30,12 +30,12 @@ card_option = click.option(
 fits_option = click.option(
     "--fits",
     metavar="CARD",
-    help=f"A card on which it has to fit under the recorded settings: {_SIZES}.",
+    help=f"Fail if it does not fit on this card under the recorded settings: {_SIZES}.",
 )
 allow_option = click.option(
     "--allow",
     metavar="SIZE",
     callback=reads(_size),
-    help="What of the card is not for PyTorch's allocator: CUDA, NCCL, other programs. By default "
-    "what was measured while recording, else 700 MiB, or 1.5 GiB with several processes.",
+    help="Memory of the card that PyTorch's allocator cannot use: CUDA, NCCL, other programs. By "
+    "default as measured while recording, else 700 MiB, or 1.5 GiB with several processes.",
 )

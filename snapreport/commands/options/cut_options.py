@@ -22,17 +22,17 @@ _from = click.option(
     "from_",
     metavar="EVENT|TIME",
     callback=reads(parse_bound),
-    help="Draw from this event on, or from a time after the first event: 1200, 1.5s, 200ms.",
+    help="Draw from this event or time after the first event on: 1200, 1.5s, 200ms.",
 )
 _to = click.option(
-    "--to", metavar="EVENT|TIME", callback=reads(parse_bound), help="Draw up to this one."
+    "--to", metavar="EVENT|TIME", callback=reads(parse_bound), help="Draw up to this event or time."
 )
 _min_size = click.option(
     "--min-size",
     metavar="SIZE",
     callback=reads(cut_size),
-    help="Draw only allocations of at least this size: 1MiB, 64kB or bytes. The others are drawn "
-    "as one band, and every figure still counts them.",
+    help="Draw only allocations of at least this size: 1MiB, 64kB or bytes. The rest is drawn as "
+    "one band, and every figure still counts it.",
 )
 
 
@@ -55,12 +55,12 @@ fit_option = click.option(
     "--fit",
     metavar="SIZE",
     callback=reads(cut_size),
-    help="Have a page of at most this size, 25MB or bytes: it is thinned until it fits, and says "
-    "what was left out. Peaks, failed requests, stages and call sites stay exact.",
+    help="Thin the page until it is at most this size, 25MB or bytes; it says what was left out. "
+    "Peaks, failed requests, stages and call sites stay exact.",
 )
 for_option = click.option(
     "--for",
     "for_",
     type=click.Choice(["github"]),
-    help=f"Fit what takes the report: for github --fit {GITHUB_LIMIT}.",
+    help=f"Fit the place it is sent to: github means --fit {GITHUB_LIMIT}.",
 )

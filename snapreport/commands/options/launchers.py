@@ -1,4 +1,4 @@
-"""Launchers, such as torchrun: the programs that they start are to be recorded, not they."""
+"""Launchers, such as torchrun: record the programs that they start, not the launchers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LAUNCHERS = {
     "deepspeed": ("deepspeed", "--no_local_rank"),
     "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
 }
-"""By module or file name, how each is called. Those that take a module to run, with ``-m``.
+"""How each launcher is called, by its module or file name; most take a module to run with ``-m``.
 
-DeepSpeed says it by ``--module``, and puts ``--local_rank=0`` behind the module's name unless told
-not to; programs find it in ``LOCAL_RANK`` as well.
+DeepSpeed takes it with ``--module``, and puts ``--local_rank=0`` after the module's name unless
+given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
 """
 _MODULE = ("-m", "--module")
 
@@ -31,7 +31,7 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
     """Refuse to record a launcher, which would record nothing of the training.
 
     Raises:
-        InputError: it is one; the message has the command that records what it starts.
+        InputError: it is a launcher; the message has the command that records what it starts.
     """
     name = program if module else Path(program).name
     called = _LAUNCHERS.get(name)
@@ -48,15 +48,15 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
         run.append("-m")
     trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
     raise InputError(
-        f"{name} starts other processes, and a recording of it sees none of them. Record those:"
+        f"{name} starts other processes, and recording it sees none of them. Record those instead:"
         f" {shlex.join(trains)}"
     )
 
 
 def _place(arguments: Sequence[str]) -> int:
-    """Return where the program that is trained with stands: a file, or what ``-m`` is followed by.
+    """Return the index of the launched program: a Python file, or the name after ``-m``.
 
-    The number of arguments where none of them looks like one.
+    The number of arguments if none looks like a program.
     """
     for k, each in enumerate(arguments):
         if each in _MODULE:

@@ -36,13 +36,13 @@ def moment_options(function: F) -> F:
 
 _OPTIONS = (
     click.option(
-        "--event", type=int, metavar="N", help="The state after event N; -1 is the start."
+        "--event", type=int, metavar="N", help="At the state after event N; -1 is the start."
     ),
     click.option(
         "--time", "time_us", type=int, metavar="US",
         help="At a time in microseconds, since 1970 or since the first event.",
     ),
-    click.option("--stage", metavar="NAME", help="At the peak inside a stage, or NAME[2]."),
+    click.option("--stage", metavar="NAME", help="At the peak within a stage, or NAME[2]."),
     click.option(
         "--between", type=int, nargs=2, metavar="A B", help="At the peak between two events."
     ),

@@ -26,36 +26,36 @@ keep_paths_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_note_kept,
-    help="Show file names and paths as they were recorded, homes and all.",
+    help="Show file names and paths as recorded, home folders included.",
 )
-"""For whatever reads a snapshot; ``paths_kept()`` has the answer."""
+"""For every command that reads a snapshot; ``paths_kept()`` returns its value."""
 
 
 def paths_kept() -> bool:
-    """Say whether the command that runs was given ``--keep-paths``."""
+    """Say whether the running command was given ``--keep-paths``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_KEPT, False))
 
 
 def names_options(command: F) -> F:
-    """``--keep-paths``, ``--redact`` and what belongs to it, as one argument ``names``."""
+    """``--keep-paths``, ``--redact`` and its further options, as one argument ``names``."""
 
     @keep_paths_option
     @click.option(
         "--redact",
         is_flag=True,
-        help="Take out whatever could name a user, a host or a project.",
+        help="Replace whatever could name a user, a host or a project.",
     )
     @click.option(
         "--redact-functions",
         is_flag=True,
-        help="Take out the names of the project's functions, too.",
+        help="Also replace the names of the project's functions.",
     )
     @click.option(
         "--salt",
         metavar="TEXT",
-        help="For --redact: a secret that gives equal names equal stand-ins in several files; "
-        "by default a random one.",
+        help="For --redact: a secret that gives equal names equal stand-ins across files; random "
+        "by default.",
     )
     @functools.wraps(command)
     def with_names(
@@ -68,7 +68,7 @@ def names_options(command: F) -> F:
         if salt is not None and is_short_salt(salt):
             raise click.UsageError(f"--salt {SHORT_SALT}.")
         if (redact or redact_functions) and salt is None:
-            salt = secrets.token_urlsafe(32)  # one for all files of this command
+            salt = secrets.token_urlsafe(32)  # the same for all files of this command
             if not values.get("quiet"):
                 say("Redacted with a random salt; --salt gives later files equal stand-ins.")
         names = NamesWanted(paths_kept(), redact, redact_functions, salt)

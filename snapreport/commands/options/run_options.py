@@ -1,4 +1,4 @@
-"""Options of commands that take a whole run, and what tells that they were given one."""
+"""Options of commands that take an entire run, and checks for being given one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 pages_option = click.option(
     "--pages",
     type=click.Choice(["all", "odd", "none"]),
-    help="Ranks whose pages to write beside the page of a run: odd are the odd ones, one of each"
-    " group, and the first that failed.  [default: odd]",
+    help="Ranks that get a page of their own beside the run's page: odd means the ranks unlike the"
+    " others, one rank of each group, and the first that failed.  [default: odd]",
 )
 
 
 @dataclass(frozen=True)
 class RunWanted:
-    """How the files of a run are read, as ``load_run()`` takes it."""
+    """How to read the files of a run: arguments of ``load_run()``."""
 
     name: str | None
     layout: str | None
@@ -42,8 +42,8 @@ def workers_options(command: F) -> F:
         "--engine",
         metavar="ENGINE",
         default="local",
-        help="Where several files are worked on: local (processes), dask, ray; dask=ADDRESS and"
-        " ray=ADDRESS for a cluster that is there.  [default: local]",
+        help="Where to work on several files: local (processes), dask or ray; dask=ADDRESS or"
+        " ray=ADDRESS for a running cluster.  [default: local]",
     )
     return jobs(engine(command))
 
@@ -56,7 +56,7 @@ def run_options(command: F) -> F:
         "name_",
         metavar="PATTERN",
         help="How the files of a run are named, such as '{host}/it_{step}/rank{rank}.pickle'; by"
-        " default told from names as trainers give them.",
+        " default the names that common trainers give are recognized.",
     )
     @click.option(
         "--layout",
@@ -84,7 +84,7 @@ def is_run(sources: Sequence[Path]) -> bool:
 
 
 def refuse_for_run(**given: object) -> None:
-    """Refuse options that mean nothing for a run, by their names.
+    """Refuse options that mean nothing for a run.
 
     Raises:
         UsageError: one was given.
@@ -93,7 +93,11 @@ def refuse_for_run(**given: object) -> None:
 
 
 def refuse_for_file(run: RunWanted, **given: object) -> None:
-    """Refuse options that mean nothing for a single file, likewise."""
+    """Refuse options that mean nothing for a single file.
+
+    Raises:
+        UsageError: one was given.
+    """
     _refuse(
         {**given, "name": run.name, "layout": run.layout},
         "a run: several files, or a folder of them",

@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class AnyPath(click.Path):
-    """A path, here or in a store, as ``s3://bucket/rank0.pickle``.
+    """A path, local or in a store, such as ``s3://bucket/rank0.pickle``.
 
-    Whether it is there is for the reader to say: status 1, not wrong usage.
+    A missing file is the reader's error (status 1), not wrong usage.
     """
 
     def coerce_path_result(self, value: str | os.PathLike[str]) -> Path:
@@ -36,12 +36,12 @@ ANY_PATH = AnyPath()
 
 
 def source_argument(metavar: str) -> Callable[[F], F]:
-    """The input file. Whether it exists is for the reader to say: status 1, not wrong usage."""
+    """The input file. A missing one is the reader's error (status 1), not wrong usage."""
     return click.argument("source", metavar=metavar, type=ANY_PATH)
 
 
 def sources_argument(metavar: str) -> Callable[[F], F]:
-    """The input files and folders, likewise."""
+    """The input files and folders. A missing one is the reader's error (status 1)."""
     return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
 
 
@@ -52,8 +52,8 @@ def output_option(metavar: str) -> Callable[[F], F]:
         "--output",
         metavar=metavar,
         type=ANY_PATH,
-        help="File to write, or a folder to write into. "
-        "By default the name comes from the input, in the current folder.",
+        help="File to write, or folder to write into. "
+        "By default a file in the current folder, named after the input.",
     )
 
 
@@ -63,7 +63,7 @@ def device_option(what: str) -> Callable[[F], F]:
 
 
 def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
-    """Read an option's value while it is still known which option it is."""
+    """Parse an option's value in its callback, so that an error names the option."""
 
     def read(_context: click.Context, _option: click.Parameter, value: Any) -> T | None:
         try:
@@ -75,14 +75,14 @@ def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
 
 
 _TINY = 1024
-"""Fewer bytes than this are a number whose unit was forgotten."""
+"""A size below this is taken for a number without its unit."""
 
 
 def size_with_unit(text: str) -> int:
     """Return the bytes of a size.
 
     Raises:
-        ValueError: it is none, or a few bytes.
+        ValueError: it is no size, or so small that its unit must be missing.
     """
     size = parse_size(text)
     if size < _TINY:
@@ -96,15 +96,15 @@ quiet_option = click.option(
 )
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="All of it as JSON, sizes in bytes."
+    "--json", "as_json", is_flag=True, help="Print everything as JSON, sizes in bytes."
 )
-full_option = click.option("--full", is_flag=True, help="Every row, and texts as long as they are.")
+full_option = click.option("--full", is_flag=True, help="Print every row, and texts in full.")
 
 
 def _check_names(
     _context: click.Context, _option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    # As `check` has them: one at a time, or several with commas.
+    # As for `check`: the option may be repeated, and each value may hold several with commas.
     single = tuple(name.strip() for each in names for name in each.split(",") if name.strip())
     for name in single:
         if not names_a_finding(name):
@@ -125,25 +125,25 @@ rules_option = click.option(
     "--rules",
     metavar="FILE|JSON|YAML",
     callback=lambda _context, _option, text: text and snapreport.load_rules(text),
-    help="Rules for categories, the first that matches wins.",
+    help="Rules for categories; the first that matches wins.",
 )
 
 
 FIGURES_DEFINED = "\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES)
-"""What the figures that are printed mean, for below the options."""
+"""What the printed figures mean: the end of a command's help."""
 
 
 def curve_option(
     curves: Sequence[str] = CURVES, counted: str = "What to count."
 ) -> Callable[[F], F]:
-    """``--curve``: one of these, allocated bytes by default."""
+    """``--curve``: one of these curves, allocated bytes by default."""
     return click.option(
         "--curve", type=click.Choice(curves), default="allocated", show_default=True, help=counted
     )
 
 
 def top_option(rows: int) -> Callable[[F], F]:
-    """``--top``: how many rows of text to show."""
+    """``--top``: how many rows to show as text."""
     return click.option(
         "--top", type=click.IntRange(min=1), default=rows, show_default=True, metavar="N",
         help="Rows to show as text.",

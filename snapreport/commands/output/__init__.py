@@ -1,1 +1,1 @@
-"""What commands say and print: results, errors, notes and progress."""
+"""What commands print: results, errors, notes and progress."""

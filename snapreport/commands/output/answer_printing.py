@@ -31,20 +31,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Answer:
-    """How an answer is told."""
+    """How to print an answer."""
 
     as_json: bool
     full: bool
     quiet: bool
     top: int | None
-    """Rows of text that are shown; None for all."""
+    """Rows to show as text; None for all."""
 
     def device(self, source: Path, device: str | None) -> Device:
-        """Load the device that is asked about."""
+        """Load the device in question."""
         return load_device(source, device, self.quiet)
 
     def page(self) -> Page:
-        """Return a page for the text."""
+        """Return a page to print text on."""
         return new_page(self.full)
 
 
@@ -52,7 +52,7 @@ def answer_options(rows: int | None = None) -> Callable[[F], F]:
     """``--json``, ``--full``, ``--keep-paths`` and ``-q``, in this order, as ``answer``.
 
     Args:
-        rows: that text has unless ``--top`` says how many; None for a command without it.
+        rows: the default of ``--top``; None for a command without it.
     """
 
     def add(command: F) -> F:
@@ -61,24 +61,24 @@ def answer_options(rows: int | None = None) -> Callable[[F], F]:
         @keep_paths_option
         @quiet_option
         @functools.wraps(command)
-        def told(
+        def answered(
             as_json: bool, full: bool, quiet: bool, top: int | None = None, **values: Any
         ) -> Any:
             return command(answer=Answer(as_json, full, quiet, None if full else top), **values)
 
-        return told if rows is None else top_option(rows)(told)  # type: ignore[return-value]
+        return answered if rows is None else top_option(rows)(answered)  # type: ignore[return-value]
 
     return add
 
 
 def load_device(source: Path, device: str | None, quiet: bool) -> Device:
-    """Load a snapshot or bundle, and pick a device: the one that a report opens with if None."""
+    """Load a snapshot or bundle, and pick a device; None picks the one that a report opens with."""
     with progress_bar(quiet) as progress:
         return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
 
 
 def device_json(device: Device) -> dict[str, Any]:
-    """Return the names of a file and a device: how most answers begin."""
+    """Return the names of a file and a device, with which most answers begin."""
     return {"file": device.file.source.name, "device": device.name}
 
 
@@ -100,7 +100,7 @@ def print_json(name: str, answer: dict[str, Any]) -> None:
 
 
 def new_page(full: bool = False) -> Page:
-    """Return a page as wide as the terminal, or as its texts with ``full``."""
+    """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
     from snapreport.reporters.terminal.text_tables import Page, terminal_width
 
     return Page(terminal_width(full), colour=in_colour(sys.stdout))

@@ -19,7 +19,7 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import printable, visible
 
 INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
+"""128 + SIGINT, as in shells."""
 
 MOST_WARNINGS = 5
 
@@ -34,9 +34,9 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Take the arguments apart, which may be the names of a stranger's files.
+        """Parse the arguments; errors may quote the names of a stranger's files.
 
-        Click would end a Ctrl-C meanwhile with status 1.
+        Without this, Ctrl-C during parsing would end click with status 1.
         """
         try:
             return super().make_context(info_name, args, parent, **extra)
@@ -59,7 +59,7 @@ class Commands(click.Group):
             if error.errno != errno.ENAMETOOLONG:
                 raise
             name = visible(str(error.filename))[:60]
-            raise OneLineError(f"{name}… is longer than a file's name can be.") from error
+            raise OneLineError(f"{name}… is too long for a file's name.") from error
         except MemoryError as error:
             message = "not enough memory for this file; try again where more is free."
             raise OneLineError(message) from error
@@ -73,7 +73,7 @@ def _calm(error: click.ClickException) -> None:
 
 
 def exit_on_terminate() -> None:
-    """Let SIGTERM, as a batch system sends it, clean up as Ctrl-C does."""
+    """Make SIGTERM, which batch systems send, clean up as Ctrl-C does."""
 
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
@@ -91,7 +91,7 @@ class OneLineError(click.ClickException):
     """An expected error, as one line on stderr."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write it, its first word in red where there are colours."""
+        """Write the error, its first word in red on a colour terminal."""
         say_error(self.message, file)
 
 
@@ -116,19 +116,19 @@ def warn(text: str) -> None:
     _say_marked("Warning:", visible(text), "yellow")
 
 
-def say_warnings(texts: list[str], told_by: str = "report lists") -> None:
+def say_warnings(texts: list[str], listed_by: str = "report lists") -> None:
     """Write the first few warnings to stderr, a line each, and how many more there are."""
     for text in texts[:MOST_WARNINGS]:
         warn(text)
     if len(texts) > MOST_WARNINGS:
-        warn(f"{len(texts) - MOST_WARNINGS} more; the {told_by} all of them.")
+        warn(f"{len(texts) - MOST_WARNINGS} more; the {listed_by} all of them.")
 
 
 def print_path(path: Path) -> None:
     """Write the path of a result to stdout, byte for byte, so that it can be piped.
 
-    A terminal gets it with what would drive it told instead. Nothing is written where the result
-    went to a pipe or device: that may be stdout itself.
+    On a terminal, control characters are shown escaped. Nothing is written if the result went to a
+    pipe or device: that may be stdout itself.
     """
     if path.is_file():
         shown = visible(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
@@ -136,7 +136,7 @@ def print_path(path: Path) -> None:
 
 
 def print_bytes(text: bytes) -> None:
-    """Write a result to stdout; what would drive a terminal is told instead.
+    """Write a result to stdout with control characters escaped.
 
     Raises:
         OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
@@ -145,7 +145,7 @@ def print_bytes(text: bytes) -> None:
 
 
 def print_clean(text: bytes) -> None:
-    """Write a result to stdout in which only our own colours drive a terminal, as of a ``Page``."""
+    """Write a result to stdout that is already escaped but for our own colours: a ``Page``'s."""
     _write(text)
 
 
@@ -155,14 +155,14 @@ def _write(text: bytes) -> None:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        # Python writes what is left when it exits, and would fail again; let that go nowhere.
+        # At exit Python flushes what is left and would fail again: send that to os.devnull.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputError(f"stdout cannot be written: {error.strerror}.") from error
 
 
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """Show what is being done on stderr while the body runs.
+    """Show progress on stderr while the body runs.
 
     Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
     """

@@ -26,7 +26,7 @@ ReadLine = Callable[[str], str]
 
 
 class Shell:
-    """Reads statements and dot commands until it is told to stop."""
+    """Reads statements and dot commands until ``.quit``."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class Shell:
         schema: Callable[[str | None], str],
         tables: Sequence[str],
     ) -> None:
-        """Take what runs a statement, and what there is to ask."""
+        """Take the function that runs a statement, and the tables that can be queried."""
         self._run = run
         self._schema = schema
         self._tables = tables
 
     def run(self, read_line: ReadLine) -> None:
-        """Read and answer until .quit or the end of the input; an error ends no shell."""
+        """Read and answer until .quit or the end of the input; an error does not end the shell."""
         text = ""
         while True:
             try:
@@ -83,16 +83,17 @@ class Shell:
 
 
 def _ends(text: str) -> bool:
-    """Say whether a statement is complete: its last semicolon is in no quotes or comment."""
+    """Say whether a statement is complete: it ends in a semicolon outside quotes and comments."""
     import apsw
 
     return bool(apsw.complete(text))
 
 
 def terminal_lines() -> ReadLine:
-    """Return what reads lines from the terminal, with editing and history where there is readline.
+    """Return a function that reads lines from the terminal, with editing and history if possible.
 
-    The history is kept in ``snapreport/query_history`` of the folder for programs' states.
+    These need readline. The history is kept in ``snapreport/query_history`` under
+    ``$XDG_STATE_HOME``.
     """
     try:
         import readline
@@ -105,7 +106,7 @@ def terminal_lines() -> ReadLine:
         if history.exists():
             readline.read_history_file(history)
     except OSError:
-        return input  # a home that cannot be written to: these lines are history enough
+        return input  # the home folder is not writable: go without a saved history
 
     def save() -> None:
         try:

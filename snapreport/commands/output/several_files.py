@@ -1,4 +1,4 @@
-"""Working on several files or a run: one progress display, and a line for each that fails."""
+"""Work on several files or a run: one progress display, and a line for each file that fails."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from snapreport.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
 
 _NAME = 40
-"""Columns of a file's name beside its bar."""
+"""Width of a file's name beside its bar, in characters."""
 
 
 def load_a_run(paths: Path, wanted: RunWanted, quiet: bool, **options: Any) -> LoadedRun:
-    """Load a run; what was left out, and files without figures, go to stderr.
+    """Load a run; files left out, and files without figures, are listed on stderr.
 
     Args:
         paths: as in ``load_run()``.
-        wanted: how its files are read.
-        quiet: say errors alone.
+        wanted: how to read its files.
+        quiet: print only errors.
         options: others of ``load_run()``.
 
     Raises:
@@ -60,7 +60,7 @@ def end_with_errors(*runs: LoadedRun) -> None:
 def convert_several(
     sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
 ) -> None:
-    """Convert several snapshots, and say what came of them; exits with 1 where one failed."""
+    """Convert several snapshots and print the outcome; exits with 1 if one failed."""
     failed = False
     for batch in _batches(sources, output, quiet, watch, **options):
         if not quiet:
@@ -103,7 +103,7 @@ def _say_sizes(batch: Batch) -> None:
     there = sum(outcome.already for outcome in batch.outcomes)
     if there:
         files = "the same file" if there == 1 else "the same files"
-        say(f"{plural(there, 'bundle')} already there, made of {files}.")
+        say(f"{plural(there, 'bundle')} already there, made from {files}.")
     made = [each for each in batch.outcomes if each.path is not None and not each.already]
     if not made:
         return
@@ -116,20 +116,20 @@ def _say_sizes(batch: Batch) -> None:
 
 
 def _say_warnings(batch: Batch) -> None:
-    """Write the first few warnings, each with its bundle."""
+    """Write the first few warnings, each after its bundle's name."""
     said = [(each.path, text) for each in batch.outcomes for text in each.warnings]
     say_warnings([f"{path.name if path else ''}: {text}" for path, text in said], "reports list")
 
 
 def say_errors(errors: Sequence[str]) -> None:
-    """Write a line for each."""
+    """Write one line per error to stderr."""
     for error in errors:
         say_error(error)
 
 
 @contextmanager
 def progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
-    """Show a bar for all files on stderr and one for each that is being worked on.
+    """Show on stderr one bar for all files, and one for each file in progress.
 
     Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
     """

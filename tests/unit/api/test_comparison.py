@@ -113,7 +113,7 @@ def test_a_comparison_is_written_whole_or_not_at_all(samples: Path, tmp_path: Pa
         snapreport.render_diff(found, tmp_path / "x.md")
     with pytest.raises(snapreport.OutputError, match=r"neither in \.html nor in \.md"):
         snapreport.render_diff(found, tmp_path / "x.other")
-    with pytest.raises(snapreport.OutputError, match="not taken as a name"):
+    with pytest.raises(snapreport.OutputError, match="not accepted as a file name"):
         snapreport.render_diff(found, "-")
     with pytest.raises(ValueError, match="not 'html' or 'md'"):
         snapreport.render_diff(found, tmp_path / "y", format="pdf")
