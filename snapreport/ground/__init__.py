@@ -1,1 +1,1 @@
-"""What every room may use: errors, units, files, safe text. It imports no room."""
+"""What every room may use: errors, units, files, safe text. It imports no other room."""

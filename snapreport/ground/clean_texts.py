@@ -1,4 +1,4 @@
-"""Strangers' texts as every encoder takes them, each distinct one looked at once."""
+"""Make strangers' texts safe for every encoder, processing each distinct text once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CleanTexts:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without texts."""
         self._known: dict[tuple[str, int], str] = {}
 
     def cut(self, text: str, longest: int = sys.maxsize) -> str:

@@ -17,7 +17,7 @@ class InputError(SnapreportError):
 
 
 class NotASnapshotError(SnapreportError):
-    """The file was read, but it is no memory snapshot, or a damaged one."""
+    """The file was read, but it is not a memory snapshot, or it is a damaged one."""
 
 
 class NotEnoughMemoryError(SnapreportError):
@@ -33,19 +33,19 @@ class BundleError(SnapreportError):
 
 
 class DeviceError(SnapreportError):
-    """The device that was asked for is not in the file; the message lists those that are."""
+    """The requested device is not in the file; the message lists the devices that are."""
 
 
 class MomentError(SnapreportError):
-    """There is no such event, time, stage or allocation; the message says which there are."""
+    """There is no such event, time, stage or allocation; the message lists those that exist."""
 
 
 class CutError(SnapreportError):
-    """What is to be drawn, or the size to fit into, is not possible; the message says what is."""
+    """The cut, or the size to fit into, is not possible; the message says what is."""
 
 
 class PatternError(SnapreportError):
-    """A pattern or rule is not well-formed; the message names it."""
+    """A pattern or rule is malformed; the message names it."""
 
 
 class PlanError(SnapreportError):
@@ -53,27 +53,27 @@ class PlanError(SnapreportError):
 
 
 class CardError(SnapreportError):
-    """No card has such a name, and it is no size; the message lists those that are known."""
+    """The text is neither a card's name nor a size; the message lists the known cards."""
 
 
 class AllocatorSettingsError(SnapreportError):
-    """Settings of the allocator that PyTorch would refuse or nobody modelled; it says which."""
+    """Allocator settings that PyTorch would refuse or that are not modelled; it says which."""
 
 
 class BudgetError(SnapreportError):
-    """A budget to check a snapshot against is not well-formed; the message names it."""
+    """A budget to check a snapshot against is malformed; the message names the error."""
 
 
 class QueryError(SnapreportError):
-    """The SQL is none, would write, or took too long; the message has what SQLite says."""
+    """The statement is not SQL, would write, or took too long; the message has SQLite's reason."""
 
 
 class ExportError(SnapreportError):
-    """This file or moment has no such form; the message says why, and what there is instead."""
+    """This file or moment has no such form; the message says why, and which forms exist."""
 
 
 class OutputExistsError(SnapreportError):
-    """The file to write exists already and was not to be replaced."""
+    """The file to write already exists and must not be replaced."""
 
 
 class OutputError(SnapreportError):
@@ -81,11 +81,11 @@ class OutputError(SnapreportError):
 
 
 class RemoteError(SnapreportError):
-    """A path such as ``s3://…`` leads to no kind of store, or the package for it is missing."""
+    """A path such as ``s3://…`` names no known kind of store, or its package is missing."""
 
 
 class EngineError(SnapreportError):
-    """The engine for many files cannot be used: no such one, not installed, nothing answers."""
+    """The engine for many files cannot be used: unknown, not installed, or not answering."""
 
 
 class NativeLibraryError(SnapreportError):
@@ -98,7 +98,7 @@ class RecordingError(SnapreportError):
 
 @contextmanager
 def naming(path: object) -> Iterator[None]:
-    """Let every expected error begin with the path of the file that it is about."""
+    """Prefix every expected error with the path of the file that it is about."""
     try:
         yield
     except NativeLibraryError:  # which the file has nothing to do with

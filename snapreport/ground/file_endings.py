@@ -1,4 +1,4 @@
-"""What the ending of a name says a file holds: no output has one that belongs to another form."""
+"""Known endings of file names, so that no output gets an ending of another form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where output goes: its name when none was given, and writing it whole or not at all."""
+"""Output files: their default names, and writing them completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _COMPRESSED = {".gz", ".zst", ".zstd"}
 _REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 _KINDS = {".pickle", ".pkl", ".json", ".zip"}
 
-# The writer's own troubles; any other OSError in the body may be about another file.
+# Errors of the writing itself; any other OSError in the body may be about another file.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 _writer: ContextVar[str] = ContextVar("writer", default="")
-"""Whose the unfinished files of this thread are; ``""`` for the process's own."""
+"""The mark for this thread's unfinished files; ``""`` for the process id."""
 
 
 def as_text(path: str | PurePath) -> str:
-    """Return a path as text, in which bytes that are no UTF-8 are replaced."""
+    """Return a path as text, with bytes that are not UTF-8 replaced."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def by_number(text: str) -> list[tuple[int, str]]:
-    """Return what sorts ``rank2`` before ``rank10``."""
+    """Return a sort key that puts ``rank2`` before ``rank10``."""
     parts = re.split(r"(\d+)", text)
     return [(int(part), "") if k % 2 else (-1, part) for k, part in enumerate(parts)]
 
@@ -55,7 +55,7 @@ def telling_folders(paths: Sequence[Path]) -> list[tuple[str, ...]]:
 
 
 def output_path(source: Path, output: Path | None, ending: str) -> Path:
-    """Say where to write what is made from a file.
+    """Return where to write what is made from a file.
 
     Args:
         source: the input file; ``snap.pickle.gz`` gives ``snap`` and the ending.
@@ -90,7 +90,7 @@ def stem_of(name: str) -> str:
 
 
 def report_format(output: Path | None) -> str:
-    """Tell a report's format, ``html`` or ``md``, by its name's ending; ``html`` without one.
+    """Return a report's format, ``html`` or ``md``, from its name's ending; ``html`` without one.
 
     Raises:
         OutputError: the ending is that of something else.

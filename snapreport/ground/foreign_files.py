@@ -1,11 +1,11 @@
-"""What was given in place of a snapshot or bundle, told by its beginning, and what to do."""
+"""Recognize files that are neither snapshot nor bundle by their beginning, and say what to do."""
 
 from __future__ import annotations
 
 import re
 
 BEGIN = 4096
-"""Bytes from the beginning of a file that tell what it is."""
+"""Bytes at the beginning of a file that show what it is."""
 
 _RECORD = "record one with 'snapreport record' or torch.cuda.memory._dump_snapshot()"
 _SAVED = (
@@ -42,7 +42,7 @@ _NAMES = (
 
 
 def foreign_file(begin: bytes, size: int, name: str) -> str:
-    """Say what a file is that is no snapshot, and what to do; ``""`` if it may be one.
+    """Say what a file is if not a snapshot, and what to do; ``""`` if it may be a snapshot.
 
     Args:
         begin: its first ``BEGIN`` bytes, unpacked.
@@ -80,7 +80,7 @@ def _page(begin: bytes) -> str:
 
 
 def foreign_zip(begin: bytes) -> str:
-    """Say what a zip is that is no bundle, and what to do; ``""`` if it may be one.
+    """Say what a zip is if not a bundle, and what to do; ``""`` if it may be a bundle.
 
     Args:
         begin: its first ``BEGIN`` bytes: the name of the member that comes first is in them.

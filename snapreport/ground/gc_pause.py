@@ -1,4 +1,4 @@
-"""Keep the garbage collector off while millions of objects are made that hold no cycles."""
+"""Turn the garbage collector off while millions of objects without cycles are created."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Turn the collector off for a while: it would walk all new objects again and again.
+    """Turn the collector off for a while: it would visit all new objects again and again.
 
-    Loading a snapshot is 5 times faster so, and writing a bundle twice as fast. Nested use is
-    fine: it comes on again where it was on.
+    This makes loading a snapshot 5 times faster, and writing a bundle twice as fast. It may be
+    nested: the collector is turned on again only if it was on before.
     """
     was_on = gc.isenabled()
     gc.disable()

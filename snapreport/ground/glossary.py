@@ -1,12 +1,12 @@
-"""What our words mean; a report shows it where it uses them."""
+"""The glossary: definitions that reports show where they use a term."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
 _MODEL = (
-    "The allocator's rules written down once more: given what a program asked for, it says where"
-    " each block lies and which segments come and go."
+    "The allocator's rules, implemented again: given what a program asked for, it predicts where"
+    " each block is placed and which segments come and go."
 )
 _CHECKPOINT = (
     "Dropping activations in the forward pass and computing them again in the backward pass: less"
@@ -36,12 +36,12 @@ ROLE_MEANINGS = MappingProxyType(
             " told apart."
         ),
         "workspace": "Memory that a library such as cuBLAS works in.",
-        "unknown": "Nothing in the recording tells what this memory is for.",
+        "unknown": "Nothing in the recording shows what this memory is for.",
     }
 )
 """What memory of each role is; in the order of ``model.roles.ROLES``."""
 _OTHER_WORDS = ("buffer", "input", "unknown")
-"""Roles that our texts use in another sense, too."""
+"""Roles whose names our texts also use in another sense."""
 
 GLOSSARY = MappingProxyType(
     {
@@ -76,7 +76,7 @@ GLOSSARY = MappingProxyType(
         "segment": (
             "A piece of memory that PyTorch got from the driver at once, and cuts into blocks."
         ),
-        "block": "The slice of a segment that one tensor's memory lies in.",
+        "block": "The slice of a segment that holds one tensor's memory.",
         "hole": "A free piece of a segment, between blocks that are in use.",
         "private pool": (
             "Segments set apart, as for a CUDA graph: what is free in them serves nobody else."
@@ -93,10 +93,10 @@ GLOSSARY = MappingProxyType(
         "call stack": "The chain of calls that led to an allocation.",
         "frame": "One entry of a call stack: a function, its file and the line.",
         "role": (
-            "What an allocation is for, such as parameter or activation: told from when it was made"
-            " and freed, and from what ran then."
+            "What an allocation is for, such as parameter or activation: inferred from when it was"
+            " made and freed, and from what ran then."
         ),
-        "category": "What a rule, one of ours or of your own, calls memory by its call stack.",
+        "category": "The kind of memory that a rule, built-in or your own, finds in a call stack.",
         **{role: text for role, text in ROLE_MEANINGS.items() if role not in _OTHER_WORDS},
         "baseline": "What was live before the recording began.",
         "event": (
@@ -155,4 +155,4 @@ GLOSSARY = MappingProxyType(
 """Terms in the singular, each with one or two sentences."""
 
 FIGURES = ("requested", "allocated", "active", "reserved", "slack", "inactive", "fragmentation")
-"""The terms that are figures of every report; whoever prints them can define them."""
+"""The terms that are figures of every report."""

@@ -1,4 +1,4 @@
-"""Packages that everyone knows: their names say nothing of who uses them."""
+"""Well-known packages, whose names say nothing about who uses them."""
 
 from __future__ import annotations
 

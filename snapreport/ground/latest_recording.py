@@ -1,4 +1,4 @@
-"""Which of a folder's recordings is the newest: the numbered folder that ``latest`` leads to.
+"""Find the newest of a folder's recordings: the numbered folder that ``latest`` points to.
 
 A link, or where there are none the file ``latest.txt`` with the number.
 """
@@ -19,7 +19,7 @@ WRITTEN = re.compile(
 
 
 def latest_number(parent: Path) -> int:
-    """Return the number that ``latest`` leads to; 0 where there is none, or its folder is gone."""
+    """Return the number that ``latest`` points to; 0 if there is none, or its folder is gone."""
     try:
         name = str((parent / LATEST).readlink())
     except OSError:
@@ -33,7 +33,7 @@ def latest_number(parent: Path) -> int:
 
 
 def name_a_file(folder: Path) -> str:
-    """Say that a folder was given where a file is wanted, and which to give."""
+    """Say that a file is needed, not this folder, and which file to name."""
     number = latest_number(folder)
     if number:
         return f"is a folder of recordings; name a file of the newest, in {folder / str(number)}."

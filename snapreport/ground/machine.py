@@ -1,4 +1,4 @@
-"""What this machine, and the control groups that this process is in, leave to it."""
+"""The memory and processors that the machine and its control groups leave to this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def available_memory(root: Path = _ROOT) -> int | None:
     job) sets a limit. File pages count as free: they can be read again.
 
     Args:
-        root: where the folders ``proc`` and ``sys`` are; likewise below.
+        root: the folder with ``proc`` and ``sys``, as in the functions below.
 
     Source: proc(5), MemAvailable; Linux, "Control Group v2", memory.max, memory.current and
     memory.stat; "Memory Resource Controller" for those of version 1.

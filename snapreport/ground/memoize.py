@@ -1,4 +1,4 @@
-"""Work out once what follows from a table that does not change."""
+"""Cache results that depend on tables that do not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found]:
-    """Keep what a function returned for an object as long as that object is in use."""
+    """Cache a function's result for an object as long as that object is in use."""
     known: WeakKeyDictionary[_Table, _Found] = WeakKeyDictionary()
 
     @functools.wraps(work)
@@ -33,7 +33,7 @@ def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found
 def once_for_both(
     work: Callable[[_Table, _Other], _Found],
 ) -> Callable[[_Table, _Other], _Found]:
-    """Likewise for two objects: the last other one that came with each, and kept with it."""
+    """Cache a function's result for two objects, keeping only the last second one per first."""
     known: WeakKeyDictionary[_Table, tuple[_Other, _Found]] = WeakKeyDictionary()
 
     @functools.wraps(work)
@@ -47,6 +47,6 @@ def once_for_both(
 
 
 def shared(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Let nobody change what the next caller gets as well."""
+    """Make an array read-only, since several callers get the same one."""
     values.flags.writeable = False
     return values

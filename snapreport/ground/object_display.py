@@ -1,4 +1,4 @@
-"""How what Python gets shows itself: on one line, as a table in a notebook, as a DataFrame."""
+"""How results show themselves in Python: on one line, as a table in a notebook, as a DataFrame."""
 
 from __future__ import annotations
 

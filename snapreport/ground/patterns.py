@@ -13,7 +13,7 @@ Match = Callable[[str], bool]
 
 
 def compile_pattern(pattern: str) -> Match:
-    """Return what tells whether a text matches; case does not count. The page has the same rules.
+    """Return a function that says whether a text matches, ignoring case; the page does the same.
 
     Args:
         pattern: ``/.../`` is a regular expression to be found anywhere; with ``*`` or ``?`` it is
@@ -21,13 +21,13 @@ def compile_pattern(pattern: str) -> Match:
             Of a text of over 2,000 letters an expression and a glob meet both ends.
 
     Raises:
-        PatternError: the regular expression is none.
+        PatternError: the regular expression is not valid.
     """
     if len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/"):
         try:
             expression = re.compile(pattern[1:-1], re.IGNORECASE)
         except re.error as error:
-            raise PatternError(f"{pattern} is no regular expression: {error}.") from error
+            raise PatternError(f"{pattern} is not a regular expression: {error}.") from error
         return lambda text: expression.search(matched(text)) is not None
     if "*" in pattern or "?" in pattern:
         return compile_glob(pattern, r"(?:.*[/\\])?")
@@ -36,10 +36,10 @@ def compile_pattern(pattern: str) -> Match:
 
 
 def compile_glob(pattern: str, before: str = "") -> Match:
-    """Return what tells whether a whole text fits ``*`` and ``?``, in any case.
+    """Return a function that matches an entire text with ``*`` and ``?``, ignoring case.
 
     Args:
-        pattern: a bracket in it is itself, as it is in the names of stages.
+        pattern: brackets in it are literal, as in the names of stages.
         before: an expression for what may come before.
     """
     escaped = fnmatch.translate(pattern.replace("[", "[[]"))
@@ -48,7 +48,7 @@ def compile_glob(pattern: str, before: str = "") -> Match:
 
 
 def compile_filter(include: Sequence[str], exclude: Sequence[str]) -> Match:
-    """Return what tells whether a text matches one of ``include`` (if any) and none of ``exclude``.
+    """Return a function that matches texts of ``include`` (all if empty) but not of ``exclude``.
 
     Raises:
         PatternError: as ``compile_pattern``.

@@ -1,4 +1,4 @@
-"""How long work says what it is doing: a callback that is silent by default."""
+"""How long work reports its progress: a callback that is silent by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as text and back: bytes and times in their units, counts, shares; and lists of words."""
+"""Format and parse numbers: bytes and times in their units, counts, shares; and lists of words."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plural(number: int, noun: str, several: str = "") -> str:
     Args:
         number: how many there are.
         noun: what one of them is called.
-        several: likewise more of them; ``""`` where an s is all there is to add.
+        several: the plural; ``""`` if it only adds an s.
     """
     return f"{format_count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
@@ -79,7 +79,7 @@ def format_number(value: float) -> str:
 
 
 def format_range(least: int, most: int) -> str:
-    """Write bytes that lie between two figures: ``1.50 to 2.00 GiB``; one figure if it is one."""
+    """Write a range of bytes: ``1.50 to 2.00 GiB``; a single figure if both ends are equal."""
     low, high = format_bytes(least), format_bytes(most)
     if low == high:
         return low
@@ -102,7 +102,7 @@ def share_in_words(part: float, whole: float) -> str:
 
 
 def rounded_share(part: float, whole: float = 1) -> str:
-    """Write it without a fraction, and neither nearly all as all nor little as nothing: ``13%``."""
+    """Write a share without a fraction, but never nearly all as 100% or little as 0%: ``13%``."""
     share = part / whole
     if 0 < share < 0.01:
         return "under 1%"
@@ -120,7 +120,7 @@ def format_change(change: float | None, base: float | None) -> str:
 
 
 def change_in_words(change: int, base: int) -> str:
-    """Write it for a sentence that says which way: ``47%``, ``under 0.1%``; ``""`` for none."""
+    """Write a change without a sign, for a sentence: ``47%``, ``under 0.1%``; ``""`` for none."""
     return format_change(change, base).lstrip("+-").replace("<", "under ")
 
 
@@ -156,7 +156,7 @@ def parse_size(value: float | str) -> int:
         value: the text, or a number of bytes.
 
     Raises:
-        ValueError: it is none, is negative, or does not fit into 64 bits; the message says so and
+        ValueError: it is not a size, is negative, or exceeds 64 bits; the message says so and
             names examples.
     """
     size = _of_text(value) if isinstance(value, str) else _of_number(value)
@@ -191,7 +191,7 @@ def parse_share(text: str) -> Fraction:
     """Read a percentage, ``2%`` or ``2.5 %``, as a part of 1.
 
     Raises:
-        ValueError: the text is none.
+        ValueError: the text is not a percentage.
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s*%", text.strip())
     if match is None:

@@ -1,4 +1,4 @@
-"""What a file may ask for, as far as the user can raise it: a few kilobytes can fill any memory."""
+"""Limits on unpacking that users can raise: a few packed kilobytes could fill any memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NO_MEMORY_CHECK = "SNAPREPORT_NO_MEMORY_CHECK"
 """Set this in the environment to read what seems to need more memory than is free."""
 
 RATIO = 200
-"""Bytes that a packed file may unpack to for each of its own. Real ones: up to 56."""
+"""Bytes that a packed file may unpack to per byte of its own. Real files have up to 56."""
 
 
 def most_unpacked(packed: int, always: int) -> int:
     """Return how many bytes a packed file may unpack to.
 
     Args:
-        packed: its own bytes.
-        always: what it may unpack to, however small it is.
+        packed: the file's size in bytes.
+        always: bytes that it may unpack to in any case, however small it is.
 
     Raises:
         InputError: what the environment has there is no size.

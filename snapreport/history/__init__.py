@@ -1,1 +1,1 @@
-"""A snapshot's columns to the history of each device: pairing, block sizes, segments, stages."""
+"""Build the history of each device from a snapshot: pairing, block sizes, segments, stages."""

@@ -1,4 +1,4 @@
-"""Actions of events as numbers: their names are looked at once, however many ask."""
+"""Number the actions of events; their names are compared once, for all callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArr
     Args:
         other: the events.
         codes: the numbers, by action.
-        unknown: of all other actions.
+        unknown: the number for all other actions.
 
     Returns:
         int64, shape (len(other),).

@@ -1,4 +1,4 @@
-"""Allocations of one device: pairs of events and final blocks, joined in birth order."""
+"""Build the allocations of a device from pairs of events and final blocks, in birth order."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def build_allocations(
 def _birth_order(
     alloc: NDArray[np.int64], free: NDArray[np.int64], addr: NDArray[np.int64], n_pairs: int
 ) -> NDArray[np.int64]:
-    """Order by birth; inside the baseline what is freed last comes first, untouched blocks lead."""
+    """Order by birth; in the baseline, untouched blocks come first, then those freed last."""
     touched = np.arange(len(alloc)) < n_pairs
     baseline = alloc == START
     last_freed_first = np.where(baseline, -free, 0)
@@ -177,7 +177,7 @@ def _block_sizes(
     block_row: NDArray[np.int64],
     block_size: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
-    """Recover every block size, then take what the final state knows; compare the two."""
+    """Recover every block size, prefer those of the final state, and compare both."""
     if rules is None:
         return size, size.copy(), {}
     low, high = recover_block_sizes(addr, round_sizes(size, rules), alloc, free, spans, rules)

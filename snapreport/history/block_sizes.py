@@ -1,15 +1,15 @@
 """Block sizes: the allocator's rounding, and the hole rule that recovers unsplit blocks.
 
 Source: CUDACachingAllocator.cpp (round_size, get_pool, should_split) and the snapshot-format
-notes 5.3. A free hole is always as large as it can be, since neighbours merge on free; so the
-hole that an allocation was put in ends at the next active block above it, or at its segment's
-end. It was split when enough remained; else the block is the whole hole.
+notes 5.3. Free neighbours merge, so the hole that an allocation was put in ends at the next active
+block above it, or at its segment's end. The hole was split if enough remained; else the block is
+the entire hole.
 
-A block from before the recording was put into a hole that nobody saw. But what is split off a
-block of the large pool is above 1 MiB, and merging only makes it larger: no free block there is
-smaller. So where the next active block or the segment's end is at most 1 MiB behind the end of
-the request, no free block lies between, and the block reaches that far. It is the same where
-another one is born there while it lives: a block is born at the front of its hole.
+For a block from before the recording, the hole is not known. But what is split off a block of the
+large pool is above 1 MiB, and merging only makes it larger, so no free block there is smaller. So
+if the next active block or the segment's end is at most 1 MiB after the end of the request, there
+is no free block in between, and the block reaches that far. The same holds if another block is born
+there during its life: a block is born at the front of its hole.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class SplitRules:
     pinned: bool = False
     """Pinned host memory: sizes round up to a power of two, and nothing is split."""
     mixed: bool = False
-    """There are expandable segments beside plain ones, so the setting was another one once."""
+    """There are expandable and plain segments, so the setting was changed."""
 
 
 def split_rules(settings: Mapping[str, Any]) -> SplitRules:
-    """Read the rules out of a snapshot's allocator settings; defaults where it has none."""
+    """Read the rules from a snapshot's allocator settings; defaults if it has none."""
     table = settings.get("roundup_power2_divisions")
     divisions: tuple[int, ...] = ()
     if isinstance(table, Mapping):
@@ -119,7 +119,7 @@ def recover_block_sizes(
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
     size, baseline = rounded[rows], alloc_event[rows] < 0
     splits = size < min(rules.max_split_size, 2**63 - 1)
-    # Baseline: its hole was before our time. What is certain: it ends before the next.
+    # The baseline's holes are not known, only that a block ends before the next one.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
     ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
     whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
@@ -142,7 +142,7 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bo
 def find_holes(
     addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the hole that each block was put in.
+    """Find the size of the hole that each block was put in.
 
     Args:
         addr: int64, shape (n,), where blocks begin.

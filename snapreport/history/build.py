@@ -1,4 +1,4 @@
-"""A snapshot's columns to histories, one for each device."""
+"""Build a history for each device from a snapshot's columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAIRED = ("alloc", "free_requested", "free_completed")
 
 
 def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History:
-    """Conclude from the events of each device what was allocated when.
+    """Infer from the events of each device what was allocated when.
 
     Nothing here fails on odd data: what does not fit is counted in ``anomalies``.
     """
@@ -85,7 +85,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
 
 
 def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRules | None:
-    """Return the rules by which block sizes follow; a profiler sees sizes, not blocks."""
+    """Return the rules for block sizes; None for a profiler, which sees sizes, not blocks."""
     if snapshot.layout == "profiler":
         return None
     if device.kind == "host":
@@ -94,7 +94,7 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
 
 
 def _other_events(trace: Trace, pairs: Pairs) -> Events:
-    """Return the events that are no part of an allocation."""
+    """Return the events that do not belong to an allocation."""
     paired = np.array([name in _PAIRED for name in trace.actions], np.bool_)
     chosen: NDArray[np.bool_] = ~paired[trace.action] if len(trace) else np.empty(0, np.bool_)
     chosen[pairs.leftover] = True

@@ -1,4 +1,4 @@
-"""Snapshots that are derived from a profile: no allocator, and maybe blocks without addresses.
+"""Snapshots derived from a profile: without an allocator, and maybe without block addresses.
 
 Source: torch/cuda/_memory_viz.py, ``_profile_to_snapshot``: blocks are listed in the order in
 which the tensors were met, not by address, so their running sum is no address. They are told

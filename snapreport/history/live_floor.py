@@ -1,4 +1,4 @@
-"""The memory that no setting of the allocator does without: what was live at once, as asked for."""
+"""The memory that is needed under any allocator setting: the most live requests at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class LiveFloor:
 
     bytes: int
     event: int
-    """The first at which it is so; -1 is the start."""
+    """The first event with that much; -1 is the start."""
     failed: bool
-    """Whether a request that failed there is counted with those that were live."""
+    """Whether a request that failed there is included."""
 
 
 def live_floor(history: DeviceHistory, divided: bool) -> LiveFloor:

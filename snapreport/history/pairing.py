@@ -1,4 +1,4 @@
-"""Pair allocs with their frees, address by address, and count what does not fit.
+"""Pair allocations with their frees, address by address, and count what does not fit.
 
 Source: snapshot-format notes 5.2, steps 2 to 5; PyTorch's own viewer pairs by address too.
 """

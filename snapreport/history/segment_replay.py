@@ -1,4 +1,4 @@
-"""Which segments existed at each event: the final ones with the trace's segment events undone.
+"""Find the segments at each event, by undoing the trace's segment events from the final ones.
 
 Source: snapshot-format notes 5.2, step 8. Walking backwards needs no start state, and the final
 state is always complete, whatever the ring lost.
@@ -72,7 +72,7 @@ def _final_rows(segments: Segments, events: int) -> NDArray[np.int64]:
 def _as_columns(
     rows: NDArray[np.int64], families: int, segments: Segments, other: Events
 ) -> SegmentLives:
-    """Lay lives, in the columns of ``undo_segments``, out by start, then address."""
+    """Return lives, given in the columns of ``undo_segments``, by start, then address."""
     table = rows.T[:, np.lexsort((rows[:, 0], rows[:, 2]))]
     family = table[5].astype(np.int32)
     pool = np.full(families, NO_ID, np.int32)

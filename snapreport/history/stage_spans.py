@@ -1,4 +1,4 @@
-"""Annotations to stages: START and END markers paired, placed on the events, and nested."""
+"""Make stages of annotations: pair START and END markers, place them on events, and nest them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _pair(annotations: Sequence[Annotation]) -> list[_Span]:
 
 
 def _nest(spans: list[_Span]) -> tuple[list[int], list[int]]:
-    """Give each stage the innermost stage that holds it whole."""
+    """Return each stage's parent, the innermost stage that contains it entirely, and its depth."""
     parent: list[int] = []
     depth: list[int] = []
     # Stages that none after them outlasts, so that each ends before the one before it; and their

@@ -1,4 +1,4 @@
-"""Exact categories and names of what modules' and optimizers' tensors lie in at the end."""
+"""Exact categories and names for allocations that hold modules' and optimizers' tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapreport.model.recorder_notes import RecorderInfo
 def state_categories(
     devices: Sequence[DeviceHistory], strings: list[str], noted: RecorderInfo | None
 ) -> tuple[tuple[DeviceHistory, ...], list[str]]:
-    """Give allocations the categories and names of the storages that lie in them at the end.
+    """Give allocations the categories and names of the storages in them at the end.
 
     A name is that of a parameter or buffer in its module, such as ``blocks.3.mlp.weight``; it is
     the allocation's metadata where PyTorch recorded none.

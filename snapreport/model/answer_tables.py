@@ -1,4 +1,4 @@
-"""Answers about one moment of one device: what was live then, grouped in one way or another."""
+"""Types for answers about a device: what was live at a moment, grouped, and over time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Group(Shown):
     name: str
     """What they have in common; a stack is its functions, innermost first, joined by `` < ``."""
     bytes: int
-    """In the curve that was asked for."""
+    """In the requested curve."""
     requested: int
     count: int
     stack: int = NO_ID
@@ -50,7 +50,7 @@ class Group(Shown):
 
 @dataclass(frozen=True)
 class LineUse(Shown):
-    """What one source line holds at a moment, as a line-by-line memory tracer tells it."""
+    """What one source line holds at a moment, as a line-by-line memory tracer reports it."""
 
     location: str
     """``file:line``; a reason such as ``before recording`` where there is none."""
@@ -63,7 +63,7 @@ class LineUse(Shown):
     cumulative: int
     """This line's bytes and those of all lines above it."""
     median: int
-    """Of the sizes of its live allocations; the lower of two middle ones."""
+    """The median size of its live allocations; the lower of two middle ones."""
     count: int
     """Live allocations."""
     total: int
@@ -130,10 +130,10 @@ class GroupCurve(Shown):
     rule: str
     """What put allocations here."""
     peak_bytes: int
-    """The group's own peak, which may be at another event than that of the whole."""
+    """The group's own peak, which may be at another event than that of the total."""
     peak_event: int
     at_peak: int
-    """Bytes at the peak of the whole."""
+    """Bytes at the peak of the total."""
     count: int
     """Allocations in the recording."""
     bytes: NDArray[np.int64]
@@ -142,7 +142,7 @@ class GroupCurve(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Profile(Shown):
-    """Memory by group over time; at every event the groups sum to the whole."""
+    """Memory by group over time; at every event the groups add up to the total."""
 
     curve: str
     peak_event: int
@@ -173,15 +173,14 @@ class AllocationStatistics(Shown):
 
 
 QUERY_SECONDS, QUERY_MEMORY = 60.0, 8 * 2**30
-"""What one SQL statement may take unless told otherwise, so that one of a runaway kind ends before
-the machine does."""
+"""Default limits of one SQL statement, so that a runaway statement ends before the machine does."""
 
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """What one SQL statement gives."""
+    """The result of one SQL statement."""
 
     columns: tuple[str, ...]
     """Names as SQLite gives them, made distinct: ``id``, ``id_2``."""
     rows: Iterator[tuple[Cell, ...]]
-    """Worked out as they are taken, so an error may come with any of them."""
+    """Computed as they are consumed, so any of them may raise an error."""

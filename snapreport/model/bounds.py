@@ -1,4 +1,4 @@
-"""What numbers of a recording can be: of snapshots as they are read, and of bundles alike.
+"""Limits on the numbers of a recording, for snapshots and bundles.
 
 No real file comes near. Within these bounds sums stay within 64 bits, and every time is a date.
 ``docs/safety.md`` has those of sizes in its table.
@@ -15,7 +15,7 @@ MOST_TOTAL = 1 << 62
 MOST_ADDRESS = 1 << 62
 
 LATEST_US = 253_402_300_799_999_999
-"""The last microsecond of the year 9999, which is the last that a date can be made of."""
+"""The last microsecond of the year 9999, the last that a date can represent."""
 
 MOVES = frozenset(
     [
@@ -51,10 +51,10 @@ _ALWAYS_EXPORTED = 1 << 26
 
 
 def most_written(length: int) -> int:
-    """Return how many characters the texts of a snapshot may come to, of its length in bytes."""
+    """Return how many characters a snapshot's texts may have, for its length in bytes."""
     return max(length * MOST_WRITTEN, _ALWAYS_WRITTEN)
 
 
 def most_exported(length: int) -> int:
-    """Return how many bytes an export may have, of the length of its source, unpacked."""
+    """Return how many bytes an export may have, for the unpacked length of its source."""
     return max(length * MOST_EXPORTED, _ALWAYS_EXPORTED)

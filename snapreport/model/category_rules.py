@@ -10,7 +10,7 @@ from snapreport.ground.safe_text import matched
 
 @dataclass(frozen=True)
 class Rule:
-    """Matches a call stack of which one frame fits every expression."""
+    """Matches a call stack if one of its frames matches every expression."""
 
     category: str
     function: re.Pattern[str] | None = None
@@ -21,7 +21,7 @@ class Rule:
     """To be found in the one or the other; None fits every frame."""
 
     def fits(self, function: str, filename: str) -> bool:
-        """Say whether a frame fits every expression; of very long names both ends are met."""
+        """Say whether a frame matches every expression; only both ends of long names count."""
         function, filename = matched(function), matched(filename)
         if self.function is not None and not self.function.search(function):
             return False
@@ -33,7 +33,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The rule as a reader is told it."""
+        """The rule as readers see it."""
         parts = []
         if self.function is not None:
             parts.append(f"function ~ {self.function.pattern}")

@@ -1,4 +1,4 @@
-"""Which part of a recording a user wants drawn, and what is drawn; totals are always of all."""
+"""Which part of a recording to draw, and what is drawn; totals always include everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Cut:
-    """Which allocations are drawn one by one; the others are drawn as one band, their sum."""
+    """Which allocations are drawn individually; the others are drawn as one band, their sum."""
 
     first: Bound | None = None
     """The first event drawn; None for the start."""
@@ -60,10 +60,10 @@ NO_CUT = Cut()
 
 
 def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
-    """Return what ``Cut.as_plain`` gave.
+    """Return the cut that ``Cut.as_plain`` gave.
 
     Raises:
-        ValueError, TypeError, KeyError: it is nothing of the kind.
+        ValueError, TypeError, KeyError: it is not from ``Cut.as_plain``.
     """
     if plain is None:
         return None
@@ -106,7 +106,7 @@ def cut_size(value: float | str) -> int:
     """Read a size as ``units.parse_size`` does.
 
     Raises:
-        CutError: it is none.
+        CutError: it is not a size.
     """
     try:
         return parse_size(value)
@@ -119,10 +119,10 @@ def make_cut(
     to: int | str | Bound | None = None,
     min_size: int | str | None = None,
 ) -> Cut | None:
-    """Put a cut together from what a user says; None if nothing is said.
+    """Build a cut from a user's arguments; None if all are missing.
 
     Raises:
-        CutError: something is not well-formed.
+        CutError: an argument is malformed.
     """
     if from_ is None and to is None and min_size is None:
         return None
@@ -135,16 +135,16 @@ def make_cut(
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """The sum of what is not drawn one by one, where it changes; int64, arrays of shape (n,)."""
+    """The sum of what is not drawn individually, where it changes; int64, arrays of shape (n,)."""
 
     event: NDArray[np.int64]
-    """The event from which a row holds; the first is START."""
+    """The event from which a row is valid; the first is START."""
     requested: NDArray[np.int64]
-    """Bytes, as the curve of this name counts; likewise the next two."""
+    """Bytes that count in this curve, as in the next two."""
     allocated: NDArray[np.int64]
     active: NDArray[np.int64]
     count_allocated: NDArray[np.int64]
-    """Number of allocations, as the allocated curve counts; the next one as the others do."""
+    """Number of allocations that count in the allocated curve; next, in the other curves."""
     count_requested: NDArray[np.int64]
 
 
@@ -172,7 +172,7 @@ class Drawn:
     times: NDArray[np.int64] | None
     """Each event's time where not all are kept; shape (n_events,)."""
     time_error_us: int
-    """The most by which those differ from the recorded ones."""
+    """The most by which these differ from the recorded times."""
 
     def as_plain(self) -> dict[str, Any]:
         """The figures, for JSON."""

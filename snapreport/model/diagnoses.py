@@ -38,8 +38,8 @@ CODES = MappingProxyType(
         "ring-overflowed": ("recording", "The oldest events were overwritten."),
         "unmatched-frees": ("recording", "Frees of memory whose allocation was not recorded."),
         "missing-stacks": ("recording", "Allocations without a call stack."),
-        "native-stacks-only": ("recording", "Call stacks hold C++ frames alone."),
-        "python-stacks-only": ("recording", "Call stacks hold Python frames alone."),
+        "native-stacks-only": ("recording", "Call stacks hold only C++ frames."),
+        "python-stacks-only": ("recording", "Call stacks hold only Python frames."),
         "inferred-sizes": ("recording", "Block sizes known only within a range."),
         "unknown-actions": ("recording", "Events of unknown kinds."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
@@ -50,7 +50,7 @@ CODES = MappingProxyType(
         "reserved-too-low": ("recording", "Segment events are missing."),
         # growth: from step to step of the program
         "leak": ("growth", "A call site keeps more memory with every step."),
-        "growing-buffer": ("growth", "A buffer that is made anew, larger, with every step."),
+        "growing-buffer": ("growth", "A buffer that every step replaces with a larger one."),
         "freed-later": (
             "growth",
             "Memory that grew with every step and was freed in the end.",
@@ -118,7 +118,7 @@ class Figure:
     value: Value
     unit: Unit = "bytes"
     meaning: str = ""
-    """What it counts, for a newcomer; ``""`` where the label says it all."""
+    """What it counts, for a newcomer; ``""`` if the label says it all."""
     most: int | None = None
     """The upper bound where the value is the lower bound of a range."""
 
@@ -175,9 +175,9 @@ class Suggestion:
     text: str
     """A sentence in the imperative, and why it would help here."""
     change: str = ""
-    """The setting or the lines of code, as to be typed; ``""`` where words must do."""
+    """The setting or the lines of code to type; ``""`` if there are none."""
     frees: Frees | None = None
-    """None where that cannot be told."""
+    """None if not known."""
     role: str = ""
     """The role of most of the memory that it acts on, ``""`` for none."""
     sites: tuple[str, ...] = ()
@@ -187,16 +187,16 @@ class Suggestion:
     unless: str = ""
     """When it does not apply, in a sentence."""
     number: int = 0
-    """In how many parts something is cut; 0 where nothing is."""
+    """Into how many parts something is cut; 0 if nothing is."""
 
     def __post_init__(self) -> None:
-        """Refuse a kind that nobody could look up."""
+        """Refuse a code that is not in ``SUGGESTION_CODES``."""
         if self.code not in SUGGESTION_CODES:
-            raise ValueError(f"{self.code!r} is no kind of suggestion")
+            raise ValueError(f"{self.code!r} is not a kind of suggestion")
 
     @property
     def expected(self) -> int:
-        """Bytes that it is expected to free, 0 where that cannot be told."""
+        """Bytes that it is expected to free, 0 if not known."""
         return self.frees.expected if self.frees else 0
 
 
@@ -215,7 +215,7 @@ class View:
 
 @dataclass(frozen=True)
 class Finding(Shown):
-    """Something that the recording shows, said so that one can act on it."""
+    """Something that the recording shows, worded so that one can act on it."""
 
     code: str
     """A key of ``CODES``."""
@@ -236,9 +236,9 @@ class Finding(Shown):
     """How many bytes a step adds, where this is a leak."""
 
     def __post_init__(self) -> None:
-        """Refuse a kind that nobody could gate on."""
+        """Refuse a code that is not in ``CODES``."""
         if self.code not in CODES:
-            raise ValueError(f"{self.code!r} is no kind of finding")
+            raise ValueError(f"{self.code!r} is not a kind of finding")
 
     @property
     def topic(self) -> str:
@@ -259,7 +259,7 @@ class Finding(Shown):
 
     @property
     def leads(self) -> bool:
-        """Whether it is said at once: what to act on, and what held the peak."""
+        """Whether it is shown at the top: what to act on, and what held the peak."""
         return self.severity != "note" or self.code == "peak"
 
     def is_named_by(self, name: str) -> bool:

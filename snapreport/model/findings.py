@@ -28,7 +28,7 @@ from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
 
 OUTSIDE, LIBRARY, NODE, NATIVE, MACHINERY = range(5)
-"""Kinds of frames, by how little they tell a reader: Python code of the user or a model library;
+"""Kinds of frames, the most useful to a reader first: Python code of the user or a model library;
 library-internal Python code; an autograd node; other C++; allocator, interpreter, threads."""
 
 MISSING_REASONS = (
@@ -47,7 +47,7 @@ AMOUNTS = ("allocated", "requested", "active", "reserved", "slack", "inactive", 
 
 @dataclass(frozen=True)
 class Amounts(Shown):
-    """The curves at one event, in bytes, and what follows from them."""
+    """The curves at one event, in bytes, and amounts derived from them."""
 
     event: int
     """-1 for the start."""
@@ -100,7 +100,7 @@ class CallSite(Shown):
     frame: int | None
     """Frame id; None for allocations without frames."""
     name: str
-    """A C++ function's without its arguments."""
+    """The function; of C++ functions without the arguments."""
     filename: str
     line: int | None
     bytes: int
@@ -185,7 +185,7 @@ class DeviceFigures(Shown):
     closing: Closing | None
     """None where the device has no segments to compare with."""
     own_counters: OwnCounters | None
-    """PyTorch's own, where they were read while recording."""
+    """PyTorch's own counters, if they were read while recording."""
     inferred_blocks: int
     """Allocations whose block size is a range."""
     answer: str
@@ -209,9 +209,9 @@ class DeviceFindings(DeviceFigures):
     trust: Trust
     """What the recording covers, lost, and knows exactly."""
     card: CardFit | None = None
-    """Whether it fits on the card that was asked about; None where none was."""
+    """Whether it fits on the card asked about; None if none was."""
     settings: SettingsStudy | None = None
-    """Other settings of the allocator; None where nobody asked, or there is nothing to replay."""
+    """Other allocator settings; None if not asked for, or if there is nothing to replay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,4 +238,4 @@ class Findings(Shown):
     warnings: tuple[Finding, ...]
     """About the file as a whole."""
     picture: Picture | None = None
-    """What a page draws one by one; None for everything."""
+    """What a page draws individually; None for everything."""

@@ -1,4 +1,4 @@
-"""One device's history as columns: the centre that bundles store and reports are made from."""
+"""One device's history as columns: what bundles store, and what reports are made from."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Allocations(Shown):
     """NO_STACK where no stack is known; an empty stack where PyTorch recorded one of no frames."""
     free_stack: NDArray[np.int32]
     category: NDArray[np.int32]
-    """Rows of ``History.strings``, or NO_ID; likewise the next two."""
+    """Rows of ``History.strings``, or NO_ID, as in the next two columns."""
     compile_context: NDArray[np.int32]
     metadata: NDArray[np.int32]
-    """What the program set, or else the path of a module's or an optimizer's tensor."""
+    """The program's metadata, or else the path of a module's or an optimizer's tensor."""
 
     def __len__(self) -> int:
         return len(self.addr)
@@ -75,7 +75,7 @@ class Allocations(Shown):
         return self.free_requested_event if curve == "allocated" else self.free_event
 
     def live_at(self, event: int, curve: str = "allocated") -> NDArray[np.bool_]:
-        """Say of each whether it counts in a curve after an event."""
+        """Return whether each counts in a curve after an event."""
         return (self.alloc_event <= event) & (event < self.ends(curve))
 
 
@@ -140,7 +140,7 @@ class DeviceHistory(Shown):
     """int32, shape (n_blocks,): the allocation that each final block holds, NO_ID if inactive."""
     stages: Stages
     anomalies: dict[str, int]
-    """What did not fit while pairing, by kind, with how often; empty for a sound recording."""
+    """Counts of what did not fit while pairing, by kind; empty for a sound recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +162,14 @@ class History(Shown):
     recorder: RecorderInfo | None = None
     """What snapreport noted if it made the recording."""
     cut: Cut | None = None
-    """What reports draw of it unless told otherwise; the history itself is always whole."""
+    """What reports draw by default; the history itself is always complete."""
     names: NamesDone = AS_RECORDED
     """Whether paths and names are as recorded, shortened, or redacted."""
     length: int = field(default=0, compare=False)
     """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""
 
     def noted(self, device: DeviceId) -> RecordedDevice | None:
-        """Return what snapreport noted of a device while it recorded, None where it did not."""
+        """Return what snapreport noted about a device while recording, None if nothing."""
         return self.recorder.device(str(device)) if self.recorder else None
 
     @property

@@ -14,8 +14,8 @@ from snapreport.ground.object_display import Shown
 from snapreport.ground.units import format_count
 
 Source = Literal["profiler", "optimizer", "stages", "pattern"]
-"""``ProfilerStep#N`` stages; ``Optimizer.step`` stages; other stages that come again and again;
-allocations that come again and again."""
+"""``ProfilerStep#N`` stages; ``Optimizer.step`` stages; other stages that repeat; allocations that
+repeat."""
 
 Kind = Literal["warm-up", "steady", "other", "unknown"]
 """Steady steps are alike; warm-up steps come before them, others between or after. Where too few
@@ -54,20 +54,20 @@ class StepUse(Shown):
     number: int
     """Counted from 1, among the complete steps of the recording."""
     name: str
-    """As the file has it, such as ``ProfilerStep#3``; ``""`` where it names none."""
+    """As in the file, such as ``ProfilerStep#3``; ``""`` if it names none."""
     kind: Kind
     start_event: int
     end_event: int
-    """The first event after it; likewise where the next step starts."""
+    """The first event after it, which is where the next step starts."""
     start_bytes: int
     """Allocated just before its first event."""
     peak_bytes: int
-    """The most, what it began with included."""
+    """The most allocated, including what it began with."""
     peak_event: int
     """The first event that attains it; -1 is the start."""
     end_bytes: int
     kept_bytes: int
-    """Of what it made, what is still allocated when it ends."""
+    """The bytes that it allocated and that are still allocated when it ends."""
     allocations: int
     """Number of allocations made in it."""
     allocated_bytes: int
@@ -86,7 +86,7 @@ class Steps(Shown):
     source: Source
     confidence: float
     how: str
-    """As in ``Iterations``, likewise the two before."""
+    """As in ``Iterations``, as are the two fields before."""
     peak: int | None
     """The number of the first step that attains the device's allocated peak; None for none."""
     peak_before: bool

@@ -1,4 +1,4 @@
-"""Which moment of a recording is meant, as a user names it."""
+"""A moment of a recording, as a user names it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from snapreport.ground.errors import MomentError
 
 CURVES = ("allocated", "requested", "active", "reserved")
-"""What a moment can count, and a device has curves of."""
+"""The curves of a device."""
 COUNTED = CURVES[:3]
-"""Those that allocations make up; reserved memory is nobody's allocation."""
+"""The curves that allocations add up to; reserved memory is not made of allocations."""
 
 Address = tuple[int, int | None]
 """An address, and how many allocations came before at it; None for the only one."""
@@ -22,11 +22,11 @@ def parse_address(text: str) -> Address:
     """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
 
     Raises:
-        MomentError: the text is none of them.
+        MomentError: the text is not an address.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise MomentError(f"{text!r} is no address; write it as 0x7f3a00000000 or ..._2")
+        raise MomentError(f"{text!r} is not an address; write it as 0x7f3a00000000 or ..._2")
     return int(match[1], 16), None if match[2] is None else int(match[2])
 
 
@@ -49,7 +49,7 @@ class MomentWanted:
             MomentError: it has two.
         """
         if len(self.names) > 1:
-            raise MomentError(f"a moment has one name, and not {' and '.join(self.names)}.")
+            raise MomentError(f"a moment has only one name, not {' and '.join(self.names)}.")
 
     @property
     def names(self) -> list[str]:

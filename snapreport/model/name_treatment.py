@@ -11,7 +11,7 @@ _DONE = (KEPT, SHORT, REDACTED)
 
 @dataclass(frozen=True)
 class NamesDone:
-    """What the names of a history are; a bundle says so in the row ``names`` of ``meta``."""
+    """How the names of a history were treated; bundles keep it in the row ``names`` of ``meta``."""
 
     done: str = KEPT
     """``kept``: as in the file. ``short``: file names without what lies before their package,
@@ -37,10 +37,10 @@ AS_RECORDED = NamesDone()
 
 
 def names_done(value: Any) -> NamesDone:
-    """Take apart what a bundle states; one that states nothing has its names as recorded.
+    """Read what a bundle states; a bundle that states nothing has its names as recorded.
 
     Raises:
-        ValueError: it is nothing that ``as_plain()`` gives.
+        ValueError: it is not from ``as_plain()``.
     """
     if value is None:
         return AS_RECORDED
@@ -60,7 +60,7 @@ def names_done(value: Any) -> NamesDone:
 
 @dataclass(frozen=True)
 class NamesWanted:
-    """What is to become of the names in a file, as ``load()`` takes it; else they are shortened."""
+    """How ``load()`` should treat the names in a file; by default they are shortened."""
 
     keep_paths: bool = False
     redact: bool = False
@@ -87,9 +87,9 @@ SHORT_SALT = (
     "has fewer than 16 characters, so others could try all of them and then guess names; make one"
     " with `openssl rand -hex 16`, and keep it to yourself"
 )
-"""What is wrong with a salt that is short."""
+"""Why a short salt is refused."""
 
 
 def is_short_salt(salt: str) -> bool:
-    """Say whether a salt is found by trying; an empty one is that of a variable that is not set."""
+    """Say whether a salt could be found by trying; an empty one means an unset variable."""
     return len(salt) < 16

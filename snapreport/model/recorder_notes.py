@@ -1,7 +1,7 @@
 """What snapreport noted while it recorded: the key ``snapreport`` of a snapshot that it wrote.
 
-The file may be a stranger's, so what is read is taken apart and put together anew: only what is
-named here, of the right type, and not without end.
+The file may be a stranger's, so only the fields named here are taken over, if their types are right
+and their lengths limited.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RecordedDevice:
 
 @dataclass(frozen=True)
 class RecorderInfo:
-    """Everything that was noted; None or empty where it was not."""
+    """Everything that was noted; None or empty for what was not."""
 
     format: int
     made_by: str | None
@@ -115,7 +115,7 @@ class RecorderInfo:
     node: int | None
     """The number of its machine: which one that is, is not noted."""
     joined: bool
-    """Something was recorded before already; what was, is not in the file."""
+    """Whether another recording was already running; what it had recorded is not in the file."""
     children_s: int = 0
     """Seconds of processor time that child processes took, of those that ended meanwhile."""
 
@@ -169,17 +169,17 @@ class RecorderInfo:
 
 
 def recorder_info(value: Any, texts: CleanTexts | None = None) -> RecorderInfo | None:
-    """Take apart the value of the key; None if it is no mapping.
+    """Read the value of the key; None if it is not a mapping.
 
     Args:
-        value: the key's.
-        texts: those of the file that it is from, where more is read of it.
+        value: the key's value.
+        texts: the cleaned texts of the same file, to share them.
     """
     return _Reader(texts or CleanTexts()).info(value) if isinstance(value, dict) else None
 
 
 class _Reader:
-    """Takes the key's value apart."""
+    """Reads the key's value."""
 
     def __init__(self, texts: CleanTexts) -> None:
         self._texts = texts

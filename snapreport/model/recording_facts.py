@@ -1,6 +1,6 @@
-"""What a recording shows of itself: peaks, failed requests, the closing law, warnings.
+"""Facts about a recording: peaks, failed requests, how the events match the final state.
 
-A bundle is written with these alone; ``findings`` has the rest.
+Writing a bundle only needs these; ``findings`` has the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OomEvent:
     size: int
     """The rounded request that failed."""
     device_free: int
-    """Free bytes on the device, as the driver told."""
+    """Free bytes on the device, by the driver's count."""
     allocated: int
     reserved: int | None
     """None where no allocator reserves memory (profiler files)."""
@@ -38,10 +38,10 @@ class OomEvent:
 
 @dataclass(frozen=True)
 class Closing:
-    """The closing law: the replay's end against the sums over the final segments, in bytes."""
+    """The end of the curves compared with the file's final segments, in bytes."""
 
     requested: int
-    """Replayed minus stated; 0 when it closes; likewise the next two."""
+    """Replayed minus stated, as in the next two; 0 if they agree."""
     allocated: int
     active: int
 
@@ -53,7 +53,7 @@ class Closing:
 
 @dataclass(frozen=True)
 class OwnCounters:
-    """PyTorch's own counters of a device, beside ours; in bytes."""
+    """PyTorch's own counters of a device, compared with ours; in bytes."""
 
     allocated_peak: int
     """``torch.cuda.max_memory_allocated()`` at the end, since its last reset."""
@@ -62,9 +62,9 @@ class OwnCounters:
     """When that peak was: ``inside`` the recording, ``before`` it (or equal to one then), or
     ``reset``: since a reset inside the recording."""
     agrees: bool
-    """Whether ours is what follows from it: the same if inside, no more if before it."""
+    """Whether our peak is consistent with it: equal if inside, no higher if before."""
     foreign_before: int | None
     """Device memory that was not PyTorch's when the recording began: other processes', and the
     CUDA context; None where the driver was not asked."""
     foreign_after: int | None
-    """Likewise at its end."""
+    """The same at the end of the recording."""

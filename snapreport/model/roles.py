@@ -26,7 +26,7 @@ ROLES = (
     "workspace",
     "unknown",
 )
-"""A role's number is its place. ``activation`` is what the forward pass saves for backward, and
+"""A role's number is its position. ``activation`` is what the forward pass saves for backward, and
 ``KV cache`` also the state that a recurrent model carries."""
 (
     PARAMETER,
@@ -48,7 +48,7 @@ ROLES = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why an allocation is said to have its role."""
+    """Why an allocation was given its role."""
 
     text: str
     """What was seen: ``made in an optimizer step and kept``."""
@@ -87,7 +87,7 @@ class AllocationsWithRoles(Allocations):
     role: NDArray[np.object_]
     """One of ``ROLES``."""
     role_evidence: NDArray[np.object_]
-    """What was seen that tells."""
+    """What was seen, as in ``Evidence``."""
     role_confidence: NDArray[np.float64]
     """0 to 1."""
 
@@ -124,4 +124,4 @@ class RoleUse(Shown):
     bytes: int
     count: int
     evidence: tuple[EvidenceUse, ...]
-    """What the role was told by, most bytes first; together they are the whole."""
+    """The evidence for the role, most bytes first; together they add up to ``bytes``."""

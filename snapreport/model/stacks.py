@@ -61,7 +61,7 @@ class FrameTable(Shown):
         return None if line in (UNKNOWN_LINE, 0) else line
 
     def code(self, frame: int) -> str:
-        """Return the text of a frame's line, on one line and of an end; ``""`` where unknown."""
+        """Return the text of a frame's line, in one line and cut if long; ``""`` if unknown."""
         text = self.extra.get(frame, {}).get(SOURCE, "")
         return short_line(text) if text else ""
 
@@ -102,7 +102,7 @@ class StackTable(Shown):
         return np.append(of_node, of_node.dtype.type(none))[self.stack_node]  # -1 picks the last
 
     def characters(self) -> int:
-        """Return how many characters it has with each stack written out, a line for each frame."""
+        """Return the length of all stacks written out in full, a line for each frame."""
         texts = zip(self.frames.names, self.frames.filenames, strict=True)
         own = np.array([len(name) + len(file) for name, file in texts], np.int64)
         parent = self.node_parent.astype(np.int64)

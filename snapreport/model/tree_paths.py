@@ -32,9 +32,9 @@ def ancestors(parent: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.intp]]:
 def lowest_on_path(
     parent: NDArray[np.integer[Any]], rank: NDArray[np.integer[Any]]
 ) -> NDArray[np.intp]:
-    """Return for each node the one with the lowest rank among it and all that are above it.
+    """Return for each node the node of lowest rank among itself and its ancestors.
 
-    Of those with equal ranks it is the innermost.
+    Of several with that rank it is the innermost.
 
     Args:
         parent: shape (n,), -1 for the outermost.
@@ -56,7 +56,7 @@ def lowest_on_path(
 def with_ancestors(
     parent: NDArray[np.integer[Any]], nodes: NDArray[np.integer[Any]]
 ) -> NDArray[np.intp]:
-    """Return some nodes and all that are above them, ascending and distinct.
+    """Return some nodes and all their ancestors, ascending and distinct.
 
     Args:
         parent: shape (n,), -1 for the outermost.
@@ -70,7 +70,7 @@ def with_ancestors(
 
 
 def add_up_paths(parent: NDArray[np.integer[Any]], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each node's amount together with those of all nodes below it.
+    """Return each node's amount plus those of all nodes below it.
 
     Args:
         parent: shape (n,), -1 for the outermost.
@@ -89,7 +89,7 @@ def add_up_paths(parent: NDArray[np.integer[Any]], amounts: NDArray[np.int64]) -
 def marks_on_path(
     parent: NDArray[np.integer[Any]], marks: NDArray[np.integer[Any]]
 ) -> NDArray[np.integer[Any]]:
-    """Return for each node all bits that it or a node above it has.
+    """Return for each node all bits that it or an ancestor has.
 
     Args:
         parent: shape (n,), -1 for the outermost.

@@ -11,8 +11,8 @@ from snapreport.model.recording_facts import Closing, CurvePeak
 from snapreport.model.replay.replays import FactualReplay
 
 LossState = Literal["lost", "missing", "suspected", "not known", "none"]
-"""Older events were overwritten in the ring; were recorded but are not in the file, as after
-recording was stopped and started again; may be lost; nothing tells; there can be none."""
+"""Older events were overwritten in the ring; were recorded but are not in the file, as when
+recording was stopped and started again; may be lost; it is not known; there can be none."""
 
 Mark = Literal["ok", "not ok", "unknown"]
 
@@ -52,7 +52,7 @@ class Loss:
 
     state: LossState
     signs: tuple[str, ...]
-    """What it is known or suspected from, or why there can be none: clauses, the best first."""
+    """The evidence for the state, as clauses, the best first."""
     max_entries: int | None
     """The ring's size, where the file has it."""
     full: bool
@@ -60,7 +60,7 @@ class Loss:
     events_per_step: int | None = None
     """Events from one step of the program to the next, where stages tell."""
     step_name: str = ""
-    """The stage that tells, without its number; ``""`` for none."""
+    """The stage that marks steps, without its number; ``""`` for none."""
 
 
 @dataclass(frozen=True)

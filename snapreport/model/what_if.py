@@ -1,4 +1,4 @@
-"""What would be otherwise: without some allocations, with changes, another batch or card."""
+"""Types for what-ifs: without some allocations, with changes, at another batch or on a card."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PeakWithout(Shown):
 
 
 MOST_CHANGES = 4
-"""So many changes make a plan."""
+"""The most changes in a plan."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PlanStep:
     """One change, and the allocated peak with it and all before it; in bytes."""
 
     suggestion: Suggestion
-    """What it frees is of this change alone."""
+    """The change; what it frees is by this change alone."""
     expected: int
     most: int
     """An upper bound: with the change as described, and all else as recorded."""
@@ -101,12 +101,12 @@ class Plan(Shown):
 
     @property
     def most(self) -> int:
-        """A bound of that, which holds."""
+        """An upper bound of the peak with all steps, in bytes."""
         return self.steps[-1].most if self.steps else self.peak
 
 
 LARGEST_BATCH = 1 << 24
-"""Larger sizes of a batch are neither taken nor told."""
+"""Larger batch sizes are neither accepted nor estimated."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ on how the allocator packs it. ``short``: the replay needs more, under the recor
 recorded."""
 
 AllowanceSource = Literal["given", "measured", "assumed"]
-"""By the user; while recording, other programs included; or by us."""
+"""Given by the user; measured while recording, including other programs; or assumed."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Names: shortened or taken out, and those that a file gives away."""
+"""Shorten or redact names, and list the strings that a file gives away."""

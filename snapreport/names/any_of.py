@@ -1,4 +1,4 @@
-"""One pattern for many names, whose time does not grow with how many there are."""
+"""One regular expression for many names, with a time that does not grow with their number."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DEEPEST = 40
 def any_of(names: Collection[str]) -> str:
     """Return a pattern that finds the longest of some names.
 
-    What names have in common at their beginnings is tried once for all of them: the plain form,
-    with each name behind a bar, would be tried name by name at every place of a text.
+    Common prefixes are tried once for all names that share them; a plain alternation would try
+    name by name at every place of a text.
     """
     return _tree(sorted(set(names)), 0)
 

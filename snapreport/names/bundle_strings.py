@@ -1,4 +1,4 @@
-"""Every string in a bundle: each member, each table, and whatever else is in the zip."""
+"""List every string in a bundle: each member, each table, and whatever else is in the zip."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bundle_strings(path: Path, tally: Tally) -> None:
 
     Raises:
         InputError: the file cannot be read.
-        BundleError: it is damaged, no bundle, or of a newer format.
+        BundleError: it is damaged, not a bundle, or of a newer format.
     """
     data = read_elements(path)
     with naming(path):

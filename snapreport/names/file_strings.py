@@ -1,4 +1,4 @@
-"""Every distinct string in a file: a report, a bundle, an export or a snapshot."""
+"""List every distinct string in a file: a report, a bundle, an export or a snapshot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
         progress: called with what is being done.
 
     Raises:
-        InputError: it cannot be read, or is nothing that snapreport writes; it names the file.
+        InputError: it cannot be read, or is not from snapreport; the message names the file.
         BundleError, NotASnapshotError, UnsafePickleError: as ``load()``.
     """
     tally = Tally()

@@ -1,6 +1,6 @@
-"""Put other strings into a history: every one that a bundle or a report could show.
+"""Replace strings in a history: all that a bundle or a report could show.
 
-Only the tables of distinct strings are worked on; columns of allocations and events stay.
+Only the tables of distinct strings change; columns of allocations and events stay.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Change = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Changes:
-    """What becomes of each kind of string."""
+    """How to change each kind of string."""
 
     files: Mapping[str, str]
-    """Every distinct file name of a frame, and what it becomes."""
+    """The new name of every distinct file name of a frame."""
     function: Callable[[str, str], str]
-    """Of a frame's function and its file, both as they were."""
+    """Changes a frame's function, given the function and its file, both as they were."""
     fields: Callable[[dict[str, str]], dict[str, str]]
     """Of the FX fields of a frame."""
     text: Change

@@ -1,4 +1,4 @@
-"""Homes in texts: whose they are, and the texts with ``~`` for each."""
+"""Find home directories in texts and whose they are, and replace them by ``~``."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _EVERYONES = re.compile(
     r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
     r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
 )
-"""Folders of such a disk that are nobody's own."""
+"""Folders of such a disk that belong to no single user."""
 
 _ANYONE = words(
     "root user users admin ubuntu debian ec2-user centos runner jovyan vscode public default nobody"
     " sagemaker-user azureuser opc shared docker app data work test guest home host localhost"
     " python torch train"
 )
-"""Names that say nothing of who it is."""
+"""User names that identify nobody."""
 _SHORTEST = 3
 
 
 def names_someone(user: str) -> bool:
-    """Say whether a user's name identifies anyone, and is no common word."""
+    """Say whether a user's name identifies somebody, and is not a common word."""
     return len(user) >= _SHORTEST and user.lower() not in _ANYONE
 
 
@@ -80,7 +80,7 @@ def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def find_users(texts: Iterable[str]) -> set[str]:
-    """Return the users whose homes are in some texts, but for common names."""
+    """Return the users whose homes are in some texts, except common names."""
     users: set[str] = set()
     for text in texts:
         users.update(owner for _, _, owner in find_homes(text))

@@ -1,4 +1,4 @@
-"""The lists of names that are PyTorch's, Python's and known libraries', as they were installed.
+"""Lists of the names of PyTorch, Python and known libraries, as they were installed.
 
 ``tools/known_names.py`` makes them. Words of up to two letters are in none: they tell nothing.
 """

@@ -18,7 +18,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, order=True)
 class Leak:
-    """A part of a string that tells who or where, or that opens a door."""
+    """A part of a string that reveals a person or a place, or is a secret."""
 
     what: str
     """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""

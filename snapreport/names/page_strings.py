@@ -1,4 +1,4 @@
-"""Every string in a report page: its text, its attributes, and what is packed in it."""
+"""List every string in a report page: its text, its attributes, and what is packed in it."""
 
 from __future__ import annotations
 

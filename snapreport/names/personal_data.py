@@ -1,4 +1,4 @@
-"""Parts of texts that should not be in public, and the texts without them.
+"""Find parts of texts that should not be public, and remove them.
 
 The recorder takes them out before it writes anything, loading a snapshot takes them out of what
 a recorder noted, and ``strings --check`` finds those that are left: all three by what is here.
@@ -36,7 +36,7 @@ NOBODY = Known(frozenset(), frozenset())
 
 
 def known_here() -> Known:
-    """Return the present user's names and this machine's, where they say anything."""
+    """Return the current user's and this machine's names, if they identify anything."""
     users = {os.path.basename(os.path.expanduser("~"))}  # noqa: PTH111, PTH119  (which never fail)
     with contextlib.suppress(OSError, KeyError, ImportError):  # no such user, as in containers
         users.add(getpass.getuser())
@@ -99,7 +99,7 @@ def hide_private(text: str, known: Known, keep: Collection[str] = ()) -> str:
 
 
 def hide_command(words: Iterable[str], known: Known) -> list[str]:
-    """Return a command line without private parts, nor values of options named as secrets are."""
+    """Return a command line without private parts or values of options that look like secrets."""
     return [hide_private(word, known) for word in hide_values(list(words))]
 
 

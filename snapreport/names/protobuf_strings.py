@@ -1,4 +1,4 @@
-"""Every string in a profile of pprof's or a trace of Perfetto's, as our exporters write them."""
+"""List every string in a pprof profile or Perfetto trace, as our exporters write them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Names that PyTorch, Python and known libraries give, by lists: redaction lets them stay.
+"""Recognize names of PyTorch, Python and known libraries, which redaction keeps.
 
-What is missing here is taken for someone's own and taken out, which is the safe side.
+A name that is missing here is assumed to be somebody's own and redacted, to be safe.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def is_public_native_function(name: str) -> bool:
 
 
 def is_public_function(name: str) -> bool:
-    """Say whether a function's name is one that everyone uses, or that our rules look for."""
+    """Say whether a function's name is in common use, or one that our rules look for."""
     return name in _FUNCTIONS or name in _SPECIAL or name in _GENERATED_FUNCTIONS
 
 

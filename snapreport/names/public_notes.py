@@ -1,4 +1,4 @@
-"""What snapreport noted while it recorded, without what should not be in public."""
+"""Remove what should not be public from what snapreport noted while recording."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.names.personal_data import Known, hide_command, hide_private
 
 _BY_HAND = ("URL", "e-mail address")
-"""What somebody put into the title or the notes is there to be read."""
+"""Kinds of parts that stay in titles and notes: somebody put them there to be read."""
 
 
 def hide_in_recording(noted: RecorderInfo, known: Known) -> RecorderInfo:

@@ -1,7 +1,7 @@
-"""Strings of a stranger's file marked as such: what reads like a sentence stands in quotes.
+"""Mark strings of a stranger's file: those that read like a sentence are put in quotes.
 
-Whoever reads our sentences, a language model above all, must see which words are the file's. Names
-as programs have them stay what they are, so that all figures do, too.
+Readers of our sentences, language models above all, must see which words are the file's. Ordinary
+names of programs stay unchanged, so that all figures do, too.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _file(name: str) -> str:
 
 
 def _distinct(files: dict[str, str]) -> dict[str, str]:
-    """Keep apart what was told apart before."""
+    """Keep names distinct that were distinct before."""
     taken: set[str] = set()
     for file, name in sorted(files.items(), key=lambda pair: (pair[0] != pair[1], pair[0])):
         if name in taken:
@@ -105,5 +105,5 @@ def _recorder(noted: RecorderInfo) -> RecorderInfo:
 
 
 def renamed(history: History, name: str) -> History:
-    """Return a history of a file that is called otherwise than the path it was read from."""
+    """Return the history with another name for its source than the path it was read from."""
     return replace(history, source=replace(history.source, name=name))

@@ -1,4 +1,4 @@
-"""Histories without what could name a user, a host or a project: stand-ins take their places.
+"""Redact histories: stand-ins replace whatever could name a user, a host or a project.
 
 A stand-in is a keyed hash of the name: equal names have equal stand-ins in all files of one salt,
 so that recordings can still be compared, and without the salt none can be guessed and tried.
@@ -57,7 +57,7 @@ _FILE_WORDS = words(
     "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
     " recording run snap snapshot step torch train worker"
 )
-"""What stays in the names of files, where it says nothing of whose they are."""
+"""Words that stay in file names, as they do not say whose the file is."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
 _STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
@@ -77,12 +77,12 @@ class StandIns:
         self._key = secrets.token_bytes(32) if salt is None else _key_of(salt)
 
     def of(self, kind: str, name: str, digits: int = 8) -> str:
-        """Return so many hexadecimal digits for a name; kinds differ in theirs."""
+        """Return hexadecimal digits for a name; a name has different ones for each kind."""
         text = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:digits]
 
     def letters(self, kind: str, name: str) -> str:
-        """Return the same as letters, for where numbers have a meaning."""
+        """Return letters for a name, to use where numbers have a meaning."""
         return self.of(kind, name).translate(_HEX_TO_LETTERS)
 
 

@@ -1,4 +1,4 @@
-"""Keys in texts: by how they begin, by the word before them, and by looking as if at random."""
+"""Find keys in texts: by how they begin, by the word before them, or by looking random."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def hide_values(words: list[str]) -> list[str]:
 
 
 def _is_random(run: str) -> bool:
-    """Say whether a run of letters and digits is as a key: long, mixed, and no words."""
+    """Say whether a run of letters and digits looks like a key: long, mixed, and not words."""
     for part in _PARTS.findall(run):
         if _COMPILED.fullmatch(part) or run.startswith("_Z"):  # C++ names as linkers have them
             continue

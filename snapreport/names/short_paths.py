@@ -1,4 +1,4 @@
-"""Short names of files, and whole histories with them: no more of a path than tells which it is.
+"""Shorten file names in histories: keep only the part of a path that identifies the file.
 
 A file of a package is named from its package on (``torch/nn/modules/module.py``), one of Python
 from Python's version on (``python3.11/threading.py``), one of the project from the last folder of
@@ -165,7 +165,7 @@ def _python(text: str) -> str:
 
 
 def _judge(name: str) -> tuple[object, ...]:
-    """Return what we tell from a file's name alone."""
+    """Return what we infer from a file's name alone."""
     return classify_file(name), *(rule.search(name) is not None for rule in _RULES)
 
 

@@ -1,4 +1,4 @@
-"""Every string in a table: CSV, and Parquet where pyarrow is installed."""
+"""List every string in a table: CSV, and Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def csv_strings(text: str, tally: Tally) -> None:
     """Count the headings and the cells of a table, each cell by its column's heading.
 
     Raises:
-        InputError: it is no table.
+        InputError: it is not a table.
     """
     before = csv.field_size_limit(_LONGEST_CELL)
     try:

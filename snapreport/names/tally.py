@@ -1,4 +1,4 @@
-"""Strings as they are found, each once with how often."""
+"""Count strings as they are found, by kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Given:
     """Such as ``file``, ``function``, ``stage``, ``setting``, or where it stands."""
     text: str
     count: int
-    """How often it stands there: in tables that hold every string once, once."""
+    """How often it occurs; once in tables that hold every string once."""
 
 
 class Tally:

@@ -82,7 +82,7 @@ def _rule(entry: Any, number: int, where: str) -> Rule:
             expressions[key] = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise PatternError(
-                f"{where}: rule {number} ({category}): {pattern!r} is no regular expression:"
+                f"{where}: rule {number} ({category}): {pattern!r} is not a regular expression:"
                 f" {error}."
             ) from error
     if not expressions:

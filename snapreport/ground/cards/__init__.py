@@ -1,1 +1,1 @@
-"""The memory of graphics cards that people use, and what they call them."""
+"""Graphics cards: their names and how much memory they have."""

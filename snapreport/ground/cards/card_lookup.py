@@ -1,4 +1,4 @@
-"""The card, or the size of one, that somebody names."""
+"""Look up a card by its name or size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snapreport.ground.errors import CardError
 from snapreport.ground.units import format_bytes, parse_size
 
 _LEAST = 1 << 20
-"""Less is no card, but a number without its unit."""
+"""A smaller size is not a card, but a number without its unit."""
 
 
 _BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
@@ -26,11 +26,11 @@ class CardWanted:
 
     card: Card
     allow: int | None
-    """Bytes of it that are not for PyTorch's allocator; None for what was measured or is usual."""
+    """Bytes to leave for others than PyTorch's allocator; None for the measured or usual amount."""
 
 
 def find_card(text: str) -> Card:
-    """Return the card of a name, or one of a size such as ``24GB`` or ``80GiB``.
+    """Return the card with a name, or a card of a size such as ``24GB`` or ``80GiB``.
 
     Case, blanks and makers do not count: ``NVIDIA A100-80GB`` is ``a100-80``.
 

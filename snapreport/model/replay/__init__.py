@@ -1,1 +1,1 @@
-"""What replays through the model of the allocator came to."""
+"""Types for the results of replays through the model of the allocator."""

@@ -1,4 +1,4 @@
-"""What replays of a recording through the model of PyTorch's allocator came to."""
+"""Types for the results of replaying a recording through the model of PyTorch's allocator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Between:
-    """A figure that depends on what nobody knows: the least and the most of it that was found."""
+    """A figure that depends on something unknown: the least and the most that were found."""
 
     least: int
     most: int
 
     @property
     def one(self) -> bool:
-        """Whether it did not depend on it."""
+        """Whether both are equal."""
         return self.least == self.most
 
 
@@ -34,7 +34,7 @@ class FactualReplay:
     allocations: int
     """Made while it was recorded."""
     placed: int
-    """Of them, those that the model puts on their recorded address."""
+    """How many of them the model puts at their recorded address."""
     segment_events: int
     """Segments that came, went, grew or shrank."""
     segment_events_met: int
@@ -49,11 +49,11 @@ class FactualReplay:
     retries: int
     """Requests that gave segments back before they were served, or failed."""
     undecided: int
-    """Runs of segments given back that nothing tells apart from calls of ``empty_cache()``."""
+    """Runs of segments given back that may or may not be calls of ``empty_cache()``."""
     divergence: int | None
     """The first event at which the model did something else; None for none."""
     cause: str
-    """The likely cause of that, as a code of ``CAUSES``; "" without one."""
+    """The likely cause of the divergence, as a code of ``CAUSES``; ``""`` without one."""
 
     @property
     def exact(self) -> bool:
@@ -74,12 +74,12 @@ CAUSES = {
 
 @dataclass(frozen=True)
 class SettingOutcome:
-    """What the model says of one setting; bytes. Nothing of it was measured.
+    """What the model predicts for one setting, in bytes; none of it was measured.
 
-    Where new segments lie is the driver's choice, and what lay in memory before the recording is
-    known under the recorded setting alone: hence the ranges. They cover the former. Of the latter
-    they cover two states, the one that was there and the tidiest one: so for a recording that
-    began late a range under another setting is an estimate, and the truth may lie outside.
+    The ranges have two reasons. The driver chooses where new segments are: the ranges cover that.
+    And the memory layout when the recording began is only known under the recorded setting: the
+    ranges cover two layouts, the recorded one and the tidiest one. So for a recording that began
+    late, a range under another setting is an estimate, and the truth may be outside of it.
     """
 
     settings: str
@@ -121,7 +121,7 @@ class OtherSettings:
     no setting needs less."""
     floor_event: int
     capacity: int | None
-    """That was asked about; None for none."""
+    """The capacity asked about; None for none."""
     refused: str
     """Why other settings were not replayed, as a sentence; "" if they were."""
     outcomes: tuple[SettingOutcome, ...]
@@ -138,7 +138,7 @@ class OtherSettings:
 
 @dataclass(frozen=True, eq=False)
 class SettingsStudy(Shown):
-    """What a report tells of other settings of the allocator."""
+    """What a report says about other allocator settings."""
 
     found: OtherSettings
     """Without outcomes where they were refused, where nothing could have helped, or where they
@@ -148,5 +148,5 @@ class SettingsStudy(Shown):
 
     @property
     def left_out(self) -> bool:
-        """Whether there would be more to tell for who waits."""
+        """Whether a comparison was left out only because it would take long."""
         return not (self.found.outcomes or self.found.refused or self.found.hopeless)

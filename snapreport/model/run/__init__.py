@@ -1,1 +1,1 @@
-"""All processes of one program: what is known of each, and what was concluded of them together."""
+"""All processes of one program: the facts about each, and the conclusions about all."""

@@ -12,10 +12,10 @@ MOST_CELLS = 512
 
 
 def coarser(cells: Cells, shift: int) -> Cells:
-    """Return the same in wider cells, exactly.
+    """Return the same curves in wider cells, without loss.
 
     Raises:
-        ValueError: those would be narrower.
+        ValueError: the cells would be narrower.
     """
     more = shift - cells.shift
     if more < 0:
@@ -50,7 +50,7 @@ def to_one_width(all_cells: Sequence[Cells], most: int = MOST_CELLS) -> tuple[Ce
 
 
 def smallest_shift(first: int, last: int, most: int) -> int:
-    """Return how wide cells must be for no more than ``most`` to cover places, both in."""
+    """Return the shift with which at most ``most`` cells cover places ``first`` to ``last``."""
     shift = 0
     while (last >> shift) - (first >> shift) >= most:
         shift += 1

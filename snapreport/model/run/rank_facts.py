@@ -129,7 +129,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class RankName:
-    """Who made a file, and when, as far as its name and what is noted in it tell."""
+    """Who made a file, and when, as far as its name and its notes show."""
 
     rank: int | None = None
     dump: int | None = None
@@ -146,7 +146,7 @@ class RankFacts:
     source: str
     """Its path below the run's folder, with ``/``."""
     label: str
-    """What tells it from the others: ``rank 17``, or ``rank 17, step 20``."""
+    """A name that is unique in the run: ``rank 17``, or ``rank 17, step 20``."""
     name: RankName
     size: int
     """Bytes of the file."""

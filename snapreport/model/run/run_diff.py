@@ -1,4 +1,4 @@
-"""Two runs side by side: rank by rank, and group by group."""
+"""Types for the comparison of two runs, rank by rank and group by group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GroupChange:
     """Median of the allocated peaks, in bytes."""
     new: int
     differences: tuple[Difference, ...]
-    """As of a rank, of the medians."""
+    """As for a rank, but of the medians."""
     sentence: str
 
     @property
@@ -59,6 +59,6 @@ class RunDiff:
     """In the order of the run now."""
     groups: tuple[GroupChange, ...]
     only_base: tuple[str, ...]
-    """Names of ranks with figures in the base run alone."""
+    """Names of ranks with figures only in the base run."""
     only_new: tuple[str, ...]
     notes: tuple[str, ...] = ()

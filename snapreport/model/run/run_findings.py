@@ -1,4 +1,4 @@
-"""What was concluded of a run: groups of ranks, those that are odd, and why."""
+"""Types for the conclusions about a run: groups of ranks, odd ranks, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snapreport.model.run.rank_facts import HolderKind
 
 @dataclass(frozen=True)
 class Difference:
-    """What a call site, a role or a stage holds on one rank, or group, beside what is usual."""
+    """What a call site, a role or a stage holds on a rank or group, compared with the usual."""
 
     kind: HolderKind
     key: str
@@ -53,9 +53,9 @@ class Odd:
     """What accounts for it, largest first. Those of sites add up to the difference of the peaks
     to the byte: what no site of its own accounts for has the key ``""``."""
     parts_event: int | None
-    """From where on it differs from its group; None where that is not known."""
+    """The event from which it differs from its group; None if not known."""
     parts_step: int | None
-    """Number of the step from which on it does, likewise."""
+    """The number of the step from which it differs from its group; None if not known."""
     sentence: str
     group: int | None = None
     """Position in ``RunFindings.groups`` of what it is compared with."""
@@ -85,7 +85,7 @@ class Replicated:
     bytes: int
     """On each rank, of the median group of ranks along it."""
     saved: int
-    """Bytes that each rank would be spared if every copy but one were sharded away."""
+    """Bytes that each rank would save if every copy but one were sharded away."""
     sentence: str
 
 
@@ -112,4 +112,4 @@ class RunFindings:
     too few steps are known to tell."""
     replicated: tuple[Replicated, ...] = ()
     notes: tuple[str, ...] = ()
-    """What could not be said, and why."""
+    """What limits the comparison, and why."""

@@ -102,7 +102,7 @@ def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     members, curve = find_members(file, history, "site"), find_curves(history)["allocated"]
     with pytest.raises(PatternError, match="'attention' fits none of 3 names"):
         find_without(history, members, curve, ["model", "attention"])
-    with pytest.raises(ValueError, match="none of site, category"):
+    with pytest.raises(ValueError, match="not one of site, category"):
         find_members(file, history, "colour")
 
 

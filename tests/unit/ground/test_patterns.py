@@ -39,5 +39,5 @@ def test_what_is_excluded_wins() -> None:
 
 
 def test_a_wrong_expression_is_named() -> None:
-    with pytest.raises(PatternError, match="is no regular expression"):
+    with pytest.raises(PatternError, match="is not a regular expression"):
         compile_pattern("/(/")

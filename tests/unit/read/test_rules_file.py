@@ -34,7 +34,7 @@ def test_a_list_says_where_to_look_and_yaml_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": "x", "b": "("}', r"the rules: rule 2 \(b\): '\(' is no regular expression"),
+        ('{"a": "x", "b": "("}', r"the rules: rule 2 \(b\): '\(' is not a regular expression"),
         ('[{"category": "a"}]', r"rule 1 \(a\) needs a function, a file or a pattern"),
         ('[{"function": "a"}]', "rule 1 has no category"),
         ('["a"]', "rule 1 is a str, not a mapping"),
