@@ -15,11 +15,11 @@ Told = Any
 class MemoryCallback(StepCallback, TrainerCallback):
     """Records the memory of a Trainer's first optimizer steps, or of later ones.
 
-    Each step is a stage, with all its gradient accumulation; parameters, gradients and optimizer
-    states are told exactly. The files are there as soon as the last of the steps is done.
+    Each step is a stage that includes its gradient accumulation; the roles of parameters, gradients
+    and optimizer states are exact. The files are written as soon as the last step is done.
 
-    A Trainer tells its callbacks of no exception. A training that fails inside a recorded step
-    leaves its files when the program ends, the next training begins, or ``stop()`` is called.
+    A Trainer does not pass exceptions to its callbacks. If training fails inside a recorded step,
+    the files are written when the program ends, the next training begins, or ``stop()`` is called.
     """
 
     def stop(self, error: BaseException | None = None) -> None:
@@ -39,9 +39,9 @@ class MemoryCallback(StepCallback, TrainerCallback):
         self._step_begins()
 
     def on_step_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
-        """Close it, and end the recording after the last."""
+        """Close the step's stage, and end the recording after the last step."""
         self._step_ends()
 
     def on_train_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
-        """End the recording of a training that is shorter."""
+        """End the recording if training ends before the last step to record."""
         self._end()

@@ -1,4 +1,4 @@
-"""The IPython magic ``%%snapreport_memory``: a cell is run, and what it held is shown below it."""
+"""The IPython magic ``%%snapreport_memory``: run a cell, and show below it what it held."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class MemoryMagics(Magics):
     def snapreport_memory(self, line: str, cell: str | None = None) -> Any:
         """Record the memory of a cell or statement, show a summary, and link the report.
 
-        The value of the last line is shown as ever, and an exception goes its way; the report is
-        made all the same. Recorded again, the files go into a folder of their own: 1, 2, and
-        latest, which leads to the newest.
+        The value of the last line is shown as usual, and an exception propagates; the report is
+        made all the same. Each recording has a folder of its own: 1, 2, and so on; latest is the
+        newest.
 
         Example::
 

@@ -23,9 +23,9 @@ Told = Any
 class MemoryCallback(StepCallback, Callback):
     """Records the memory of a Trainer's first training batches, or of later ones.
 
-    Each batch is a stage; parameters, gradients and optimizer states are told exactly. The files
-    are there as soon as the last of the batches is done, or the training fails: its exception
-    then has a note with the report.
+    Each batch is a stage; the roles of parameters, gradients and optimizer states are exact. The
+    files are written as soon as the last batch is done, or when training fails: the exception then
+    has a note with the report's path.
     """
 
     def on_train_start(self, trainer: Told, pl_module: Told) -> None:
@@ -41,11 +41,11 @@ class MemoryCallback(StepCallback, Callback):
     def on_train_batch_end(
         self, trainer: Told, pl_module: Told, outputs: Told, batch: Told, batch_idx: int
     ) -> None:
-        """Close it, and end the recording after the last."""
+        """Close the batch's stage, and end the recording after the last batch."""
         self._step_ends()
 
     def on_train_end(self, trainer: Told, pl_module: Told) -> None:
-        """End the recording of a training that is shorter."""
+        """End the recording if training ends before the last batch to record."""
         self._end()
 
     def on_exception(self, trainer: Told, pl_module: Told, exception: BaseException) -> None:

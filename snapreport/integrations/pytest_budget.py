@@ -42,7 +42,7 @@ class Measured:
             budget: by the names of ``snapreport.check()``: ``max_peak``, ``max_reserved``,
                 ``stages`` and so on; without one the block is recorded and nothing checked.
         """
-        # A test may run out of memory on purpose: findings fail it only where that is said.
+        # A test may run out of memory on purpose: findings fail it only if the budget says so.
         self._budget = {"fail_on": ["none"], **budget}
         self._item = item
         self._keep = item.config.getoption("gpu_memory") is not None
@@ -58,7 +58,9 @@ class Measured:
             RuntimeError: the block is not over, or nothing could be written.
         """
         if self._snapshot is None:
-            raise RuntimeError("there is a snapshot after the with block, where one was written")
+            raise RuntimeError(
+                "there is a snapshot only after the with block, and only if one was written"
+            )
         return self._snapshot
 
     @property
@@ -161,7 +163,7 @@ class MarkedTests:
 
 
 def _failure(message: object) -> BaseException:
-    """Return what fails a test with words alone: its traceback would be ours."""
+    """Return an exception that fails a test without a traceback, which would only show our code."""
     return pytest.fail.Exception(f"{MARKER}: {message}", pytrace=False)
 
 
@@ -181,7 +183,7 @@ def _folder(item: pytest.Item) -> Path:
 
 
 def _refuse_unknown(budget: Mapping[str, Any]) -> None:
-    """Refuse a budget that check() would, before the test has run for it.
+    """Refuse a budget that check() would refuse, before the test runs.
 
     Raises:
         BudgetError: a name is not known, or its size is none.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 MARKER = "gpu_memory"
 _MARKER_HELP = (
-    f"{MARKER}(max_peak=..., ...): record the memory of the test, and fail it where that is over"
-    " the budget; the names are those of snapreport.check()"
+    f"{MARKER}(max_peak=..., ...): record the memory of the test, and fail it if it is over the"
+    " budget; the arguments are those of snapreport.check()"
 )
 
 
@@ -30,8 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER",
         dest="gpu_memory",
         default=None,
-        help="keep the snapshots and reports of tests whose memory is recorded in FOLDER, also of"
-        " those that pass",
+        help="keep snapshots and reports of tests whose memory is recorded in FOLDER, even of tests"
+        " that pass",
     )
 
 
@@ -54,7 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def gpu_memory(request: pytest.FixtureRequest) -> Callable[..., Measured]:
-    """Hold parts of a test to budgets; each is a ``with`` block on what this returns, called."""
+    """Return a function that makes a ``with`` block with a budget of its own."""
     from snapreport.integrations.pytest_budget import Measured
 
     return partial(Measured, request.node)

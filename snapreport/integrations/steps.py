@@ -1,4 +1,4 @@
-"""A recording of some steps of somebody else's training loop, told of each by callbacks."""
+"""Record some steps of another library's training loop, which reports each step by callbacks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class StepCallback:
 
         Args:
             path: the folder for the files.
-            skip: so many steps pass first; a step is what the library calls one.
-            steps: so many are recorded; None for all that follow.
+            skip: how many steps to skip first; a step is what the library calls one.
+            steps: how many to record; None for all that follow.
             arguments: of ``snapreport.record()``.
 
         Raises:
@@ -38,7 +38,7 @@ class StepCallback:
         """
         super().__init__()
         if skip < 0 or (steps is not None and steps < 1):
-            raise ValueError("skip is 0 or more, and steps 1 or more")
+            raise ValueError("skip must be 0 or more, and steps 1 or more")
         snapreport.record(path, **arguments)  # a wrong argument is an error before the training
         self._path = path
         self._skip, self._steps = skip, steps
@@ -54,7 +54,7 @@ class StepCallback:
         return {} if self._recording is None else self._recording.files
 
     def _begin(self, modules: Any, optimizers: Any) -> None:
-        """Get ready for a training; what an earlier one left behind, when it failed, is ended.
+        """Prepare for a training; end a recording that an earlier, failed one left on.
 
         Raises:
             SnapreportError: the recording begins now, and cannot.
@@ -67,7 +67,7 @@ class StepCallback:
             self._recording.start()
 
     def _step_begins(self) -> None:
-        """Note that a step begins; the recording does, where it is time."""
+        """Note that a step begins; start the recording if it is the first one to record."""
         recording = self._recording
         if recording is None:
             return

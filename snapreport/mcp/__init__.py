@@ -1,1 +1,1 @@
-"""Recordings for agents: a server of the Model Context Protocol over what ``api`` answers."""
+"""Recordings for agents: a Model Context Protocol server on top of ``api``."""

@@ -130,7 +130,7 @@ def test_where_no_name_leads_to_an_open_file_a_swap_is_noticed_afterwards(
     place: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening_below, "_DESCRIPTORS", place.above / "no such folder")
-    with pytest.raises(InputError, match=r"deep/a\.pickle is no regular file"):  # noqa: SIM117
+    with pytest.raises(InputError, match=r"deep/a\.pickle is not a regular file"):  # noqa: SIM117
         with opened_below(place.files.find("deep/a.pickle")):
             swap_file(place.root)
 

@@ -1,1 +1,1 @@
-"""Questions to an open recording, and answers of a stated size."""
+"""Answer questions about an open recording within a token limit."""

@@ -1,4 +1,4 @@
-"""Values of answers as JSON that hides nothing: no control characters, no text without end."""
+"""Values of answers as JSON without control or hidden characters, and with long texts cut."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from snapreport.ground.safe_text import replaced
 
 LONGEST = 1500
-"""Letters of one text in an answer."""
+"""The most characters of one text in an answer."""
 _LARGEST = 2**53
-"""Larger numbers, such as addresses, are texts: half of all readers of JSON would round them."""
+"""Larger numbers, such as addresses, are written as texts: many JSON readers would round them."""
 
-# Marks that change the letter before them are in no name, and can carry a hidden text.
+# Invisible characters, such as variation selectors: no name needs them, and they can hide text.
 _HIDING = re.compile("[\ufe00-\ufe0f\U000e0000-\U000e01ef\u115f\u1160\u3164\uffa0\u2800\u034f]")
 
 

@@ -1,4 +1,4 @@
-"""``diff``: what one recording holds more or less of than another."""
+"""``diff``: what grew and what shrank from one recording to another."""
 
 from __future__ import annotations
 

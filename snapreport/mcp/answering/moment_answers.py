@@ -22,7 +22,7 @@ _FRAMES = 6
 
 
 def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Return the amounts at a moment, what led to it, and who holds the memory.
+    """Return the amounts at a moment, the event that led to it, and what holds the memory.
 
     Raises:
         SnapreportError: there is no such device or moment.
@@ -48,7 +48,7 @@ def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Repl
 
 
 def moment_of(arguments: Mapping[str, Any]) -> MomentWanted:
-    """Return the moment that arguments name; the curve's peak where they name none.
+    """Return the moment that the arguments name; the curve's peak if they name none.
 
     Raises:
         MomentError: they name two, or something is no address.
@@ -74,7 +74,7 @@ def _entry(moment: Moment) -> dict[str, Any] | None:
 
 
 def _telling_frames(moment: Moment, stack: int) -> list[str]:
-    """Return the first frames of Python code, innermost first; of C++ where there are no others."""
+    """Return the first Python frames, innermost first; C++ frames if there are no others."""
     stacks, kinds = moment.device.file.stacks, moment.device.frame_kinds
     path = list(stacks.path(stack))
     python = [each for each in path if kinds[each] in (OUTSIDE, LIBRARY)]

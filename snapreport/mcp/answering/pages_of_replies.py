@@ -1,4 +1,4 @@
-"""Pages of an answer: as much as a number of tokens holds, and a cursor to go on with."""
+"""Pages of an answer: as much as fits into a token limit, and a cursor for the next page."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from snapreport.mcp.answering.reply import Part, Reply
 from snapreport.mcp.answering.token_estimate import count_tokens
 
 USUAL, LEAST, MOST = 2000, 300, 20_000
-"""Tokens of an answer: unless told otherwise, and what can be asked for."""
+"""Token limits of an answer: the default, and the range that can be asked for."""
 
 _AT_LEAST = 40
 """Tokens below which no text is cut."""
 _KEPT = 120
 """Tokens for what closes a page: how much is left, and the cursor."""
 _FOR_PARTS = 3
-"""One in so many tokens is kept for parts, where there are any, so that a page goes on."""
+"""One in so many tokens is reserved for parts, if any, so that each page makes progress."""
 _LETTERS = 3
-"""Letters that make a token at least, of a text that is cut."""
+"""The fewest characters per token that are assumed when a text is cut."""
 _LONGEST_CURSOR = 200
 
 
 class CursorError(SnapreportError):
-    """A cursor is none of ours, or belongs to another question."""
+    """A cursor is invalid, or belongs to another question."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page begins: items of all parts together, before it."""
+    """Where a page begins: the number of items before it, over all parts."""
 
     question: str
     """A digest of what was asked."""
@@ -48,16 +48,16 @@ class Place:
 
 
 def digest_of(*parts: Any) -> str:
-    """Return what tells a question from others."""
+    """Return a digest that identifies a question."""
     plain = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return blake2b(plain, digest_size=6).hexdigest()
 
 
 def read_cursor(text: str | None, question: str) -> Place:
-    """Return where to go on; the beginning without a cursor.
+    """Return where the next page begins; the beginning without a cursor.
 
     Raises:
-        CursorError: it is none, or was given for another question.
+        CursorError: it is invalid, or was given for another question.
     """
     if not text:
         return Place(question)
@@ -66,7 +66,7 @@ def read_cursor(text: str | None, question: str) -> Place:
         digest, _, item = base64.urlsafe_b64decode(padded).decode("ascii").partition(".")
         place = Place(digest, int(item))
     except (ValueError, binascii.Error):
-        raise CursorError("That cursor is none of this server's; ask without one.") from None
+        raise CursorError("That cursor is not from this server; ask without one.") from None
     if digest != question or place.item < 0:
         raise CursorError(
             "That cursor belongs to another question, or the file has changed; repeat the question"
@@ -171,7 +171,7 @@ class _Page:
         return {**frame, "count": part.count}
 
     def _cut(self, plain: Any, room: int) -> Any:
-        """Return a value that fits, its texts cut shorter and shorter; None where none does."""
+        """Return the value with its texts cut until it fits; None if it cannot fit."""
         if _cost(plain) <= room:
             return plain
         longest = _LETTERS * max(room, 0)

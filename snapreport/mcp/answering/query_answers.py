@@ -13,7 +13,7 @@ from snapreport.mcp.keeping.kept_recording import KeptRecording
 from snapreport.mcp.keeping.question import ASKING
 
 MOST_ROWS = 10_000
-"""Rows of an answer; what needs more is better asked for added up."""
+"""The most rows of an answer; a question that needs more should aggregate."""
 _MOST_LETTERS = 2**24
 _LONGEST_CELL = 2000
 

@@ -1,7 +1,7 @@
-"""How many tokens a language model makes of a text: an estimate that is rather too high.
+"""Estimate how many tokens a text has for a language model, rather too high than too low.
 
-No model's vocabulary is here, and each has its own. The factors were set so that no answer of ours
-has more tokens in the two vocabularies that ``docs/mcp.md`` names.
+Every model has its own vocabulary, and none is installed here. The factors are chosen so that no
+answer of ours has more tokens in the two vocabularies that ``docs/mcp.md`` names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All recordings that are open: a process for each, not too many, ended when others need room."""
+"""All open recordings, a process for each; the least recently used are ended to make room."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _READ_BEFORE = (
     "api.device", "diagnosis.conclude", "history.build", "mcp.keeping.keeper_process",
     "names.redaction", "read",
 )  # fmt: skip
-"""Modules that a process has from its first moment."""
+"""Modules that every process has loaded from its start."""
 _GRACE = 3.0
 """Seconds after which a statement that should have ended is ended with its process."""
 
@@ -52,10 +52,10 @@ class FileKeepers:
         """Begin with nothing open.
 
         Args:
-            names: what becomes of the names in files.
+            names: how the names in files are treated.
             files: how many may be open at once.
-            memory: bytes that the processes may have together; when they have more, those that
-                were not asked for longest end. None for half of what is free, 4 GiB at most.
+            memory: the most bytes that the processes may use together; beyond it the least recently
+                used are ended. None for half of the free memory, 4 GiB at most.
         """
         self._names, self._files = names, files
         free = available_memory()
@@ -65,7 +65,7 @@ class FileKeepers:
         self._changed = anyio.Condition()
 
     async def ask(self, question: Question, report: Report) -> dict[str, Any]:
-        """Return the answer; where the caller is cancelled, the work on it ends at once.
+        """Return the answer; if the caller is cancelled, work on it stops at once.
 
         Raises:
             SnapreportError: the question has none.

@@ -30,7 +30,7 @@ _ALIVE = 2.0
 
 
 def answer_all(connection: Connection, names: NamesWanted) -> None:
-    """Answer until nobody asks any more."""
+    """Answer questions until the server closes the connection."""
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends us
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -56,7 +56,7 @@ class Teller:
         self._what = ""
 
     def begin(self) -> None:
-        """Let what follows be about a new question."""
+        """Begin to report on a new question."""
         self._busy, self._told, self._what = True, 0.0, ""
 
     def progress(self, what: str, fraction: float | None) -> None:
@@ -72,7 +72,7 @@ class Teller:
             self._connection.send((kind, content, used_memory()))
 
     def tell_again(self) -> None:
-        """Send it again now and then, while it takes long: what a thread runs."""
+        """Send the last report again from time to time while the work goes on; runs in a thread."""
         with suppress(OSError):
             while True:
                 time.sleep(_ALIVE)
@@ -96,7 +96,7 @@ def _answer(desk: Desk, question: Question, progress: Progress) -> tuple[str, An
 
 
 def used_memory() -> int:
-    """Return the bytes of memory that this process has; 0 where the system does not tell."""
+    """Return this process's memory in bytes; 0 if the system does not report it."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")

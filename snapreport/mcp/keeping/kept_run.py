@@ -49,7 +49,7 @@ class KeptRun:
         self._gathered: dict[FileBelow, Gathered] = {}
 
     def look(self) -> list[tuple[str, int, int]]:
-        """Find its files anew; return what tells them from others, and from what they were.
+        """Find the run's files again; return what identifies each file and its present state.
 
         Raises:
             InputError: there is none to be read.

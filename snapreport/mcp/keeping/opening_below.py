@@ -1,4 +1,4 @@
-"""Find and open a file below a folder, and no other, whatever is moved or linked meanwhile."""
+"""Find and open a file below a folder, and no other, even if it is moved or linked meanwhile."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _descend(file: FileBelow) -> int:
 
 
 def _open(path: Path, folder: int | None = None) -> int:
-    # A pipe would wait for its other end; what is no regular file is refused below.
+    # A pipe would wait for its other end; anything but a regular file is refused below.
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -132,7 +132,7 @@ def _open(path: Path, folder: int | None = None) -> int:
 
 def _same(found: os.stat_result, file: FileBelow) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"{file.shown} is no regular file.")
+        raise InputError(f"{file.shown} is not a regular file.")
     now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     if now != (file.device, file.inode, file.size, file.changed_ns):
         raise InputError(f"{file.shown} was replaced while it was opened; ask again.")

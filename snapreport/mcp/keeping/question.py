@@ -1,6 +1,6 @@
-"""What a process that keeps a recording is asked, and how it is started.
+"""The questions that a recording's process is asked, and how it is started.
 
-The server imports this and not what answers: it has to be there at once.
+The server imports this instead of the answering modules, to start quickly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Question:
 
 
 def keep(connection: Connection, names: NamesWanted) -> None:
-    """Answer questions until nobody asks any more: what the process runs."""
+    """Answer questions until the connection closes; runs in the process."""
     from snapreport.mcp.keeping.keeper_process import answer_all
 
     answer_all(connection, names)

@@ -1,1 +1,1 @@
-"""What speaks with clients: the protocol, its doors, its words, and which files it may open."""
+"""The client's side: the protocol, its transports and texts, and which files it may open."""

@@ -1,4 +1,4 @@
-"""The doors that clients come in by: standard input and output, or HTTP on this machine alone."""
+"""How clients connect: by standard input and output, or by HTTP on this machine only."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def serve(
     token: str | None = None,
     say: Callable[[str], None],
 ) -> None:
-    """Serve until the client goes, or the process is told to end.
+    """Serve until the client disconnects, or a signal ends the process.
 
     Args:
         roots: folders whose files may be opened.
-        names: what becomes of the names in files.
+        names: how the names in files are treated.
         port: for HTTP, 0 for a free one; None for standard input and output.
-        token: that clients of HTTP have to send; None for a new one, which is said.
-        say: told what the user has to know.
+        token: what HTTP clients have to send; None for a new one, which is printed.
+        say: called with each line that the user has to see.
 
     Raises:
         SnapreportError: a root is no folder, or the port is taken.
@@ -107,9 +107,9 @@ async def _serve_http(
 
 
 def guarded_app(server: Server[Any], port: int, token: str) -> ASGIApp:
-    """Return the server as an application that lets in who has the token, from this machine.
+    """Return the server as an application that requires the token and a local Host and Origin.
 
-    A page in a browser that has a name of its own led to this machine (DNS rebinding) has another
+    A web page that makes its own host name resolve to this machine (DNS rebinding) sends another
     Host or Origin, and is refused.
     """
     hosts = [f"{name}:{port}" for name in (HOST, "localhost", "[::1]")]
@@ -136,7 +136,7 @@ def guarded_app(server: Server[Any], port: int, token: str) -> ASGIApp:
 
 
 def is_short_token(token: str) -> bool:
-    """Say whether a token could be found by trying."""
+    """Say whether a token is short enough to guess."""
     return len(token) < _LEAST_TOKEN
 
 

@@ -1,4 +1,4 @@
-"""The server itself: requests of the protocol to questions, and answers back."""
+"""The server itself: turns protocol requests into questions, and sends the answers back."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class ArgumentsError(SnapreportError):
 
 
 def _with_lists(tool: types.Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Take a text where texts are wanted for a list of one: agents write that."""
+    """Turn a single text into a list of one where a list is wanted: agents often send that."""
     takes = tool.input_schema["properties"]
     return {
         name: [value] if isinstance(value, str) and takes.get(name) == TEXTS else value
@@ -181,10 +181,10 @@ def _with_lists(tool: types.Tool, arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def _check(tool: types.Tool, arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that are none of a tool's.
+    """Refuse arguments that a tool does not take.
 
     Raises:
-        ArgumentsError: with what is wrong first.
+        ArgumentsError: the message has the first mistake.
     """
     validator = jsonschema.Draft202012Validator(tool.input_schema)
     error = jsonschema.exceptions.best_match(validator.iter_errors(dict(arguments)))

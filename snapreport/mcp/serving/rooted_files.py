@@ -1,4 +1,4 @@
-"""Which files clients may name: those below the roots, wherever links lead."""
+"""Which files clients may name: those below the roots once links are resolved."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from snapreport.names.quoted_strings import quoted
 from snapreport.runs.rank_names import read_name
 
 ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
-"""Of files that are listed; any file below a root can be opened by its name."""
+"""The most files that are listed; any file below a root can still be opened by name."""
 
 _MOST_ENTRIES = 20_000
-"""Files and folders that are looked at for a list."""
+"""The most files and folders that are searched for a list."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|(?![\\/]))")
 _LONGEST = 4096
 
@@ -43,14 +43,14 @@ class RootedFiles:
         self._names = names
 
     def find(self, name: str, *, folders: bool = False) -> FileBelow:
-        """Return the file that a client names: below a root, or by its whole path.
+        """Return the file that a client names by a path below a root, or by its absolute path.
 
         Args:
             name: as the client has it.
             folders: whether it may be a folder, too.
 
         Raises:
-            InputError: there is none below the roots; it does not tell what lies elsewhere.
+            InputError: there is none below the roots; the message reveals nothing of other files.
         """
         if "\0" in name or not name or len(name) > _LONGEST:
             raise InputError("That is no name of a file.")
@@ -97,7 +97,7 @@ class RootedFiles:
         return None if found is None else replace(found, shown=self._shown(found.path))
 
     def _shown(self, path: Path) -> str:
-        """Return what a file is called: by its path below the root, which tells no home."""
+        """Return a file's name in answers: its path below the root, without any home folder."""
         root = next(each for each in self.roots if path.is_relative_to(each))
         name = path.relative_to(root).as_posix()
         if sum(_is_there(each / name) for each in self.roots) > 1:
