@@ -68,13 +68,13 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
     """
     text = settings.get("PYTORCH_CUDA_ALLOC_CONF")
     try:
-        told = parse_settings(text) if isinstance(text, str) else AllocatorSettings()
+        parsed = parse_settings(text) if isinstance(text, str) else AllocatorSettings()
     except AllocatorSettingsError:
-        told = AllocatorSettings()
+        parsed = AllocatorSettings()
     rules = split_rules(settings)
     threshold = settings.get("garbage_collection_threshold")
     return replace(
-        told,
+        parsed,
         expandable_segments=rules.expandable,
         max_split_size=min(rules.max_split_size, UNLIMITED),
         roundup_power2_divisions=rules.divisions,

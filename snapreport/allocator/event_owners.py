@@ -103,9 +103,9 @@ def find_owners(
     requests = requests[is_among(requests, unsure)]
     for request in requests.tolist():
         first = request
-        told = stack[request] != NO_STACK
+        has_stack = stack[request] != NO_STACK
         while first > 0 and (kind := what[first - 1]) in (_RELEASE, _GROW, _LATE):
-            if kind == _RELEASE and told and stack[first - 1] != stack[request]:
+            if kind == _RELEASE and has_stack and stack[first - 1] != stack[request]:
                 break
             first -= 1
         inside = np.arange(first, request)
@@ -119,7 +119,7 @@ def find_owners(
             waiting = inside[what[inside] == _LATE]
             if (
                 collects
-                and told
+                and has_stack
                 and what[request] == _REQUEST
                 and (code[returned] == RETURNED).all()
                 and (other.size[returned] > SMALL_SEGMENT).all()
@@ -128,8 +128,8 @@ def find_owners(
                 found.collected.add(request)
                 found.owner[place[inside[moved[inside]]]] = request
                 continue
-            if not (what[request] == _FAILED or (told and lacked)):
-                found.undecided += not told
+            if not (what[request] == _FAILED or (has_stack and lacked)):
+                found.undecided += not has_stack
                 inside, released = inside[inside > released[-1]], released[:0]
             else:
                 found.retried.add(request)

@@ -61,7 +61,7 @@ class ReplayTape(Shown):
     """Pool and stream of each lane, the default pool first; a block only serves its own lane."""
 
     op: NDArray[np.int64]
-    """Kind of each operation; int64, shape (n_ops,), likewise all of this group."""
+    """Kind of each operation; int64, shape (n_ops,), as are all columns of this group."""
     row: NDArray[np.int64]
     """The allocation that it makes or frees, a row of the device's; NO_ID for others."""
     event: NDArray[np.int64]
@@ -75,7 +75,7 @@ class ReplayTape(Shown):
     failed_lane: NDArray[np.int64]
 
     size: NDArray[np.int64]
-    """Requested bytes of each allocation; int64, shape (n_rows,), likewise all of this group."""
+    """Requested bytes of each allocation; int64, shape (n_rows,), as all of this group."""
     lane: NDArray[np.int64]
     address: NDArray[np.int64]
     """As recorded."""

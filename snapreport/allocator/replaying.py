@@ -55,9 +55,9 @@ class AllocatorModel:
             settings: the allocator's.
             capacity: bytes that all segments may have together.
             addresses: where new segments lie.
-            limit: bytes that the process may have of them; if not told, by the settings, or else
+            limit: bytes that the process may have of them; if None, by the settings, or else
                 the capacity where the process was found to have one.
-            room: addresses of an expandable segment; 9/8 of the capacity if not told, or more than
+            room: addresses of an expandable segment; 9/8 of the capacity if None, or more than
                 enough without one, unless some are there at the start.
             stop: whether the first request that cannot be served ends it.
             most_events: segment events to keep.

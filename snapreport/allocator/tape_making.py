@@ -290,13 +290,13 @@ def _pool_order(
 
 
 def _failed_pools(history: DeviceHistory, ooms: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the pool of each failed request; that of the allocation before, if nothing tells."""
-    rows, told = history.allocations, history.other.pool[ooms]
+    """Return the pool of each failed request; if not recorded, that of the allocation before."""
+    rows, recorded = history.allocations, history.other.pool[ooms]
     if not len(rows):
-        return told
+        return recorded
     before = np.searchsorted(rows.alloc_event, history.other.event[ooms]) - 1
     likely = np.where((before >= 0) & (rows.alloc_event[before] >= 0), rows.pool[before], NO_ID)
-    return np.where(told != NO_ID, told, likely).astype(np.int32)
+    return np.where(recorded != NO_ID, recorded, likely).astype(np.int32)
 
 
 def _mark_freeable(

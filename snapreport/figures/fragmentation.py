@@ -152,10 +152,10 @@ def _infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]
         (pool, rows.pool[inside]),
         (kind, np.where(size <= SMALL_SIZE, SMALL, LARGE)),
     )
-    for column, told in guesses:
+    for column, stated in guesses:
         of_family = np.full(int(lives.family.max(initial=-1)) + 1, NO_ID, column.dtype)
-        known = told != NO_ID
-        of_family[family[known]] = told[known]
+        known = stated != NO_ID
+        of_family[family[known]] = stated[known]
         unknown = column == NO_ID
         column[unknown] = of_family[lives.family[unknown]]
     by_size = (kind == NO_ID) & ~lives.expandable

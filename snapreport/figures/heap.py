@@ -25,7 +25,7 @@ class Heap:
     """Segments in address order, with their active blocks in address order."""
 
     address: NDArray[np.int64]
-    """int64, shape (n_segments,); likewise the next six."""
+    """int64, shape (n_segments,), as the next six columns."""
     size: NDArray[np.int64]
     stream: NDArray[np.int64]
     private: NDArray[np.bool_]
@@ -34,7 +34,7 @@ class Heap:
     expandable: NDArray[np.bool_]
 
     row: NDArray[np.int64]
-    """int64, shape (n_blocks,): rows of ``Allocations``; likewise the rest."""
+    """Rows of ``Allocations``; int64, shape (n_blocks,), as the remaining columns."""
     segment: NDArray[np.int64]
     """Places in the segment arrays."""
     start: NDArray[np.int64]

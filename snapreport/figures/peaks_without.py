@@ -54,7 +54,7 @@ def peaks_without(
     left[large] = False
     if not left.any():
         return peaks, events
-    # Only where the curve is high enough: events are numbered anew.
+    # Only where the curve is high enough: events are renumbered.
     high = curve >= whole - int(held[left].max())
     at = np.flatnonzero(high)
     before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place

@@ -44,7 +44,7 @@ def check_ending(output: Path, *own: str) -> None:
     """Refuse a name whose ending belongs to another form than the one that is written.
 
     Args:
-        output: the file to write; an ending that nobody knows is as good as none.
+        output: the file to write; an unknown ending counts as none.
         own: an ending of each form that it may have.
 
     Raises:

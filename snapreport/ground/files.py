@@ -208,9 +208,9 @@ def _mode_of(sources: Iterable[Path]) -> int:
 
 
 def _named(path: Path, beside: Path, target: Path) -> bool:
-    """Give a complete file its name, which nobody else may have; False where links cannot be made.
+    """Give a complete file its name if it is free; False if links cannot be made.
 
-    Unlike a look and then a rename, of two that do this at one time the second is told.
+    Unlike checking and then renaming, this fails for the second of two that do it at once.
 
     Raises:
         OutputExistsError: somebody else made the target meanwhile.

@@ -78,9 +78,9 @@ def _as_columns(
     pool = np.full(families, NO_ID, np.int32)
     pool[: len(segments)] = segments.pool
     for event in (table[3], table[2]):
-        told = _pools_of(other, event)
-        untold = (told != NO_ID) & (pool[family] == NO_ID)
-        pool[family[untold]] = told[untold]
+        named = _pools_of(other, event)
+        missing = (named != NO_ID) & (pool[family] == NO_ID)
+        pool[family[missing]] = named[missing]
     kind = np.full(families, NO_ID, np.int8)
     kind[: len(segments)] = np.where(segments.large, LARGE, SMALL)
     return SegmentLives(

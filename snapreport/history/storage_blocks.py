@@ -56,6 +56,6 @@ def state_categories(
                 category[row] = place(storage.kind)
             if metadata[row] < 0 and storage.name:
                 metadata[row] = place(storage.name)
-        told = replace(rows, category=category, metadata=metadata)
-        changed.append(replace(device, allocations=told))
+        named = replace(rows, category=category, metadata=metadata)
+        changed.append(replace(device, allocations=named))
     return tuple(changed), texts

@@ -56,7 +56,7 @@ class Amounts(Shown):
     allocated: int
     active: int
     reserved: int | None
-    """None where no allocator reserves memory (profiler files); likewise the two below."""
+    """None where no allocator reserves memory (profiler files), as the two below."""
     slack: int
     """active - requested: the part of live blocks that nobody asked for."""
     inactive: int | None

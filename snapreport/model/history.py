@@ -48,7 +48,7 @@ class Allocations(Shown):
     free_event: NDArray[np.int64]
     """The event of ``free_completed``; n_events for never. Never before free_requested_event."""
     alloc_time_us: NDArray[np.int64]
-    """NO_TIME where unknown; likewise the next two."""
+    """NO_TIME where unknown, as in the next two columns."""
     free_requested_time_us: NDArray[np.int64]
     free_time_us: NDArray[np.int64]
     stream: NDArray[np.int64]
@@ -118,7 +118,7 @@ class Stages(Shown):
     end_event: NDArray[np.int64]
     """The first event after it; n_events where it was still open or ends after the trace."""
     start_time_us: NDArray[np.int64]
-    """NO_TIME where the marker was lost; likewise the next."""
+    """NO_TIME where the marker was lost, as in ``end_time_us``."""
     end_time_us: NDArray[np.int64]
 
     def __len__(self) -> int:

@@ -77,7 +77,7 @@ class RecordedDevice:
     total_before: int | None = None
     total_after: int | None = None
     stats_before: dict[str, int | float] = field(default_factory=dict)
-    """``torch.cuda.memory_stats()`` without its zeros; likewise the next."""
+    """``torch.cuda.memory_stats()`` without its zeros, as ``stats_after``."""
     stats_after: dict[str, int | float] = field(default_factory=dict)
 
     def stat(self, name: str, when: str = "after") -> int | None:
@@ -98,7 +98,7 @@ class RecorderInfo:
     title: str | None
     notes: str
     started_us: int | None
-    """Microseconds since 1970; likewise the next."""
+    """Microseconds since 1970, as the next field."""
     ended_us: int | None
     torch: str | None
     cuda: str | None

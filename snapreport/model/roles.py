@@ -111,7 +111,7 @@ class EvidenceUse(Shown):
     text: str
     confidence: float
     bytes: int
-    """Block bytes, as in the allocated curve; likewise in ``RoleUse``."""
+    """Block bytes, as in the allocated curve."""
     count: int
 
 

@@ -60,7 +60,7 @@ class Trace:
     pool: NDArray[np.int32]
     """Pool ids (rows of ``RawSnapshot.pools``), or NO_ID where the event does not say."""
     category: NDArray[np.int32]
-    """String ids, or NO_ID; likewise the next two."""
+    """String ids, or NO_ID, as the next two columns."""
     compile_context: NDArray[np.int32]
     metadata: NDArray[np.int32]
 
@@ -73,7 +73,7 @@ class Segments:
     """One device's segments and blocks when the snapshot was taken, in address order."""
 
     address: NDArray[np.int64]
-    """int64, shape (n_segments,); likewise the next seven."""
+    """int64, shape (n_segments,), as the next seven columns."""
     size: NDArray[np.int64]
     stream: NDArray[np.int64]
     pool: NDArray[np.int32]
@@ -86,7 +86,7 @@ class Segments:
     """int64, (n_segments, 3): the file's own allocated, active and requested size, or -1."""
 
     block_segment: NDArray[np.int32]
-    """int32, shape (n_blocks,), rows of the segment arrays; likewise the rest."""
+    """Rows of the segment arrays; int32, shape (n_blocks,), as the remaining columns."""
     block_address: NDArray[np.int64]
     block_size: NDArray[np.int64]
     block_requested: NDArray[np.int64]

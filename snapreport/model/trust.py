@@ -37,7 +37,7 @@ class Window:
     cut_at_end: int
     """Stages that were still open at the end."""
     start_allocated: int
-    """Bytes before the first event; likewise the next."""
+    """Bytes before the first event."""
     start_reserved: int | None
     """None where no allocator reserves memory (profiler files)."""
     unmatched: int

@@ -131,7 +131,7 @@ class RoleGrowth:
     each: int
     square: int
     bytes: int
-    """At the size that the growth is told for."""
+    """At the batch size ``BatchGrowth.told_for``."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Leak:
     why: str
     """What makes it one."""
     kind: str
-    """Of the string that it is in; likewise the next."""
+    """The kind of the string that it is in."""
     text: str
 
 

@@ -59,8 +59,8 @@ def quoted(text: str) -> str:
     if begin.isascii() and not _PROSE.search(begin) and not _MARKUP.search(begin):
         return _cut(text, LONGEST_NAME)
     short = _flat(begin)
-    told = len(text) <= LONGEST_NAME and len(short) <= LONGEST_QUOTE
-    return f"“{short}”" if told else f"“{short[:LONGEST_QUOTE]}… ({_mark(text)})”"
+    fits = len(text) <= LONGEST_NAME and len(short) <= LONGEST_QUOTE
+    return f"“{short}”" if fits else f"“{short[:LONGEST_QUOTE]}… ({_mark(text)})”"
 
 
 def _flat(text: str) -> str:
@@ -99,9 +99,9 @@ def _mark(text: str) -> str:
 
 
 def _recorder(noted: RecorderInfo) -> RecorderInfo:
-    told = noted.with_texts(quoted)
-    devices = tuple(replace(one, device=quoted(one.device)) for one in told.devices)
-    return replace(told, title=None, notes="", devices=devices)
+    marked = noted.with_texts(quoted)
+    devices = tuple(replace(one, device=quoted(one.device)) for one in marked.devices)
+    return replace(marked, title=None, notes="", devices=devices)
 
 
 def renamed(history: History, name: str) -> History:

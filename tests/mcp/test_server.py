@@ -80,7 +80,7 @@ WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("open", {"file": 7}, "file: 7 is not of type 'string'"),
     ("open", {"file": "README.md"}, "README.md"),
     ("at", {**STEP, "event": 10**9}, "event"),
-    ("at", {**STEP, "event": 1, "stage": "x"}, "a moment has one name"),
+    ("at", {**STEP, "event": 1, "stage": "x"}, "a moment has only one name"),
     ("at", {**STEP, "alloc": "nonsense"}, "is not an address"),
     ("at", {**STEP, "by": "nonsense"}, "is not one of"),
     ("at", {**STEP, "evnt": 1}, "It takes file, device, event"),

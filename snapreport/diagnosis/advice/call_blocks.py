@@ -284,7 +284,7 @@ def _instances(
     """
     begins = np.ones(len(line), np.bool_)
     begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
-    comes = begins | alone  # rows at which a line comes anew
+    comes = begins | alone  # rows at which a line comes again after another
     comes[1:] |= line[1:] != line[:-1]
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
     runs = np.cumsum(begins | alone) - 1

@@ -25,7 +25,7 @@ class CallPaths:
     """The nodes of a tree of call stacks; a node's parent has a smaller number."""
 
     parent: NDArray[np.int64]
-    """int64, shape (n_nodes,); -1 for a node that begins a path. Likewise the next two."""
+    """-1 for a node that begins a path; int64, shape (n_nodes,), as ``frame`` and ``depth``."""
     frame: NDArray[np.int64]
     depth: NDArray[np.int64]
     """1 for a node that begins a path."""

@@ -14,8 +14,9 @@ class RankChange:
     name: str
     """``rank 17``."""
     base_row: int
-    """Position in ``RunFindings.rows`` of the run before; likewise of the run now."""
+    """Position in ``RunFindings.rows`` of the earlier run."""
     new_row: int
+    """Position in ``RunFindings.rows`` of the later run."""
     base: int
     """Bytes at the allocated peak."""
     new: int

@@ -68,7 +68,7 @@ class Imbalance:
     name: str
     """``tp``, ``pp`` and so on; a group's name."""
     least: int
-    """Bytes at the allocated peak; likewise ``most``."""
+    """Bytes at the allocated peak, as ``most``."""
     most: int
     sentence: str
 
