@@ -31,7 +31,7 @@ import subprocess, sys, tempfile, time
 tempfile.NamedTemporaryFile(delete=False, suffix=".slow").close()
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 block = bytearray(50 << 20)
-while True: pass
+while True: time.sleep(0.01)
 """
 
 MOSAIC = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,12 +128,26 @@ def test_time_and_memory_are_the_commands_own() -> None:
 
 
 @pytest.fixture
-def no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure no stages of our own, which takes longer than the others do here."""
+def peers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure peers, and in place of all that is ours a Python that writes an empty file."""
+    all_tasks = session.tasks_for
+    write = "import sys; [open(name, 'w').close() for name in sys.argv[1:]]"
+
+    def instead(task: session.Task) -> session.Task:
+        written = [str(task.output)] if task.output else []
+        return replace(task, command=[sys.executable, "-S", "-c", write, *written])
+
+    def tasks(path: Path, folder: Path, others: Sequence[peers.Peer]) -> list[session.Task]:
+        names = {peer.name for peer in others}
+        found = all_tasks(path, folder, others)
+        return [task if task.name in names else instead(task) for task in found]
+
+    monkeypatch.setattr(session, "tasks_for", tasks)
+    monkeypatch.setattr(session, "events_of", lambda _: 7)
     monkeypatch.setattr(session, "run_stages", lambda *_: {})
 
 
-@pytest.mark.usefixtures("no_stages")
+@pytest.mark.usefixtures("peers_alone")
 def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
     others = [
         peers.snapviewer(snapviewer_checkout(tmp_path / "viewer")),
@@ -147,7 +162,7 @@ def test_peers_are_run_from_their_checkouts(tmp_path: Path) -> None:
     assert "sample: Mosaic peak" in table
 
 
-@pytest.mark.usefixtures("no_stages")
+@pytest.mark.usefixtures("peers_alone")
 def test_a_peer_may_write_a_folder(tmp_path: Path) -> None:
     checkout = snapviewer_checkout(tmp_path / "viewer", SNAPVIEWER_FOLDER)
     work = tmp_path / "work"
@@ -158,7 +173,7 @@ def test_a_peer_may_write_a_folder(tmp_path: Path) -> None:
     assert not (work / "snapviewer").exists()
 
 
-@pytest.mark.usefixtures("no_stages")
+@pytest.mark.usefixtures("peers_alone")
 def test_a_slow_peer_is_stopped_and_has_a_lower_bound(tmp_path: Path) -> None:
     checkout = snapviewer_checkout(tmp_path / "viewer", SLOW)
     work = tmp_path / "work"
@@ -174,7 +189,7 @@ def test_a_slow_peer_is_stopped_and_has_a_lower_bound(tmp_path: Path) -> None:
         assert row.count("more than") == 6
 
 
-@pytest.mark.usefixtures("no_stages")
+@pytest.mark.usefixtures("peers_alone")
 def test_a_peer_that_fails_spoils_nothing_else(tmp_path: Path) -> None:
     broken = snapviewer_checkout(tmp_path / "viewer", "raise SystemExit('no memory | left')")
     (found,) = measure([("sample", "", SAMPLE)], 2, tmp_path, [peers.snapviewer(broken)])
@@ -191,7 +206,7 @@ def test_a_wrong_path_is_told_before_anything_is_measured(tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.usefixtures("no_stages")
+@pytest.mark.usefixtures("peers_alone")
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch's own script")
 def test_pytorchs_own_plot_is_run(tmp_path: Path) -> None:
     (found,) = measure([("sample", "", SAMPLE)], 1, tmp_path, [peers.torch_plot()])
