@@ -134,7 +134,7 @@ def make(jobs: Iterable[Job], processes: int = 2) -> None:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
-        context.set_forkserver_preload(["torch._dynamo", __name__])
+        context.set_forkserver_preload(["torch._dynamo", __name__, "tests.laboratory.frozen"])
     with context.Pool(min(processes, len(missing)), maxtasksperchild=1) as pool:
         for job, error in zip(missing, pool.imap(_do, missing, chunksize=1), strict=True):
             if error:
