@@ -55,7 +55,7 @@ def explore(
         app.end_opening()
     if app.failure is not None:
         raise app.failure
-    if app.return_code:  # what went wrong has been told
+    if app.return_code:  # the error has been reported
         sys.exit(app.return_code)
 
 

@@ -161,7 +161,7 @@ def test_what_is_wrong_with_the_command_is_told_in_a_line(
     assert missing.exit_code == 1
     assert missing.stderr == "Error: nothing does not exist; a root is a folder that does.\n"
     monkeypatch.setenv("SNAPREPORT_MCP_TOKEN", "short")
-    assert "found by trying" in run("mcp", "--root", str(samples), "--http", "0").stderr
+    assert "short enough to guess" in run("mcp", "--root", str(samples), "--http", "0").stderr
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     without = run("mcp", "--root", str(samples))
     assert without.exit_code == 1

@@ -63,7 +63,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         self._loading = self._beside(self._load)
 
     def _beside(self, work: Callable[[], None]) -> threading.Thread:
-        # A daemon: what is not done when the reader leaves is not waited for.
+        # A daemon: unfinished work is not waited for when the reader leaves.
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         return thread
@@ -93,7 +93,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
             self._later(lambda: self._show(views))
 
     def _show(self, views: Sequence[Viewpoint]) -> None:
-        gc.freeze()  # what was read stays, and need not be looked through for garbage
+        gc.freeze()  # the loaded data stays, so collections need not scan it
         self.panes = Panes(views, self._run, self.exit, self.copy_to_clipboard)
         self._changed()
 

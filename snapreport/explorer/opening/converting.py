@@ -32,9 +32,9 @@ class Cancelled(Exception):  # noqa: N818  (it is no error)
 
 
 def prepare_processes() -> None:
-    """Start what Python watches over other processes with, while stderr is still a file.
+    """Start multiprocessing's resource tracker while stderr is still a file.
 
-    Textual puts something without a file number in its place, with which none can be started.
+    Textual replaces stderr by an object without a file descriptor, and then it cannot be started.
     """
     if os.name == "posix":
         resource_tracker.ensure_running()

@@ -65,7 +65,7 @@ Work = Callable[[], Callable[[], None]]
 
 
 class Desk:
-    """The screens of one recording, one of them in sight."""
+    """The screens of one recording, one of them shown."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 Report = Callable[[str, float | None], Awaitable[None]]
-"""Told what is being done, and the part that is done."""
+"""Called with what is being done, and the fraction that is done."""
 
 MOST_FILES = 8
 _MOST_MEMORY = 4 * 2**30

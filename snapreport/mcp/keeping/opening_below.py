@@ -30,7 +30,7 @@ class FileBelow:
     size: int
     changed_ns: int
     folder: bool = False
-    """Whether it is a folder, which is never opened as a file."""
+    """Whether it is a folder; folders are never opened as files."""
 
     @property
     def path(self) -> Path:
