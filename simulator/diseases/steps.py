@@ -94,7 +94,7 @@ def thrash(seed: int) -> Case:
         program.train(1, first=number)
         program.empty_cache()
     # What the last call gives back is not got again.
-    figures = {"times given back and got again": steps - 1, "by empty_cache()": steps - 1}
+    figures = {"times given back and fetched again": steps - 1, "by empty_cache()": steps - 1}
     expected = Expected("segment-thrash", figures=figures)
     return _case("segment-thrash", seed, program, expected, never=_GROWS)
 
