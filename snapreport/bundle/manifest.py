@@ -90,7 +90,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
     """
     manifest = orjson.loads(data)
     if not isinstance(manifest, dict):
-        raise TypeError(f"{MANIFEST} is no object")
+        raise TypeError(f"{MANIFEST} is not an object")
     version = manifest["format"]
     if type(version) is not int:
         raise TypeError("the format is no number")

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from snapreport.commands import cli
+from tests.ready_workers import fork_workers
 
 Run: TypeAlias = Callable[..., Result]
 
@@ -94,6 +95,7 @@ def snapshot(tmp_path: Path) -> Path:
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run ``snapreport`` with these arguments in the empty folder; a bug's traceback surfaces."""
     monkeypatch.setenv("COLUMNS", "100")
+    fork_workers(monkeypatch)
 
     def invoke(*arguments: str | Path) -> Result:
         result = CliRunner().invoke(cli, [str(argument) for argument in arguments])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from snapreport.runs.engines import local_processes
 from tests.commands.conftest import Run
 
 Put = Callable[[str, bytes], str]
@@ -47,9 +49,11 @@ class Store:
 
 
 @pytest.fixture
-def store(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(server: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     import fsspec
 
+    # After `run`, which forks workers: they would not know of the store. These are started anew.
+    monkeypatch.setattr(local_processes, "get_context", get_context)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)

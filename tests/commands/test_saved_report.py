@@ -60,7 +60,7 @@ def test_its_json_is_the_snapshots_with_lists_cut(run: Run, samples: Path, page:
     [
         ("", "without a summary"),
         (SUMMARY.format("{"), "damaged"),
-        (SUMMARY.format("[1]"), "no object"),
+        (SUMMARY.format("[1]"), "not an object"),
         (SUMMARY.format("[" * 100_000), "damaged"),
     ],
 )

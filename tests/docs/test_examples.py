@@ -26,6 +26,7 @@ from tests.docs.examples import (
     run_example,
     run_python,
 )
+from tests.ready_workers import fork_workers
 
 TORCH = find_spec("torch") is not None
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,6 +39,7 @@ def text_of(name: str) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the samples in it that is the current one."""
+    fork_workers(monkeypatch)
     lay_out(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

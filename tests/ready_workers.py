@@ -1,0 +1,36 @@
+"""Workers for several files, forked from a Python that has imported our modules.
+
+A worker that is started anew, as ours are, imports them for half a second: longer than all that a
+test has for it to do. Those of tests/commands/test_many_processes.py are started anew.
+"""
+
+from __future__ import annotations
+
+from multiprocessing import forkserver, get_all_start_methods, get_context
+from typing import Any
+
+import pytest
+
+from snapreport.runs.engines import local_processes
+
+_READ_BEFORE = (
+    "api.making", "api.rank_figures", "api.resuming", "diagnosis.conclude", "history.build",
+    "mcp.keeping.keeper_process", "native.library", "read", "reporters.page.page_report",
+    "runs.gathered", "runs.work",
+)  # fmt: skip
+
+
+def fork_workers(patch: pytest.MonkeyPatch) -> None:
+    """Fork the workers from now on, where the system has that.
+
+    What a test changes in its environment, or patches, they do not have.
+    """
+    if "forkserver" in get_all_start_methods():
+        patch.setattr(local_processes, "get_context", lambda _: _forkserver())
+
+
+def _forkserver() -> Any:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["numpy.ma", *(f"snapreport.{name}" for name in _READ_BEFORE)])
+    forkserver.ensure_running()
+    return context
