@@ -49,7 +49,7 @@ def corpus() -> Path:
     if not given:
         pytest.skip(NO_CORPUS)
     folder = Path(given)
-    assert folder.is_dir(), f"SNAPREPORT_CORPUS is {given}, which is no folder"
+    assert folder.is_dir(), f"SNAPREPORT_CORPUS is {given}, which is not a folder"
     return folder
 
 

@@ -77,7 +77,7 @@ def diff(
         ("curve", curve, CURVES), ("at", at, MOMENTS), ("by", by, DIFF_GROUPINGS),
     ):  # fmt: skip
         if value not in known:
-            raise ValueError(f"{name} is {value!r}, none of {', '.join(known)}")
+            raise ValueError(f"{name} is {value!r}, not one of {', '.join(known)}")
     if stage is not None and (base_event is not None or new_event is not None or at != "peak"):
         raise MomentError("a moment has one name: a stage, an event, or peak, start or end.")
     one, other = load_pair(base, new, keep_paths, progress)

@@ -146,7 +146,7 @@ class Device:
             ValueError: there is no such curve; profiles have no ``reserved`` curve.
         """
         if name not in self.figures.curves:
-            raise ValueError(f"curve is {name!r}, none of {', '.join(self.figures.curves)}")
+            raise ValueError(f"curve is {name!r}, not one of {', '.join(self.figures.curves)}")
         return self.figures.curves[name]
 
     @cached_property
@@ -307,7 +307,7 @@ class Device:
             free: how far the peak should fall, in bytes or as text.
 
         Raises:
-            PlanError: neither or both are given, one is no size, ``free`` is more than the peak,
+            PlanError: neither or both are given, one is not a size, ``free`` is more than the peak,
                 or there is no history to try changes on.
         """
         if (fit is None) == (free is None):
@@ -340,7 +340,7 @@ class Device:
                 what was measured while recording, else the usual amount.
 
         Raises:
-            CardError: there is no such card, or ``allow`` is no size.
+            CardError: there is no such card, or ``allow`` is not a size.
         """
         wanted = wanted_card(card, allow)
         assert wanted is not None
@@ -390,7 +390,7 @@ class Device:
         Raises:
             AllocatorSettingsError: PyTorch would refuse the settings, or they are not modelled; or
                 the device has no events or no segments.
-            ValueError: ``capacity`` is no size.
+            ValueError: ``capacity`` is not a size.
         """
         modelled = self._modelled
         wanted = table_of_settings(modelled.settings)

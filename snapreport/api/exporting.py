@@ -83,7 +83,7 @@ def export(
         ValueError: there is no such format or curve, or both ``keep_paths`` and ``redact`` are set.
     """
     if format not in EXPORTS:
-        raise ValueError(f"format is {format!r}, none of {', '.join(EXPORTS)}")
+        raise ValueError(f"format is {format!r}, not one of {', '.join(EXPORTS)}")
     moment = MomentWanted(event, time_us, stage, between, alloc, free, curve)
     if moment.names and format in ("json", "pickle", "snapviewer", "perfetto"):
         raise ExportError(f"{format} exports the whole recording; no moment can be chosen for it.")

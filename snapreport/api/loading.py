@@ -80,7 +80,7 @@ class Snapshot:
 
         Raises:
             DeviceError: the file has no such device.
-            CardError: there is no such card, or ``allow`` is no size.
+            CardError: there is no such card, or ``allow`` is not a size.
         """
         from snapreport.diagnosis.conclude import find, find_figures
 

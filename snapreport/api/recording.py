@@ -320,16 +320,16 @@ def record(
     check_folder(Path(path))
     wanted_context = "none" if context is None else context
     if stacks is not None and stacks not in STACKS:
-        raise ValueError(f"stacks is {stacks!r}, none of {', '.join(STACKS)}")
+        raise ValueError(f"stacks is {stacks!r}, not one of {', '.join(STACKS)}")
     if wanted_context not in CONTEXTS:
-        raise ValueError(f"context is {context!r}, none of {', '.join(CONTEXTS)}")
+        raise ValueError(f"context is {context!r}, not one of {', '.join(CONTEXTS)}")
     if max_entries is not None and max_entries < 2:
         raise ValueError("max_entries must be 2 or more")
     if isinstance(formats, str):
         formats = (formats,)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
-        raise ValueError(f"formats has {unknown}, which is none of {', '.join(FORMATS)}")
+        raise ValueError(f"formats must name some of {', '.join(FORMATS)}, not {unknown or 'none'}")
     settings = Settings(
         folder=Path(os.path.abspath(path)),  # noqa: PTH100  (the program may change its folder)
         options=Options(

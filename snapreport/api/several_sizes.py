@@ -14,7 +14,7 @@ from snapreport.ground.units import format_bytes, parse_size
 from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth
 
 _FAR = 0.1
-"""Recordings of one program never miss a recorded peak by this share of it."""
+"""A recorded peak further off than this share of it is refused."""
 
 
 def batch_growth(
@@ -41,7 +41,7 @@ def batch_growth(
     Raises:
         DeviceError: a file has no such device.
         PlanError: there are fewer than two recordings, a size is below 1 or above 2 ** 24,
-            ``fit`` is no size, a file has no history, the peak falls as the batch grows, or a
+            ``fit`` is not a size, a file has no history, the peak falls as the batch grows, or a
             recorded peak is far from what follows from the others.
     """
     devices = {

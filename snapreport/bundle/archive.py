@@ -187,7 +187,7 @@ def checked_members(path: Path) -> Iterator[Members]:
         ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(
-            f"{path} is no complete snapreport bundle ({reason_of(error)});"
+            f"{path} is not a complete snapreport bundle ({reason_of(error)});"
             " convert the snapshot again."
         ) from error
     except OSError as error:

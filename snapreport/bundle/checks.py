@@ -38,7 +38,7 @@ def check_stacks(stacks: StackTable, size: int) -> None:
     _texts("frame", frames.names, frames.filenames)
     for extra in frames.extra.values():
         if not isinstance(extra, dict):
-            raise ValueError("what is known besides of a frame is no mapping")
+            raise ValueError("what is known besides of a frame is not a mapping")
         _texts("frame", extra.values())
     within("frame", frames.lines, UNKNOWN_LINE)
     parent, depth = stacks.node_parent, stacks.node_depth
@@ -186,7 +186,7 @@ def _depth(what: str, value: Any, most: int) -> None:
 
 def _texts(what: str, *columns: Iterable[Any]) -> None:
     if not all(isinstance(text, str) for column in columns for text in column):
-        raise ValueError(f"a name in the table of {what}s is no text")
+        raise ValueError(f"a name in the table of {what}s is not text")
 
 
 def _counts(what: str, counts: Any) -> None:

@@ -152,7 +152,7 @@ class _Devices:
             columns[name][columns[name] == NEVER] = events
         before = self._meta[f"requested_before.{index}"]
         if not isinstance(before, list) or not all(type(row) is int for row in before):
-            raise TypeError("what was requested before is no list of numbers")
+            raise TypeError("what was requested before is not a list of numbers")
         pending = np.array(before, np.int64)
         within("allocation", pending, rows.start, rows.stop)
         columns["free_requested_event"][pending - rows.start] = START

@@ -93,7 +93,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
         raise TypeError(f"{MANIFEST} is not an object")
     version = manifest["format"]
     if type(version) is not int:
-        raise TypeError("the format is no number")
+        raise TypeError("the format is not a number")
     if version > FORMAT:
         raise BundleError(
             f"has the newer bundle format {str(version)[:20]}, and snapreport {__version__} reads"

@@ -148,7 +148,7 @@ def _check_name(info: zipfile.ZipInfo) -> None:
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise BundleError(
-            f"has a member {_shown(info)} that is no plain file but a link or device; do not"
+            f"has a member {_shown(info)} that is not a plain file but a link or device; do not"
             " unpack it, and ask for another copy."
         )
 

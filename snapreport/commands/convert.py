@@ -73,7 +73,7 @@ def convert(
     warnings: list[str] = []
     with progress_bar(quiet) as progress:
         path = snapreport.convert(source, output, progress=progress, see=warnings.extend, **options)
-    if path.is_file() and not quiet:  # it is no file if it was written to a pipe
+    if path.is_file() and not quiet:  # it is not a file if it was written to a pipe
         _say_size(source, path)
         say_warnings(warnings)
         if warnings:

@@ -67,7 +67,7 @@ def check_folder(output: Path) -> None:
     """Refuse a name for a folder that ends as a file's does.
 
     Raises:
-        OutputError: it does, or is ``-``, and is no folder so far.
+        OutputError: it does, or is ``-``, and is not a folder so far.
     """
     if str(output) == "-" or (is_named_as_file(output) and not output.is_dir()):
         raise OutputError(f"{output} is named as a file is; here -o names a folder.")

@@ -63,7 +63,7 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
         ending: the ending of a name made from the input's, with its dot: what will be written.
 
     Raises:
-        OutputError: that would be the input itself, or ``-``, which is no file here, or a name
+        OutputError: that would be the input itself, or ``-``, which is not a file here, or a name
             that ends as other files do.
     """
     if output is not None and str(output) == "-":

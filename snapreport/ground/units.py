@@ -161,7 +161,7 @@ def parse_size(value: float | str) -> int:
     """
     size = _of_text(value) if isinstance(value, str) else _of_number(value)
     if size is None or not 0 <= size <= _LARGEST:
-        raise ValueError(f"{value!r} is no size; write 40GiB, 40GB or a number of bytes")
+        raise ValueError(f"{value!r} is not a size; write 40GiB, 40GB or a number of bytes")
     return size
 
 
@@ -195,5 +195,5 @@ def parse_share(text: str) -> Fraction:
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s*%", text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no percentage; write 2%")
+        raise ValueError(f"{text!r} is not a percentage; write 2%")
     return Fraction(match[1]) / 100

@@ -48,7 +48,7 @@ def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict
     size = trace.size[pairs.first[row[sized]]] if len(sized) else np.empty(0, np.int64)
     counts = {
         "block in use at the end that the trace frees": freed,
-        "allocation never freed that is no block at the end": lost if len(segments) else 0,
+        "allocation never freed that is not a block at the end": lost if len(segments) else 0,
         "block of another requested size than its alloc": int(
             (size != segments.block_requested[sized]).sum()
         ),

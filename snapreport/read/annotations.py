@@ -25,7 +25,7 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
         NotASnapshotError: they are no list of dicts with a device and a time.
     """
     if not isinstance(rows, (list, tuple)):
-        raise NotASnapshotError("is damaged: 'external_annotations' is no list.")
+        raise NotASnapshotError("is damaged: 'external_annotations' is not a list.")
     device = integers(rows, "device", "annotation", default=0)
     time_us = integers(rows, "time_us", "annotation")
     tables.fields.take(sum(map(len, rows)), "fields of annotations")
@@ -37,7 +37,7 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
             tables.oddities[
                 f"annotation stage {shortened(stage)!r}"
                 if known
-                else "annotation time that is no date"
+                else "annotation time that is not a date"
             ] += 1
             continue
         name = tables.texts.clean(row.get("name", ""))

@@ -57,7 +57,7 @@ def read_budget(path: Path) -> dict[str, Any]:
             raise BudgetError(f"{path} has no table [{'.'.join(_TABLE)}].")
         table = data
     if not isinstance(table, dict):
-        raise BudgetError(f"{path}: {'.'.join(_TABLE)} is no table.")
+        raise BudgetError(f"{path}: {'.'.join(_TABLE)} is not a table.")
     said: dict[str, Any] = dict(table)
     if isinstance(said.get("base"), str):
         said["base"] = str(path.parent / said["base"])

@@ -119,7 +119,7 @@ def count_unknown_keys(
         every key that some row has.
 
     Raises:
-        NotASnapshotError: there are more fields, or a key is no text.
+        NotASnapshotError: there are more fields, or a key is not text.
     """
     fields.take(sum(map(len, rows)), f"fields of {what}s")
     shapes = _shapes(rows)

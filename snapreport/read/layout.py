@@ -188,7 +188,7 @@ def _settings(top: dict[str, Any], texts: CleanTexts) -> dict[str, Any]:
     if settings is None:
         settings = {}
     if not isinstance(settings, dict):
-        raise NotASnapshotError("is damaged: 'allocator_settings' is no dict.")
+        raise NotASnapshotError("is damaged: 'allocator_settings' is not a dict.")
     # Builds differ in where they put the overflow fields; everything reads them from here.
     for key in ("trace_alloc_max_entries", "trace_alloc_overflowed"):
         if key in top:

@@ -41,7 +41,7 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
         NotASnapshotError: the pickle is cut off, or of protocol 0 or 1.
     """
     if data[:1] != b"\x80":
-        raise NotASnapshotError("is no pickle of protocol 2 or later.")
+        raise NotASnapshotError("is not a pickle of protocol 2 or later.")
     position = scan(data)
     opcode = data[position : position + 1]
     if opcode != _STOP:

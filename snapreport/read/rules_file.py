@@ -77,7 +77,7 @@ def _rule(entry: Any, number: int, where: str) -> Rule:
         if pattern is None:
             continue
         if not isinstance(pattern, str):
-            raise PatternError(f"{where}: rule {number} ({category}): {key} is no text.")
+            raise PatternError(f"{where}: rule {number} ({category}): {key} is not text.")
         try:
             expressions[key] = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:

@@ -36,7 +36,7 @@ def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
 
     Raises:
         InputError: the file is missing, a folder or unreadable.
-        NotASnapshotError: it is no snapshot, or a damaged one.
+        NotASnapshotError: it is not a snapshot, or a damaged one.
         UnsafePickleError: it is a pickle that could run code; nothing of it was run.
         NotEnoughMemoryError: it is too large for this machine.
     """

@@ -198,7 +198,7 @@ def _check_moves(
 def _times(times: NDArray[np.int64], oddities: dict[str, int]) -> NDArray[np.int64]:
     wrong = (times < NO_TIME) | (times > LATEST_US)
     if wrong.any():
-        oddities["event time that is no date"] = int(wrong.sum())
+        oddities["event time that is not a date"] = int(wrong.sum())
         times = np.where(wrong, NO_TIME, times)
     return times
 

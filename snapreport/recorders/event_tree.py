@@ -260,7 +260,7 @@ def _results(profile: Any) -> Any:
     inner = getattr(profile, "profiler", profile)  # torch.profiler's holds torch.autograd's
     if not hasattr(profile, "profiler") and not hasattr(profile, "kineto_results"):
         raise RecordingError(
-            f"A {type(profile).__name__} is no profile; give what torch.profiler.profile() returns."
+            f"A {type(profile).__name__} is not a profile; pass what torch.profiler.profile() gave"
         )
     results = getattr(inner, "kineto_results", None)
     if results is None:

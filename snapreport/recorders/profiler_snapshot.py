@@ -45,7 +45,7 @@ def profile_to_snapshot(profile: Any) -> dict[str, Any]:
             ``record_shapes=True`` too, gradients are told exactly in every step.
 
     Raises:
-        RecordingError: it is no profile, not finished, or has no memory in it.
+        RecordingError: it is not a profile, not finished, or has no memory in it.
     """
     return to_snapshot([EventTreeReader().read(profile)])
 

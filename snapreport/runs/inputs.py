@@ -203,7 +203,7 @@ def _ends_in(path: Path, endings: Sequence[str]) -> bool:
 
 
 def _source_of(bundle: Path) -> tuple[str, int, str] | None:
-    """Return name, size and SHA-256 of what a bundle was made of; None if it is no bundle.
+    """Return name, size and SHA-256 of what a bundle was made of; None if it is not a bundle.
 
     What cannot be read may be a bundle that is damaged: reading it whole says what is wrong.
     """

@@ -100,7 +100,7 @@ def convert_many(
     Raises:
         EngineError: the engine is not installed, or does not answer.
         InputError: a file is given twice, or a folder has no snapshot.
-        OutputError: ``output`` is no folder, or two files would have one name; before any work.
+        OutputError: ``output`` is not a folder, or two files would have one name; before any work.
         TypeError: there is no such option.
         ValueError: ``jobs`` is below 1.
     """

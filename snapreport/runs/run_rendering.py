@@ -112,7 +112,7 @@ def render_run(
 
     check_options(render, options)
     if pages is not None and pages not in get_args(Pages):
-        raise ValueError(f"pages is {pages!r}, none of {', '.join(get_args(Pages))}")
+        raise ValueError(f"pages is {pages!r}, not one of {', '.join(get_args(Pages))}")
     inputs = find_run_files(paths, name)
     kind, target = _target(inputs, output, format)
     if pages in ("all", "odd") and (inputs is None or kind != "html"):
@@ -210,7 +210,7 @@ def _target(
         ValueError: there is no such format.
     """
     if kind is not None and kind not in get_args(RunFormat):
-        raise ValueError(f"format is {kind!r}, none of {', '.join(get_args(RunFormat))}")
+        raise ValueError(f"format is {kind!r}, not one of {', '.join(get_args(RunFormat))}")
     path = None if output is None else as_path(output)
     chosen = cast("RunFormat | None", kind)
     if path is not None and not path.is_dir() and is_named_as_file(path):

@@ -172,7 +172,7 @@ def test_a_growth_with_nothing_to_compare_with_is_status_1(run: Run, new: Path) 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--max-peak", "lots"], "max-peak: 'lots' is no size"),
+        (["--max-peak", "lots"], "max-peak: 'lots' is not a size"),
         (["--max-stage", "forward"], "'--max-stage': 'forward' is not NAME=SIZE"),
         (["--max-category", "=3"], "is not NAME=SIZE"),
         (["--fail-on", "leek"], "no finding is called 'leek'; there are critical"),

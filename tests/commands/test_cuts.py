@@ -135,7 +135,7 @@ def test_a_cut_bundle_is_whole_and_its_page_is_cut(
             "'soon' is neither an event nor a time; write 1200, 1.5s or 200ms.",
         ),
         (["--to", "3 weeks"], 2, "'3 weeks' is neither an event nor a time"),
-        (["--min-size", "big"], 2, "'big' is no size; write 40GiB, 40GB or a number of bytes."),
+        (["--min-size", "big"], 2, "'big' is not a size; write 40GiB, 40GB or a number of bytes."),
         (["--from", "5"], 1, "--from is behind the end of the recording, which has 5 events."),
         (["--from", "3", "--to", "2"], 1, "--to is before --from; nothing would be drawn."),
     ],
@@ -155,7 +155,7 @@ def test_wrong_values_are_told_in_a_line(
 def test_a_size_to_fit_is_a_size(run: Run, snapshot: Path, text: str) -> None:
     result = run("render", snapshot, f"--fit={text}")
     assert result.exit_code == 2
-    assert "is no size; write 40GiB, 40GB or a number of bytes." in result.stderr
+    assert "is not a size; write 40GiB, 40GB or a number of bytes." in result.stderr
 
 
 def test_python_takes_the_same(snapshot: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_python_takes_the_same(snapshot: Path, tmp_path: Path) -> None:
     made = snapreport.convert(snapshot, tmp_path / "a.zip", from_=0, to="10us", min_size=5)
     again = snapreport.render(made, tmp_path / "b.html", fit=25_000_000)
     assert again.read_bytes() == page.read_bytes()
-    with pytest.raises(snapreport.CutError, match="no size"):
+    with pytest.raises(snapreport.CutError, match="not a size"):
         snapreport.render(snapshot, tmp_path / "c.html", fit="much")
     with pytest.raises(snapreport.CutError, match="neither an event nor a time"):
         snapreport.convert(snapshot, tmp_path / "c.zip", to="later")

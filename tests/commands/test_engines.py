@@ -22,7 +22,7 @@ STARTED = pytest.mark.skipif(not IN_FULL, reason="a cluster takes its time to st
 def test_what_is_no_engine_is_said_before_any_work(run: Run, snapshot: Path, folder: Path) -> None:
     done = run("convert", *copies(snapshot, "a", "b"), "-o", "out", "--engine", "spark")
     assert done.exit_code == 1
-    assert done.stderr.startswith("Error: spark is no engine; there are local, dask,")
+    assert done.stderr.startswith("Error: spark is not an engine; choose local, dask,")
     assert not (folder / "out").exists()
 
 

@@ -72,7 +72,7 @@ def test_a_packed_bomb_is_refused_and_an_option_trusts_it(
     for source in (packed, snapshot):  # also where nothing is unpacked
         wrong = run("--max-unpacked", "much", "summary", str(source))
         assert wrong.exit_code == 2
-        assert "'much' is no size; write 40GiB" in wrong.stderr
+        assert "'much' is not a size; write 40GiB" in wrong.stderr
 
 
 def test_the_check_of_memory_can_be_left_out(

@@ -23,7 +23,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ranks(tmp_path: Path) -> Path:
-    """A folder with four ranks, of which one is broken, and a file that is no snapshot."""
+    """A folder with four ranks, of which one is broken, and a file that is not a snapshot."""
     folder = tmp_path / "run"
     folder.mkdir()
     for rank in (0, 1, 10):

@@ -319,7 +319,7 @@ def test_a_client_asks_in_its_own_process(place: SimpleNamespace) -> None:
             assert not result.is_error, text_of(result)
             assert text_of(result) == as_text(place.desk.ask("big"))
             single = await client.call_tool("run", {"file": "big/rank0.pickle"})
-            assert "is no zip of a run" in text_of(single)
+            assert "is not a zip of a run" in text_of(single)
             wrong = await client.call_tool("run", {"file": "big", "layout": "tp=3"})
             assert wrong.is_error
             assert "tp=3" in text_of(wrong)

@@ -287,7 +287,7 @@ def test_the_bundle_of_a_profile_is_the_profile(tmp_path: Path) -> None:
 
 
 def test_what_is_no_finished_profile_with_memory_is_refused() -> None:
-    with pytest.raises(RecordingError, match="A dict is no profile"):
+    with pytest.raises(RecordingError, match="A dict is not a profile"):
         snapreport.from_profile({})
     running = torch.profiler.profile(profile_memory=True)
     with pytest.raises(RecordingError, match="holds nothing yet"):

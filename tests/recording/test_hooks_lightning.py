@@ -94,7 +94,7 @@ def test_a_number_that_cannot_be_is_refused_before_the_training(tmp_path: Path) 
 
     with pytest.raises(ValueError, match="steps 1 or more"):
         MemoryCallback(tmp_path, steps=0)
-    with pytest.raises(ValueError, match="formats has"):
+    with pytest.raises(ValueError, match="formats must name some of"):
         MemoryCallback(tmp_path, formats=["gif"])
 
 

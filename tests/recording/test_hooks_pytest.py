@@ -221,7 +221,7 @@ def test_without_a_name():
 """,
     )
     assert outcomes(result).startswith("3 failed"), result.stdout + result.stderr
-    assert "'2 parsecs' is no size" in result.stdout
+    assert "'2 parsecs' is not a size" in result.stdout
     assert "there is no 'most'; there are max_peak" in result.stdout
     assert "gpu_memory: it takes a budget by name, such as max_peak='2GiB'" in result.stdout
     assert "it ran" not in result.stdout

@@ -82,7 +82,7 @@ def size_with_unit(text: str) -> int:
     """Return the bytes of a size.
 
     Raises:
-        ValueError: it is no size, or so small that its unit must be missing.
+        ValueError: it is not a size, or so small that its unit must be missing.
     """
     size = parse_size(text)
     if size < _TINY:

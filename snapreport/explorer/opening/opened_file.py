@@ -77,7 +77,7 @@ def _bundle_of(
 ) -> Path:
     """Return the kept bundle of a snapshot; make it where there is none."""
     if not path.is_file():  # a pipe can be read once, and what is missing is told by the reader
-        raise InputError(f"{path} is no file; the explorer opens snapshots and bundles.")
+        raise InputError(f"{path} is not a file; the explorer opens snapshots and bundles.")
     cache = BundleCache((folder or cache_folder()) if keep else _until_the_end())
     key = key_of(path, progress)
     found = cache.find(key)

@@ -221,7 +221,7 @@ class Desk:
         if text.lstrip("-").isdecimal():
             self.view.go_to(int(text))
         elif text:
-            self.say(f"{text} is no event; type a number")
+            self.say(f"{text} is not an event; type a number")
 
     # Sending what is shown.
 

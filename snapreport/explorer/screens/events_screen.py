@@ -76,7 +76,7 @@ class EventsScreen(FilteredList):
 
     def _entry(self, place: int) -> TraceEntry:
         entry = entry_at(self.view.device.history, int(self.items[place]))
-        assert entry is not None, "the start is no event"
+        assert entry is not None, "the start is not an event"
         return entry
 
     def _site(self, entry: TraceEntry) -> str:

@@ -133,7 +133,7 @@ class KeptRun:
         with opened_below(self.place) as path:
             if not is_run_bundle(path):
                 raise InputError(
-                    f"{self.place.shown} is no zip of a run; open tells what is in one recording."
+                    f"{self.place.shown} is not a zip of a run; open says what is in a recording."
                 )
             run: Run = _quoted(run_from_zip(path, None, layout, self._names).run)
         return LoadedRun(run, find(run))

@@ -52,7 +52,7 @@ def serve(
         say: called with each line that the user has to see.
 
     Raises:
-        SnapreportError: a root is no folder, or the port is taken.
+        SnapreportError: a root is not a folder, or the port is taken.
     """
     files = RootedFiles(roots, names)
     keepers = FileKeepers(names)

@@ -37,7 +37,7 @@ class RootedFiles:
             names: whether the names of files are to be redacted.
 
         Raises:
-            InputError: one is no folder.
+            InputError: one is not a folder.
         """
         self.roots = tuple(_root(each) for each in roots)
         self._names = names
@@ -53,7 +53,7 @@ class RootedFiles:
             InputError: there is none below the roots; the message reveals nothing of other files.
         """
         if "\0" in name or not name or len(name) > _LONGEST:
-            raise InputError("That is no name of a file.")
+            raise InputError("That is not a name of a file.")
         if _SCHEME.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
         for root in self.roots:
@@ -125,7 +125,7 @@ def _root(path: Path) -> Path:
     except OSError:
         raise InputError(f"{path} does not exist; a root is a folder that does.") from None
     if not real.is_dir():
-        raise InputError(f"{path} is no folder; name the one that the files are in.")
+        raise InputError(f"{path} is not a folder; name the one that the files are in.")
     return real
 
 

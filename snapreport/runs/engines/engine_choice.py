@@ -68,7 +68,7 @@ def parse_engine(text: str) -> Engine:
         if kind == known and bool(equals) == bool(address) and not (address and known == "local"):
             return Engine(known, address)
     raise EngineError(
-        f"{text} is no engine; there are local, dask, dask=tcp://HOST:PORT, ray and ray=ADDRESS."
+        f"{text} is not an engine; choose local, dask, dask=tcp://HOST:PORT, ray or ray=ADDRESS."
     )
 
 

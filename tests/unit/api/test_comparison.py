@@ -95,7 +95,7 @@ def test_files_without_anything_compare() -> None:
 @pytest.mark.parametrize("option", ["curve", "at", "by"])
 def test_a_word_that_is_none_of_those_known_is_a_value_error(option: str, samples: Path) -> None:
     file = samples / "two_streams.pickle"
-    with pytest.raises(ValueError, match=f"{option} is 'colour', none of "):
+    with pytest.raises(ValueError, match=f"{option} is 'colour', not one of "):
         snapreport.diff(file, file, **{option: "colour"})  # type: ignore[arg-type]
 
 

@@ -29,7 +29,7 @@ GIB = 1 << 30
 def test_a_percentage_is_exact() -> None:
     assert parse_share("2%") == Fraction(1, 50)
     assert parse_share("0.1 %") == Fraction(1, 1000)
-    with pytest.raises(ValueError, match="is no percentage"):
+    with pytest.raises(ValueError, match="is not a percentage"):
         parse_share("2")
 
 
@@ -52,13 +52,13 @@ def test_nothing_said_fails_on_what_is_critical() -> None:
     ("values", "words"),
     [
         ({"max_peek": 1}, "there is no 'max_peek'; there are max_peak"),
-        ({"max_peak": "lots"}, "max_peak: 'lots' is no size"),
-        ({"max_peak": True}, "max_peak: True is no size"),
-        ({"max_peak": -1}, "max_peak: -1 is no size"),
-        ({"max_growth": "two%"}, "max_growth: 'two%' is no percentage"),
+        ({"max_peak": "lots"}, "max_peak: 'lots' is not a size"),
+        ({"max_peak": True}, "max_peak: True is not a size"),
+        ({"max_peak": -1}, "max_peak: -1 is not a size"),
+        ({"max_growth": "two%"}, "max_growth: 'two%' is not a percentage"),
         ({"max_growth": 0.02}, "max_growth: 0.02 is not a growth; write 2%"),
         ({"stages": "backward"}, "stages: expected a size for each name"),
-        ({"stages": {"backward": "x"}}, "stages: backward: 'x' is no size"),
+        ({"stages": {"backward": "x"}}, "stages: backward: 'x' is not a size"),
         ({"fail_on": "leek"}, "no finding is called 'leek'; there are critical, warning"),
         ({"ignore": "critical"}, "no finding is called 'critical'"),
         ({"ignore": ["leek/1a2b3c"]}, "no finding is called 'leek/1a2b3c'"),
@@ -273,7 +273,7 @@ def test_a_toml_file_of_its_own_needs_no_table(tmp_path: Path) -> None:
     [
         ("memory.toml", "max_peak = ", "memory.toml is no TOML"),
         ("memory.toml", "max_peek = 3", "memory.toml: there is no 'max_peek'"),
-        ("memory.toml", "tool.snapreport.check = 3", "tool.snapreport.check is no table"),
+        ("memory.toml", "tool.snapreport.check = 3", "tool.snapreport.check is not a table"),
         ("pyproject.toml", "", "pyproject.toml has no table [tool.snapreport.check]"),
     ],
 )

@@ -99,7 +99,7 @@ def test_the_limit_of_what_may_be_unpacked_can_be_raised(
     with pytest.raises(BundleError, match="1,024 is the most"):
         read_bundle(path)
     monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "much")
-    with pytest.raises(InputError, match="'much' is no size; write 40GiB"):
+    with pytest.raises(InputError, match="'much' is not a size; write 40GiB"):
         read_bundle(path)
 
 

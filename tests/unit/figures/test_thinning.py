@@ -56,7 +56,7 @@ def test_a_size_has_a_unit_or_is_in_bytes(text: int | str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "large", "-5", -5, "25 apples"])
 def test_anything_else_is_no_size(text: int | str) -> None:
-    with pytest.raises(CutError, match="no size; write 40GiB, 40GB or a number of bytes"):
+    with pytest.raises(CutError, match="not a size; write 40GiB, 40GB or a number of bytes"):
         cut_size(text)
 
 

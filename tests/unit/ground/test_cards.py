@@ -73,7 +73,7 @@ def test_an_allowance_goes_with_a_card() -> None:
         wanted_card(None, 5)
     with pytest.raises(CardError, match="an allowance of 30GB leaves nothing of a card of 24GB"):
         wanted_card("24GB", "30GB")
-    with pytest.raises(CardError, match="'much' is no size"):
+    with pytest.raises(CardError, match="'much' is not a size"):
         wanted_card("t4", "much")
 
 

@@ -1,4 +1,4 @@
-"""A name whose ending belongs to another form is no name for an output."""
+"""A name whose ending belongs to another form is not a name for an output."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_size_is_read_in_binary_and_decimal_units(text: float | str, size: int
     ],
 )
 def test_what_is_no_size_is_said_to_be_none(text: Any) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
 
 

@@ -108,7 +108,9 @@ def test_a_block_at_the_end_that_the_trace_frees_is_counted() -> None:
 
 def test_an_alloc_that_is_gone_at_the_end_without_a_free_is_counted() -> None:
     builder = trace().alloc("a", 4).alloc("b", 512).free("b").segment("a", 20 * MIB)
-    assert builder.history().anomalies == {"allocation never freed that is no block at the end": 1}
+    assert builder.history().anomalies == {
+        "allocation never freed that is not a block at the end": 1
+    }
 
 
 def test_a_final_block_of_another_requested_size_is_counted() -> None:

@@ -62,7 +62,7 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     with pytest.raises(NotEnoughMemoryError, match=unpacking_limit.MAX_UNPACKED):
         read_snapshot(path)
     monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "much")
-    with pytest.raises(InputError, match="'much' is no size; write 40GiB"):
+    with pytest.raises(InputError, match="'much' is not a size; write 40GiB"):
         read_snapshot(path)
 
 

@@ -38,7 +38,7 @@ def test_a_list_says_where_to_look_and_yaml_is_read_too(tmp_path: Path) -> None:
         ('[{"category": "a"}]', r"rule 1 \(a\) needs a function, a file or a pattern"),
         ('[{"function": "a"}]', "rule 1 has no category"),
         ('["a"]', "rule 1 is a str, not a mapping"),
-        ('[{"category": "a", "function": 3}]', r"rule 1 \(a\): function is no text"),
+        ('[{"category": "a", "function": 3}]', r"rule 1 \(a\): function is not text"),
         ('[{"category": "a", "files": "x"}]', "rule 1 has an unknown key 'files'"),
         ("{}", "there is no rule in it"),
         ("[1, ", "neither JSON nor YAML"),

@@ -105,8 +105,8 @@ def test_a_time_that_is_no_date_is_counted_and_left_out(time_us: int) -> None:
     assert raw.traces[0].time_us.tolist() == [NO_TIME, FIRST_US + 10]
     assert raw.annotations == ()
     assert raw.oddities == {
-        "event time that is no date": 1,
-        "annotation time that is no date": 1,
+        "event time that is not a date": 1,
+        "annotation time that is not a date": 1,
     }
 
 

@@ -109,7 +109,7 @@ test("streams, pools and categories are named, and what is not known is the rest
   assert.deepEqual(labels("pool").slice(4), ["default pool", "private pool 1,0", "pool not known"])
   assert.deepEqual(labels("category").slice(1, 3), ["no category", STACKS.strings[0]])
   const { groups } = groupBy(new History(device(), STACKS), "category")
-  // A rule is an expression, which is no name: it is for who asks.
+  // A rule is an expression, which is not a name: it is for who asks.
   const ruled = new History({ ...device(), categoryRules: { [STACKS.strings[0]]: "attn|mlp" } }, STACKS)
   const [named] = groupBy(ruled, "category").groups.filter(({ label }) => label === STACKS.strings[0])
   assert.deepEqual([named.detail, named.full], ["", `${STACKS.strings[0]}\nattn|mlp`])

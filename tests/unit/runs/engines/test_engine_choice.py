@@ -32,7 +32,7 @@ def test_an_engine_is_a_kind_and_perhaps_an_address(text: str, engine: Engine) -
 
 @pytest.mark.parametrize("text", ["", "spark", "local=here", "dask=", "=tcp://a:1", "Dask"])
 def test_another_word_is_no_engine(text: str) -> None:
-    with pytest.raises(EngineError, match=r"is no engine; there are local, dask, dask=tcp://"):
+    with pytest.raises(EngineError, match=r"is not an engine; choose local, dask, dask=tcp://"):
         parse_engine(text)
 
 
