@@ -186,7 +186,7 @@ def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith(f"Record those: {command}\n")
+    assert result.stderr.endswith(f"Record those instead: {command}\n")
     assert not list(tmp_path.glob("*.memory"))
 
 
@@ -195,7 +195,7 @@ def test_options_before_the_command_are_not_the_commands(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "argv", line.split())
     with pytest.raises(snapreport.InputError) as error:
         refuse_launcher("torchrun", False, ["train.py"])
-    wanted = "Record those: torchrun -m snapreport record --stacks python train.py"
+    wanted = "Record those instead: torchrun -m snapreport record --stacks python train.py"
     assert str(error.value).endswith(wanted)
 
 

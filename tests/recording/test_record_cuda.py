@@ -195,7 +195,7 @@ def test_snapshots_at_chosen_steps_have_reports_of_their_own(gpu: FakeGpu, tmp_p
 def test_a_schedule_takes_every_so_manyth_step() -> None:
     plan = snapreport.schedule(skip=3, every=4, count=2)
     assert [step for step in range(30) if plan.takes(step)] == [3, 7]
-    with pytest.raises(ValueError, match="every is 1 or more"):
+    with pytest.raises(ValueError, match="every must be 1 or more"):
         snapreport.schedule(every=0)
 
 

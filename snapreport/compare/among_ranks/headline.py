@@ -17,7 +17,7 @@ _MOST_GROUPS = 3
 _MOST_CAUSES = 3
 _ALIKE = 0.06
 """Ranks are called alike if their peaks differ by at most this part of the lowest one."""
-_PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d")
+_PLURAL = re.compile(r"\d|[A-Za-z ]*s [a-z ]*\d|.* and ")
 
 
 def write_headline(
@@ -42,7 +42,7 @@ def write_headline(
     parts = [
         *_peaks(findings, rows),
         *_growth(findings, rows),
-        *_groups(findings.groups[:leading]),
+        *name_groups(findings.groups[:leading]),
         *_failure(findings, rows),
         *_absent(run, findings),
     ]
@@ -109,7 +109,7 @@ def _amounts(sizes: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _groups(groups: Sequence[Group]) -> list[str]:
+def name_groups(groups: Sequence[Group]) -> list[str]:
     """Name all groups but the largest, those that peak highest first."""
     if len(groups) < 2:
         return []
