@@ -15,6 +15,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.cut import NO_CUT, Picture
 from tests.browser.conftest import Opener
 from tests.browser.listing import go_to
+from tests.browser.timeline_tools import settle
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -89,7 +90,7 @@ def test_the_allocator_says_nothing_of_blocks_that_it_does_not_know(
 def test_the_band_is_pointed_at_but_never_pinned(open_page: Opener, small: Path) -> None:
     opened = open_page(small)
     page = opened.page
-    page.wait_for_function("window.snapreport.settled()")
+    settle(page)
     whole = snapreport.load(_SAMPLE).device()
     top = int(whole.at().amounts.allocated)
     x, y = opened.strip_point(whole.at().event, top * 0.999)
