@@ -2,8 +2,8 @@
 
     SNAPREPORT_CORPUS=folder python -m docs.make_allocator_replay
 
-Everything in the page is worked out anew: the replays of the files in the folder, whole and with
-a part of their events lost, the same with each rule broken, and simulated programs.
+Everything on the page is computed again: the replays of the files in the folder, complete and with
+some of their first events lost, the same with each rule broken, and simulated programs.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ HEAD = """\
 # How exact the replay is
 
 `snapreport whatif --allocator` replays a recording through a model of PyTorch's caching allocator.
-This page says how far the model can be trusted. `python -m docs.make_allocator_replay` makes it,
-and it holds nothing that was not worked out then.
+This page says how far the model can be trusted. `python -m docs.make_allocator_replay` generates
+it, with all its figures.
 
-The program's requests, frees and calls of `empty_cache()` go in, with the addresses that the driver
-gave for new segments. Which block serves a request, which segments are made and given back, and
-when, is for the model to say; it is never corrected on the way. How it fares on your own recording
-stands in every report, among the checks of whether to trust it, as `Replay`. Where it is not exact
-there, nothing is told about other settings.
+The input is the program's requests, frees and calls of `empty_cache()`, and the addresses that the
+driver gave for new segments. The model decides which block serves a request, and which segments are
+allocated and returned, and when; it is never corrected on the way. Every report says how exact the
+model is on your own recording, as the check `Replay`. If it is not exact there, we say nothing
+about other settings.
 """
 
 
@@ -96,7 +96,7 @@ def _real(found: list[tuple[Path, ModelledDevice]]) -> str:
     exact = sum(each.factual.exact for _, each in found)
     return (
         f"## Real recordings\n\n{exact} of {len(found)} device traces are exact: every allocation"
-        " on its recorded address, every segment event the same in kind, address, size and order,"
+        " at its recorded address, every segment event the same in kind, address, size and order,"
         " and the reserved curve equal to the byte. The first column is the beginning of the file's"
         " SHA-256.\n\n"
         + _table(
@@ -128,9 +128,9 @@ def _cut(files: list[Path]) -> str:
         every = [each for path in files for each in modelled_devices(without_first(path, part))]
         rows.append((name, f"{sum(each.factual.exact for each in every)} of {len(every)}"))
     return (
-        "## With the first events lost\n\nA ring buffer that was full lacks the oldest events. The"
-        " same recordings without a part of theirs; those of which no allocation is left are not"
-        " counted:\n\n" + _table(("lost", "exact traces"), rows)
+        "## With the first events lost\n\nA ring buffer that overflowed lacks the oldest events."
+        " These are the same recordings without some of their first events; recordings without any"
+        " allocation left are not counted:\n\n" + _table(("lost", "exact traces"), rows)
     )
 
 
@@ -142,7 +142,7 @@ def _broken(found: list[tuple[Path, ModelledDevice]]) -> str:
         peaks = sum(done.peak == each.factual.peak_reserved for each, done in every)
         rows.append((name, str(exact), str(peaks)))
     return (
-        "## With a rule broken\n\nAddresses are a sharp test, and peaks are not: with a wrong rule"
+        "## With a rule broken\n\nAddresses are a strict test, and peaks are not: with a wrong rule"
         " most peaks stay right.\n\n" + _table(("rule broken", "exact traces", "equal peaks"), rows)
     )
 
@@ -159,10 +159,10 @@ def _blocks(files: list[Path]) -> str:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
                 rows.append((f"`{digest}` {device.device}", f"{large.sum()}", f"{open_.sum()}"))
     return (
-        "## Blocks from before the recording\n\nThe size of a large block that was there at the"
-        " start and is freed while recording is in no file. It follows from what lies or is born"
-        " within 1 MiB behind its request.\n\n"
-        + _table(("snapshot", "such blocks", "of them known within a range alone"), rows)
+        "## Blocks from before the recording\n\nNo file has the size of a large block that was"
+        " there at the start and is freed while recording. It follows from the blocks that are"
+        " there, or are allocated later, within 1 MiB after its request.\n\n"
+        + _table(("snapshot", "such blocks", "of them known only within a range"), rows)
     )
 
 
@@ -179,13 +179,12 @@ def _simulated() -> str:
                     exact += each.factual.exact
             rows.append((name, f"{exact} of {every}"))
     return (
-        "## Simulated programs\n\nWhat no real recording at hand has, from a simulator that"
-        " shares no code with the model. No file has the limit that a process set itself: it is"
-        " found by what was collected and what failed, or nothing is told. *Untold*: before torch"
-        " 2.13 events name no pool, so of a private pool only those segments are known that are"
-        " there at the end, and nothing says which pool a failed request was for. What is not exact"
-        " is refused: nothing is told about other settings.\n\n"
-        + _table(("programs", "exact"), rows)
+        "## Simulated programs\n\nCases that our real recordings lack, from a simulator that"
+        " shares no code with the model. No file has the limit that a process set for itself: the"
+        " model infers it from garbage collections and failures, or refuses. *Untold*: before torch"
+        " 2.13 events name no pool, so we know only those segments of a private pool that are there"
+        " at the end, and not which pool a failed request was for. A replay that is not exact is"
+        " refused: we say nothing about other settings.\n\n" + _table(("programs", "exact"), rows)
     )
 
 
@@ -206,8 +205,8 @@ def _settings(found: list[tuple[Path, ModelledDevice]]) -> str:
         for outcome in answer.outcomes
     ]
     return (
-        "## What the model says of two settings\n\nNot measured: these programs ran under the"
-        " recorded one alone.\n\n"
+        "## What the model predicts for two settings\n\nNot measured: these programs ran only"
+        " under the recorded settings.\n\n"
         + _table(("snapshot", "settings", "floor", "smallest capacity", "peak reserved"), rows)
     )
 

@@ -1,4 +1,4 @@
-"""Two sections of docs/allocator-replay.md: what is told of other settings, beside what happens."""
+"""Two sections of docs/allocator-replay.md: predictions for other settings, and what happens."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ def counterfactuals(table: Table) -> str:
             )
         )
     return (
-        "## Told of other settings, and what then happens\n\nSimulated programs, each recorded"
-        " under one setting and really run under another: 36 pairs of settings, twice each."
-        " *Peak* is what is reserved at most without a limit, *capacity* the smallest that serves"
-        " every request. A capacity is right if the program gets through with the most that is"
-        " told, and fails with 2 MiB less than the least.\n\n"
+        "## Predictions for other settings, and what then happens\n\nSimulated programs, each"
+        " recorded under one setting and then run under another: 36 pairs of settings, twice each."
+        " *Peak* is the most that is reserved without a limit, *capacity* the smallest that serves"
+        " every request. A capacity is right if the program succeeds with the upper end of the"
+        " predicted range, and fails with 2 MiB less than the lower end.\n\n"
         + table(
-            ("programs", "refused", "peak told as one figure", "peak in the range", "served",
+            ("programs", "refused", "peak is one figure", "peak in the range", "served",
              "fails below", "retries in the range", "floor holds"),
             rows,
         )
         + "\nWhat the ranges do not cover:\n\n"
-        "- **A late start.** What lay in memory under another setting when the recording began is"
-        " in no file. The range has two states, the recorded one and the tidiest, so it is an"
-        " estimate. The capacity that was asked about is said to serve only where it does even with"
-        " every large block in a segment of its own, and never said not to.\n"
-        "- **Calls of `empty_cache()` that gave nothing back** leave no trace; under another"
-        " setting they would have given something back.\n"
-        "- **Addresses.** Eight ways in which the driver may place segments are tried; it may have"
+        "- **A late start.** No file says how memory looked under another setting when the"
+        " recording began. The range covers two states, the recorded one and the tidiest, so it is"
+        " an estimate. We say that a given capacity suffices only if it does even with every large"
+        " block in a segment of its own, and never that it does not.\n"
+        "- **Calls of `empty_cache()` that returned nothing** leave no trace; under another setting"
+        " they would have returned something.\n"
+        "- **Addresses.** Eight ways in which the driver may place segments are tried; it may use"
         " another.\n"
-        "- **Private pools** can be given back from a moment on that no event tells.\n"
+        "- **Private pools** can be returned from some moment on, which no event records.\n"
     )  # fmt: skip
 
 
 def published(table: Table) -> str:
-    """Make published cases anew, run them under both settings, and ask the model."""
+    """Rebuild published cases, run them under both settings, and ask the model."""
     rows = []
     for case in CASES:
         made = [remake(case, seed) for seed in range(1, _DRAWS + 1)]
@@ -77,21 +77,22 @@ def published(table: Table) -> str:
             )
         )
     return (
-        "## Published cases, made anew\n\nReports of what a setting did to reserved memory, made"
-        " anew as programs for the simulator: the sizes of the models are those of the reports, how"
-        " long the batches were is drawn. The model is told the recording under the first setting"
-        f" (`default`) alone. The last column is over {_DRAWS} draws.\n\n"
+        "## Published cases, rebuilt\n\nReports of what a setting did to reserved memory, rebuilt"
+        " as programs for the simulator: the model sizes are those of the reports, the batch"
+        " lengths are random. Our model gets only the recording under the first setting"
+        f" (`default`). The last column is the range over {_DRAWS} draws.\n\n"
         + table(
-            ("report", "second setting", "published", "change", "made anew", "told of the second",
-             "change, made anew"),
+            ("report", "second setting", "published", "change", "rebuilt",
+             "predicted for the second", "change, rebuilt"),
             rows,
         )
         + "\nIn pytorch#193400 the first figure is that of the first cycle; with one of the two"
         " settings alone less than 500 MiB are reserved, and here 226 MiB.\n\n"
-        "Not made anew, as nothing is said of the sizes of the tensors: cp2k/cp2k#5672 (12,394 to"
-        " 8,926 MiB on one GPU), facebookresearch/fairchem#775 (4 GB less), and torchtune with"
-        " `compile` (16.63 to 10.92 GiB). Nor is it known why PyTorch 2.9.1 on ROCm stays at"
-        " 782 MiB in the case of pytorch#193400, where all later versions reserve the whole card.\n"
+        "Not rebuilt, because the reports do not say how large the tensors were: cp2k/cp2k#5672"
+        " (12,394 to 8,926 MiB on one GPU), facebookresearch/fairchem#775 (4 GB less), and"
+        " torchtune with `compile` (16.63 to 10.92 GiB). Nor is it known why PyTorch 2.9.1 on ROCm"
+        " stays at 782 MiB in the case of pytorch#193400, where all later versions reserve the"
+        " entire card.\n"
     )  # fmt: skip
 
 

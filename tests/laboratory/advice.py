@@ -144,6 +144,6 @@ def summary(pairs: Sequence[Pair]) -> str:
     ]
     if said:
         median, ninth = quantiles(pairs)
-        lines.append(f"- error of what is expected: median {median:.1%}, 90 % below {ninth:.1%}")
+        lines.append(f"- error of the expected figure: median {median:.1%}, 90 % below {ninth:.1%}")
     lines.append(f"- changes that free over 5 % and are not suggested: {len(missed)}")
     return "\n".join(lines)

@@ -114,7 +114,7 @@ def report(programs: Sequence[str] = tuple(FROM)) -> str:
     errors = sorted(each.error for each in said)
     median, most = errors[len(errors) // 2], errors[-1]
     lines = [
-        f"- sizes told: {len(said)}",
+        f"- sizes predicted: {len(said)}",
         f"- error of the expected peak: median {median:.1%}, at most {most:.1%}",
     ]
     return f"{first}\n\n{second}\n\n" + "\n".join(lines)

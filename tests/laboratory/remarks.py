@@ -4,11 +4,12 @@ from __future__ import annotations
 
 REMARKS = {
     ("cpu_profile.pickle", "cpu:0"): (
-        "Right: half of the peak is what two layers keep for backward; of 2 MiB nobody would"
-        " bother."
+        "Right: half of the peak is what two layers keep for backward; nobody would bother about"
+        " 2 MiB."
     ),
     ("expandable_segments.pickle.zst", "cuda:0"): (
-        "Right, and in this order: logits and what the loss makes of them are three quarters of it."
+        "Right, and in this order: the logits and what the loss computes from them are three"
+        " quarters of it."
     ),
     ("out_of_memory.pickle.gz", "cuda:0"): (
         "Right: one longer batch did not fit, and what three layers keep is three quarters of"
@@ -17,17 +18,17 @@ REMARKS = {
     ("private_pool.json", "cuda:0"): (
         "True and of little help: the pool of a captured graph is as large as what was captured."
     ),
-    ("state_only.pickle", "cuda:0"): "Right: there is no history to say anything from.",
+    ("state_only.pickle", "cuda:0"): "Right: there is no history to suggest anything from.",
     ("three_devices.pickle", "cuda:0"): "Right, as above: the vocabulary is large for the model.",
-    ("three_devices.pickle", "cuda:1"): "Right, likewise, with a batch half as large again.",
+    ("three_devices.pickle", "cuda:1"): "Also right, with a batch half as large again.",
     ("training_step.pickle", "cuda:0"): (
         "Right, but I would begin with the second: it frees nearly as much, and the batch stays."
     ),
     ("truncated_ring.pickle", "cuda:0"): (
-        "Right, likewise, though half of the first step is lost from the recording."
+        "Also right, though half of the first step is lost from the recording."
     ),
     ("two_streams.pickle", "cuda:0"): (
-        "The second is the cure: memory waits for another stream. The first only names the weights."
+        "The second is the fix: memory waits for another stream. The first only names the weights."
     ),
     ("bare_segments_list.pkl", "cuda:1"): "The first is right: a list of segments without history.",
     ("compiled_2.7b_forward.pickle", "cuda:0"): (
@@ -40,12 +41,12 @@ REMARKS = {
         "Right: 24 layers keep 6.5 of 11.6 GiB, and checkpoints are the usual answer to that."
     ),
     ("mem_snapshot.pickle", "cuda:0"): (
-        "A softmax written out by hand: the second names it. A kernel for attention would be"
-        " the cure, which is not suggested, as nothing here is called softmax by PyTorch."
+        "A softmax written out by hand: the second names it. An attention kernel would be"
+        " the fix, but is not suggested, because PyTorch calls nothing here softmax."
     ),
     ("memory_ctx128_forward_.pickle", "cuda:0"): (
         "Right as far as it goes: the file was written with the graph of a forward pass still"
-        " live. no_grad(), or a recording that goes on, is what it needs."
+        " live. It needs no_grad(), or a recording that goes on."
     ),
     ("memory_forward_bf16_128.pickle", "cuda:0"): (
         "Right: a forward pass that is timed with its graph, which no backward pass ever uses."
@@ -73,7 +74,7 @@ REMARKS = {
         "Right, but not what ended the program: that was the next device, for an uneven split."
     ),
     ("three_gpus_expandable_oom.pickle", "cuda:1"): (
-        "Right: six layers keep 78 of 78 GiB. To split the graphs evenly comes first, which"
+        "Right: six layers keep 78 of 78 GiB. Splitting the graphs evenly comes first, as"
         " another finding says."
     ),
     ("three_gpus_expandable_oom.pickle", "cuda:2"): "Right, as on the other devices.",

@@ -128,7 +128,7 @@ def report(jobs: Sequence[Job], wrong: int = 0, recorded_late: bool = False) -> 
     parts = [markdown(("program", "recorded", "peak", "right", "in sum", "unknown"), rows)]
     for when, confusion in totals.items():
         parts.append(
-            f"{when}: truth by row, what is said by column, in MiB\n\n{_matrix(confusion)}"
+            f"{when}: true roles by row, assigned roles by column, in MiB\n\n{_matrix(confusion)}"
         )
     if lines:
         names = ("program", "recorded", "bytes", "count", "truth", "said", "stack")

@@ -187,6 +187,6 @@ def test_the_summary_counts_what_was_wrong() -> None:
         "- changes made: 4, of them suggested: 3",
         "- bounds that do not hold: 1",
         "- suggestions that free nothing: 1",
-        "- error of what is expected: median 30.0%, 90 % below 46.0%",
+        "- error of the expected figure: median 30.0%, 90 % below 46.0%",
         "- changes that free over 5 % and are not suggested: 1",
     ]
