@@ -30,10 +30,10 @@ def explore(
 
     Args:
         paths: one snapshot or bundle, or two.
-        device: to begin with; None for the one that a report opens with.
+        device: the one to show first; None for the one that a report opens with.
         keep: whether bundles of snapshots are kept in the user's cache.
-        theme: ``dark``, ``light`` or ``terminal``; None for what fits the terminal.
-        card: the overview says whether a recording fits on it; None if nobody asked.
+        theme: ``dark``, ``light`` or ``terminal``; None for the one that suits the terminal.
+        card: the card for which the overview says whether a recording fits; None for none.
 
     Raises:
         SnapreportError: as ``load()``; OutputError where there is no terminal, or no Textual.
@@ -60,11 +60,11 @@ def explore(
 
 
 def check_ready(paths: Sequence[Path]) -> None:
-    """Find out whether there are files, a terminal, and the library that draws.
+    """Check that the files, a terminal and Textual are there.
 
     Raises:
         InputError: a file is missing.
-        OutputError: what it needs is not there; the message says how to get it.
+        OutputError: there is no terminal, or Textual is not installed.
     """
     for path in paths:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""The program on the terminal: opens files beside the screen, then shows them."""
+"""The Textual app: opens files in a thread, then shows them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress
 
 _PATIENCE = 5.0
-"""Seconds that clearing up may take."""
+"""Seconds that cleaning up may take."""
 
 Open = Callable[[Progress, threading.Event], Sequence[OpenedFile]]
-"""Opens what is to be explored; called beside the screen."""
+"""Opens the files to explore; called in another thread."""
 
 
 class ExplorerApp(App[None], inherit_bindings=False):
-    """Shows the panes, and before them what is being opened."""
+    """Shows the panes, and the progress until the files are open."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { overflow: hidden; }"
@@ -41,7 +41,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         look: str | None = None,
         card: CardWanted | None = None,
     ) -> None:
-        """``look``: one of ``THEMES``; None for the one that fits the terminal."""
+        """``look``: one of ``THEMES``; None for the one that suits the terminal."""
         prepare_processes()
         self.look = look or fitting_theme()
         super().__init__(ansi_color=self.look == "terminal")
@@ -51,7 +51,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         self.opening = OpeningLines(self._cancel)
         self.panes: Panes | None = None
         self.failure: BaseException | None = None
-        """Why it ended, where that was no wish of the reader."""
+        """The error that ended it, None if the reader quit."""
 
     def compose(self) -> ComposeResult:
         """Fill the terminal with one widget."""
@@ -63,13 +63,13 @@ class ExplorerApp(App[None], inherit_bindings=False):
         self._loading = self._beside(self._load)
 
     def _beside(self, work: Callable[[], None]) -> threading.Thread:
-        # A daemon: unfinished work is not waited for when the reader leaves.
+        # A daemon: when the reader quits, nobody waits for unfinished work.
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         return thread
 
     def end_opening(self) -> None:
-        """Let what is still being opened clear up, which it does at once."""
+        """Stop opening files, and wait until that has cleaned up."""
         self._cancelled.set()
         if self._loading is not None:
             self._loading.join(_PATIENCE)
@@ -115,7 +115,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         self._beside(task)
 
     def _later(self, call: Callable[[], object]) -> None:
-        """Call something in the program's own thread, unless it has ended meanwhile."""
+        """Call a function in the app's thread, unless the app has ended meanwhile."""
         with suppress(RuntimeError):
             self.call_from_thread(call)
 
@@ -130,11 +130,11 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     @property
     def shown(self) -> Panes | OpeningLines:
-        """The panes, or what is being opened."""
+        """The panes, or the progress of opening."""
         return self.panes or self.opening
 
     def press(self, name: str) -> bool:
-        """Take a key."""
+        """Handle a key."""
         if name == "ctrl+z":
             self.action_suspend_process()
             return True

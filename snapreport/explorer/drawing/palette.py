@@ -1,4 +1,4 @@
-"""What each role looks like: on a dark ground, a light one, and in the terminal's own colours."""
+"""The style of each role: on a dark background, a light one, and in the terminal's own colours."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cache
 from rich.style import Style
 
 THEMES = ("dark", "light", "terminal")
-"""``terminal``: its own 16 colours, for those that have no more, or have them as they like."""
+"""``terminal``: its own 16 colours, for terminals with no more, and for readers who set them."""
 
 _ROLES: dict[str, tuple[str, str, str]] = {
-    # role: on a dark ground, on a light one, with the terminal's own colours
+    # role: on a dark background, on a light one, with the terminal's own colours
     "": ("#d5dae3 on #14171c", "#20252d on #fbfbf9", "default"),
     "dim": ("#8b93a1", "#6a7180", "bright_black"),
     "pale": ("#5f6672", "#9aa1ac", "bright_black"),
@@ -66,13 +66,13 @@ def style_of(role: str, theme: str) -> Style:
 
 
 _GROUND = frozenset({"brand", "tab.on", "caret"})
-"""Roles that keep their own ground."""
+"""Roles that keep their own background."""
 
 ROLES = frozenset(_ROLES)
 
 
 def fitting_theme(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the theme for a terminal: its own colours where it has few or shall show none."""
+    """Return the theme for a terminal: its own colours if it has few, or if NO_COLOR is set."""
     if environ.get("NO_COLOR"):
         return "terminal"
     many = "256" in environ.get("TERM", "") or environ.get("COLORTERM", "") in (

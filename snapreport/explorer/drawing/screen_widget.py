@@ -1,4 +1,4 @@
-"""The widget that fills the terminal: draws what the panes say, and hands them keys and clicks."""
+"""The widget that fills the terminal: draws the panes' lines, and hands them keys and clicks."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class ScreenWidget(Widget, can_focus=True):
-    """Draws whole lines; there is no markup on the way."""
+    """Draws complete lines, without markup."""
 
     DEFAULT_CSS = "ScreenWidget { width: 100%; height: 100%; }"
 
     def __init__(self, program: ExplorerApp) -> None:
-        """Show what a program has to show."""
+        """Show the app's panes."""
         super().__init__()
         self.program = program
         self._lines: list[Line] | None = None
 
     def changed(self) -> None:
-        """Draw anew."""
+        """Draw again."""
         self._lines = None
         self.refresh()
 
@@ -44,7 +44,7 @@ class ScreenWidget(Widget, can_focus=True):
         self.changed()
 
     def on_key(self, event: events.Key) -> None:
-        """Take a key: a letter as it was typed, or the name of another key."""
+        """Handle a key: a letter as typed, or the name of another key."""
         event.stop()
         event.prevent_default()
         letter = event.character if event.is_printable else None
@@ -53,24 +53,24 @@ class ScreenWidget(Widget, can_focus=True):
             self.changed()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Take pasted text."""
+        """Handle pasted text."""
         event.stop()
         if self.program.panes is not None:
             self.program.panes.desk.paste(event.text)
             self.changed()
 
     def on_click(self, event: events.Click) -> None:
-        """Take a click."""
+        """Handle a click."""
         if self.program.panes is not None:
             self.program.panes.click(event.x, event.y, twice=event.chain > 1)
             self.changed()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Take a turn of the wheel."""
+        """Handle the mouse wheel."""
         self._scroll(-3, event)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Take a turn of the wheel."""
+        """Handle the mouse wheel."""
         self._scroll(3, event)
 
     def _scroll(self, by: int, event: events.MouseEvent) -> None:

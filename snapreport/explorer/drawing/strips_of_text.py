@@ -1,4 +1,4 @@
-"""Lines as Textual takes them: the one way from a line to the terminal."""
+"""Converts lines to Textual's strips; every line goes to the terminal this way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snapreport.ground.safe_text import visible
 
 
 def strip_of(line: Line, width: int, theme: str) -> Strip:
-    """Return a line in exactly so many columns; nothing in it drives a terminal, nor is markup."""
+    """Return a line of exactly ``width`` columns, without control characters or markup."""
     segments, wide = [], 0
     for text, role in line.runs:
         shown = visible(text)

@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def key_of(source: Path, progress: Progress) -> str:
-    """Return the name of a file's bundle: a hash of its bytes and our version."""
+    """Return the name of a file's bundle: a hash of its bytes, and snapreport's version."""
     found = hashlib.sha256()
     size = max(source.stat().st_size, 1)
     done = 0
@@ -54,7 +54,7 @@ class BundleCache:
     limit: int = LIMIT
 
     def find(self, key: str) -> Path | None:
-        """Return the bundle of a key if it is kept, and note that it was used."""
+        """Return the bundle of a key if it is in the cache, and mark it as used."""
         bundle = self.folder / f"{key}.zip"
         try:
             os.utime(bundle)
@@ -63,7 +63,7 @@ class BundleCache:
         return bundle
 
     def workplace(self) -> Path:
-        """Return a new folder to make a bundle in, beside those that are kept.
+        """Make a new folder for a bundle in the making, inside the cache.
 
         Raises:
             OSError: the cache cannot be written to.
@@ -72,7 +72,7 @@ class BundleCache:
         return Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.folder))
 
     def keep(self, made: Path, key: str) -> Path:
-        """Keep a finished bundle with its list of names, let the oldest go, and return it."""
+        """Keep a finished bundle with its list of names, drop the oldest, and return its path."""
         bundle = self.folder / f"{key}.zip"
         names = names_beside(made)
         if names.exists():
@@ -102,7 +102,7 @@ class BundleCache:
 
 
 def names_beside(bundle: Path) -> Path:
-    """Return the file beside a kept bundle with the whole paths of its short ones."""
+    """Return the file beside a kept bundle that maps short paths to full ones."""
     return bundle.with_suffix(".names.json")
 
 

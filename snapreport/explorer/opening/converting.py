@@ -1,4 +1,4 @@
-"""Making a bundle in a process of its own: the screen stays alive, and it can be ended at once."""
+"""Converts in a process of its own: the screen stays responsive, and cancelling works at once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LOOK_UP = 0.1
 
 
 class Cancelled(Exception):  # noqa: N818  (it is no error)
-    """The reader wants no more of it."""
+    """The reader cancelled."""
 
 
 def prepare_processes() -> None:
     """Start multiprocessing's resource tracker while stderr is still a file.
 
-    Textual replaces stderr by an object without a file descriptor, and then it cannot be started.
+    Textual replaces stderr by an object without a file descriptor; the tracker cannot start then.
     """
     if os.name == "posix":
         resource_tracker.ensure_running()
@@ -47,9 +47,9 @@ def convert_beside(
 
     Args:
         source: the snapshot.
-        target: the bundle to write; beside it goes a list of the whole paths it was recorded with.
+        target: the bundle to write; the list of the recorded full paths is written beside it.
         progress: called with what is being done.
-        cancelled: set by another thread to end it.
+        cancelled: set by another thread to cancel.
 
     Raises:
         Cancelled: it was set.
@@ -85,7 +85,7 @@ def convert_beside(
 
 
 def _convert(connection: Connection, source: Path, target: Path) -> None:
-    """Make the bundle: what the process runs."""
+    """Make the bundle; runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
     threading.Thread(target=end_with_parent, daemon=True).start()
 
@@ -110,7 +110,7 @@ def _convert(connection: Connection, source: Path, target: Path) -> None:
 
 
 def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
-    """Return the whole paths of frames by their short ones, where these differ."""
+    """Map the short paths of frames to the full ones, where these differ."""
     if len(short) != len(whole):
         return {}
     pairs = zip(short, whole, strict=True)

@@ -30,9 +30,9 @@ class OpenedFile:
     """A recording, and where it is."""
 
     path: Path
-    """As it was named."""
+    """As the reader named it."""
     bundle: Path
-    """The file itself, or the bundle made of it."""
+    """The file itself, or the bundle made from it."""
     snapshot: Snapshot
     sources: Sources
 
@@ -49,11 +49,11 @@ def open_file(
 
     Args:
         path: the file.
-        keep: whether the bundle of a snapshot is kept in the user's cache; else until the end of
-            this program.
+        keep: whether the bundle of a snapshot is kept in the user's cache; otherwise it is
+            removed when this program ends.
         progress: called with what is being done.
-        cancelled: set by another thread to end it.
-        folder: of the cache; None for the user's.
+        cancelled: set by another thread to cancel.
+        folder: the cache's folder; None for the user's.
 
     Raises:
         Cancelled: it was set.
@@ -75,8 +75,8 @@ def open_file(
 def _bundle_of(
     path: Path, keep: bool, progress: Progress, cancelled: threading.Event, folder: Path | None
 ) -> Path:
-    """Return the kept bundle of a snapshot; make it where there is none."""
-    if not path.is_file():  # a pipe can be read once, and what is missing is told by the reader
+    """Return the kept bundle of a snapshot; make it if there is none."""
+    if not path.is_file():  # a pipe can be read only once
         raise InputError(f"{path} is not a file; the explorer opens snapshots and bundles.")
     cache = BundleCache((folder or cache_folder()) if keep else _until_the_end())
     key = key_of(path, progress)

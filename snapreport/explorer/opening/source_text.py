@@ -1,4 +1,4 @@
-"""Lines of source, where the files that a recording names are here to read."""
+"""Lines of source, if the files that a recording names are on this machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from functools import lru_cache
 from pathlib import Path
 
 _LONGEST = 2 * 2**20
-"""Bytes of a file that is read: no source that people write is longer."""
+"""Larger files are not read, in bytes: no hand-written source is longer."""
 _MOST_FILES = 64
 
 
 class Sources:
-    """Reads lines of Python files; a file that is not here has none."""
+    """Reads lines of Python files on this machine."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
-        """Take the whole paths, as they were recorded, by the short ones that are shown."""
+        """``recorded`` maps the short paths that are shown to the full ones that were recorded."""
         self._recorded = recorded
         self._lines = lru_cache(_MOST_FILES)(self._read)
 
     def line(self, filename: str, line: int) -> str:
-        """Return a line of a file as it is now; ``""`` where it cannot be read."""
+        """Return a line of a file as it is now; ``""`` if it cannot be read."""
         lines = self._lines(filename) if line > 0 else ()
         return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
@@ -31,7 +31,7 @@ class Sources:
         for path in self._candidates(filename):
             try:
                 with path.open("rb") as source:
-                    # A stranger names the file: it may be a device, or without an end.
+                    # A stranger chose the file name: it may be a device, or endless.
                     if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                         continue
                     text = source.read(_LONGEST + 1)
@@ -43,7 +43,7 @@ class Sources:
 
     def _candidates(self, filename: str) -> list[Path]:
         recorded = self._recorded.get(filename, filename)
-        # A name such as //server/file would be asked of that server, and a pipe has no end.
+        # Opening //server/file would contact that server, and a pipe may never end.
         if not recorded.endswith(".py") or recorded[:2] in ("//", "\\\\"):
             return []
         found = [Path(recorded).expanduser() if recorded.startswith("~/") else Path(recorded)]

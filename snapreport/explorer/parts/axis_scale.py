@@ -1,4 +1,4 @@
-"""Where events lie along the timeline: evenly, or by the clock. The page has the same rules."""
+"""Positions of events along the timeline: evenly, or by time. The page has the same rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from snapreport.model.snapshot import NO_TIME
 
 _MARGIN = 0.008
-"""Room for the start and the last event, as a part of the recording."""
+"""Room before the start and after the last event, as a share of the recording."""
 
 
 class EventScale:
-    """One unit per event; the start lies from -1 to 0.
+    """One unit per event; the start covers -1 to 0.
 
-    The state after an event lies from its own x to that of the next.
+    The state after an event covers the range from its own x to the next event's.
     """
 
     def __init__(self, events: int) -> None:
@@ -23,11 +23,11 @@ class EventScale:
         self.whole = (-1.0, float(max(events, 1)))
 
     def x_of(self, event: int) -> float:
-        """Return where an event begins; -1 is the start, ``events`` the end."""
+        """Return the x at which an event begins; -1 is the start, ``events`` the end."""
         return float(event)
 
     def spans(self, edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the events that begin in each column; where none does, that which goes on.
+        """Return the events that begin in each column; if none does, the one still in effect.
 
         Args:
             edges: of columns; float64, shape (m + 1,), ascending.
@@ -43,9 +43,9 @@ class EventScale:
 
 
 class TimeScale:
-    """One unit per microsecond since the first event, otherwise as ``EventScale``.
+    """One unit per microsecond since the first event, otherwise like ``EventScale``.
 
-    Clocks that step back are held where they were.
+    If the clock steps back, x stays at the latest time so far.
     """
 
     def __init__(self, times: NDArray[np.int64]) -> None:
@@ -66,7 +66,7 @@ class TimeScale:
         return self.whole[1] if event >= self.events else float(self._edges[event])
 
     def spans(self, edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the events of each column, and that whose state lasts until its begin."""
+        """Return the events of each column, and the one whose state lasts into it."""
         at = np.searchsorted(self._edges, edges[:-1], side="left").astype(np.int64)
         begins = np.append(self._edges, np.iinfo(np.int64).max)[at] == edges[:-1]
         first = np.where(begins, at, at - 1)
@@ -84,5 +84,5 @@ def scale_of(axis: str, times: NDArray[np.int64]) -> Scale:
 
 
 def has_times(times: NDArray[np.int64]) -> bool:
-    """Say whether a recording can be seen along the clock."""
+    """Say whether a recording has times."""
     return bool((times != NO_TIME).any())

@@ -1,4 +1,4 @@
-"""A chart of memory in characters: eighths of blocks for what is allocated, dots for reserved."""
+"""A chart of memory in characters: eighths of blocks for allocated, dots for reserved memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapreport.ground.units import format_bytes, format_count, format_duration
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 DOTS = "⣀⠤⠒⠉"
-"""A line of dots at each quarter of a cell, from its foot."""
+"""A line of dots at each quarter of a cell, from the bottom."""
 
 Cell = tuple[str, str]
 """A character and its role."""
@@ -22,7 +22,7 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """What the columns of a chart show, in bytes; int64, shape (m,), -1 for columns of nothing."""
+    """The columns of a chart, in bytes; int64, shape (m,), -1 for columns without data."""
 
     allocated: NDArray[np.int64]
     requested: NDArray[np.int64]
@@ -30,9 +30,9 @@ class Bars:
 
 
 def levels(values: NDArray[np.int64], low: int, high: int, steps: int) -> NDArray[np.int64]:
-    """Return how many of ``steps`` each value fills between two bounds; something fills one.
+    """Return how many of ``steps`` each value fills between two bounds.
 
-    Only a value of at least ``high`` fills all of them.
+    Any value above ``low`` fills at least one step, and only one of at least ``high`` fills all.
     """
     span = max(high - low, 1)
     above = np.clip(values - low, 0, span)
@@ -46,8 +46,8 @@ def chart(bars: Bars, rows: int, low: int, high: int) -> list[list[Cell]]:
 
     Args:
         bars: the columns.
-        rows: how high the chart is.
-        low, high: bytes at its foot and its top.
+        rows: the chart's height.
+        low, high: bytes at its bottom and its top.
     """
     count = len(bars.allocated)
     held = levels(bars.allocated, low, high, rows * 8).tolist()
@@ -68,7 +68,7 @@ def chart(bars: Bars, rows: int, low: int, high: int) -> list[list[Cell]]:
 
 
 def _cell(filled: int, wanted: int, dots: str) -> Cell:
-    """Return one cell: eighths that are allocated and requested, and the dots of reserved."""
+    """Return one cell, from its eighths of allocated and requested memory, or else its dots."""
     if filled >= 8:
         if 0 < wanted < 8:
             return BLOCKS[wanted], "bar.both"
@@ -96,7 +96,7 @@ def with_cursor(runs: tuple[Run, ...], column: int) -> tuple[Run, ...]:
 
 
 def in_line(cells: list[Cell]) -> tuple[Run, ...]:
-    """Return cells as runs, one for neighbours of one role."""
+    """Return cells as runs, one for neighbours with the same role."""
     return tuple(
         Run("".join(cell[0] for cell in group), role)
         for role, group in groupby(cells, key=lambda cell: cell[1])
@@ -115,7 +115,7 @@ def grid(rows: int, low: int, high: int) -> dict[int, str]:
 
 
 def ticks(labels: list[tuple[int, str]], width: int) -> tuple[Line, Line]:
-    """Return the line of an axis and the labels below it, those left out that do not fit.
+    """Return the line of an axis and the labels below it; labels that do not fit are left out.
 
     Args:
         labels: columns and what to write under them, ascending.
@@ -139,7 +139,7 @@ def tick_labels(axis: str, window: tuple[float, float], width: int) -> list[tupl
 
     Args:
         axis: ``events`` or ``time``.
-        window: where it begins and ends.
+        window: its two ends.
         width: columns of the chart.
     """
     x0, x1 = window
@@ -155,7 +155,7 @@ def tick_labels(axis: str, window: tuple[float, float], width: int) -> list[tupl
 
 
 def nice_step(span: float, most: int) -> float:
-    """Return the least of 1, 2, 5, 10, ... units of which at most so many fit into a span."""
+    """Return the least of 1, 2, 5, 10, ... that fits at most ``most`` times into a span."""
     step = 1.0
     while True:
         for factor in (1, 2, 5):

@@ -45,7 +45,7 @@ SCREENS: tuple[type[Screen], ...] = (
 )
 KEYS = (
     key("1 2 3 4 5 6 7 8 9", "a screen by its number", "show_numbered"),
-    key(":", "SQL over the whole history", "show_query"),
+    key(":", "SQL over the entire history", "show_query"),
     key("x", "with two files: their change as one tree", "show", name=ChangeScreen.name),
     key("tab", "the next screen", "turn", by=1),
     key("shift+tab", "the screen before", "turn", by=-1),
@@ -56,7 +56,7 @@ KEYS = (
     key("J", "copy it as JSON", "copy_view", form="JSON"),
     key("W", "write it to a file: view.md or view.json", "ask_file"),
     key("L", "copy the link that shows this moment on the page", "copy_link"),
-    key("escape", "clear the search; where there is none, back", "escape"),
+    key("escape", "clear the search; without one, back", "escape"),
     key("q", "back; from the first screen: quit", "back"),
 )
 """What keys do on every screen."""
@@ -74,7 +74,7 @@ class Desk:
         quit_: Callable[[], None],
         copy: Callable[[str], None],
     ) -> None:
-        """``run``: does work beside the screen; ``copy``: puts text on the clipboard."""
+        """``run``: does work in a thread; ``copy``: puts text on the clipboard."""
         self.view = view
         self._run, self._quit, self._copy = run, quit_, copy
         self.screens = [kind(self) for kind in SCREENS if kind.is_there(view)]
@@ -106,14 +106,14 @@ class Desk:
     def _open(self, screen: Screen) -> None:
         if screen is self.shown:
             return
-        if screen in self.before:  # the way back has no circles
+        if screen in self.before:  # going back never loops
             del self.before[self.before.index(screen) :]
         else:
             self.before.append(self.shown)
         self.shown = screen
 
     def say(self, text: str) -> None:
-        """Tell the reader something until the next key."""
+        """Show a message until the next key."""
         self.message = text
 
     def ask(
@@ -147,18 +147,18 @@ class Desk:
             self._quit()
 
     def escape(self) -> None:
-        """Clear the search; where there is none go back, but never out."""
+        """Clear the search; without one go back, but never quit."""
         if not self.shown.clear_search() and not self.shown.leave() and self.before:
             self.shown = self.before.pop()
 
     def in_background(self, work: Work) -> None:
-        """Do what takes long beside the screen."""
+        """Do slow work in a thread."""
         self._run(work)
 
     # Keys and the mouse.
 
     def press(self, name: str) -> bool:
-        """Do what a key does: in the prompt, on the screen, or everywhere."""
+        """Handle a key: in the prompt, on the screen, or everywhere."""
         self.message = ""
         if self.prompt is not None:
             prompt = self.prompt
@@ -172,7 +172,7 @@ class Desk:
         return self.shown.press(name) or press_key(self, KEYS, name)
 
     def paste(self, text: str) -> None:
-        """Take pasted text where a line is being typed."""
+        """Insert pasted text if the prompt is open."""
         if self.prompt is not None:
             self.prompt.insert(text)
 
@@ -265,7 +265,7 @@ class Desk:
             self.say(f"wrote {path}")
 
     def click(self, column: int, row: int, *, twice: bool) -> None:
-        """Take a click: on a tab, or in the screen."""
+        """Handle a click: on a tab, or in the screen."""
         if row == 1:
             for begin, end, screen in self._tabs:
                 if begin <= column < end:
@@ -274,13 +274,13 @@ class Desk:
             self.shown.click(column, row - 3, twice=twice)
 
     def scroll(self, by: int) -> None:
-        """Take a turn of the wheel."""
+        """Handle the mouse wheel."""
         self.shown.scroll(by)
 
     # Drawing.
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return so many lines of so many columns: heads, the screen, and the foot."""
+        """Return ``height`` lines of ``width`` columns: heads, the screen, and the foot."""
         body = self.shown.draw(width, max(height - 4, 1))
         body = [*body, *[EMPTY] * (height - 4 - len(body))]
         lines = [self._title(width), self._tab_line(width), self._moment(width), *body]
@@ -333,7 +333,7 @@ class Desk:
 
 
 def hints_of(keys: tuple[Key, ...], room: int) -> Line:
-    """Return the keys worth knowing in one line, as many as fit; those that do alike together."""
+    """Return the main keys in one line, as many as fit; keys with the same hint are joined."""
     shown: dict[str, list[str]] = {}
     for each in keys:
         if each.short:

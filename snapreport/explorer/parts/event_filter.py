@@ -1,4 +1,4 @@
-"""Which events a reader asks for: actions, sizes, addresses and texts, as on the page."""
+"""Search for events by actions, sizes, addresses and texts, as on the page."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NO_ADDRESS = ("oom", "snapshot")
 def find_events(
     history: DeviceHistory, stacks: StackTable, typed: str, test: Match | None = None
 ) -> NDArray[np.int64]:
-    """Return the events that a search asks for: any of its actions, and all of the rest.
+    """Return the events that match any of the search's actions and all of its other terms.
 
     Args:
         history: the device.
         stacks: the file's.
         typed: actions (``alloc``), sizes (``>=1MiB``, ``1M..4M``), addresses (``0x7f..``) and
             texts; quotes make anything a text.
-        test: another text that a frame's function, file or ``file:line`` is to pass.
+        test: also require a frame whose function, file or ``file:line`` passes.
     """
     if not typed and test is None:
         return np.arange(history.events, dtype=np.int64)
@@ -93,7 +93,7 @@ def _stacks_with(stacks: StackTable, test: Match) -> NDArray[np.bool_]:
 
 
 def _holds(addr: NDArray[np.int64], size: NDArray[np.int64], wanted: int) -> NDArray[np.bool_]:
-    """Say whose memory holds an address, or is at one that begins with these digits."""
+    """Say which memory contains an address, or is at one that begins with these hex digits."""
     held = (addr <= wanted) & (wanted < addr + np.maximum(size, 1))
     rest = addr.copy()
     while (longer := rest > wanted).any() and wanted:
@@ -103,7 +103,7 @@ def _holds(addr: NDArray[np.int64], size: NDArray[np.int64], wanted: int) -> NDA
 
 
 def _sizes(word: str) -> tuple[int, int] | None:
-    """Return the least and the most bytes that a word names; a bare number is text."""
+    """Return the range of bytes that a word names, None for a text; a bare number is text."""
     found = _BOUND.fullmatch(word)
     if found:
         sign, count, unit = found.groups()

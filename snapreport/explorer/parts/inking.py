@@ -1,4 +1,4 @@
-"""Lines of text for a screen: runs with a role each, as wide as their cells are."""
+"""Lines of text for a screen: runs with a role each, measured in terminal columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapreport.ground.safe_text import visible
 from snapreport.reporters.words.plain_text import cut_place, cut_site
 
 _HEAT = (0.05, 0.2, 0.4, 0.7)
-"""From which shares on a row is warmer."""
+"""The shares from which a row has the next warmer colour."""
 
 
 class Run(NamedTuple):
@@ -29,11 +29,11 @@ class Line:
 
     runs: tuple[Run, ...] = ()
     mark: str = ""
-    """What the whole row is: ``cursor``, ``match``, ``bar``, or nothing of the kind."""
+    """How the entire row is marked: ``cursor``, ``match``, ``bar``, or ``""`` for none."""
 
     @property
     def text(self) -> str:
-        """What it says, without roles."""
+        """Its text, without roles."""
         return "".join(run.text for run in self.runs)
 
     def marked(self, mark: str) -> Line:
@@ -45,23 +45,23 @@ EMPTY = Line()
 
 
 def ink(*parts: str | tuple[str, str], mark: str = "") -> Line:
-    """Make a line of texts and of ``(text, role)``; nothing in them drives a terminal."""
+    """Make a line of texts and of ``(text, role)``; control characters become visible."""
     runs = (Run(part) if isinstance(part, str) else Run(*part) for part in parts)
     return Line(tuple(Run(visible(text), role) for text, role in runs if text), mark)
 
 
 def heat(share: float) -> str:
-    """Return the role of a row that holds this share of all: the more, the warmer."""
+    """Return the role of a row with this share of the total: the more, the warmer."""
     return f"heat{sum(share >= least for least in _HEAT)}"
 
 
 def width_of(text: str) -> int:
-    """Return the columns that a text takes: two for a letter of Chinese."""
+    """Return how many columns a text takes: a Chinese letter takes two."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Return text in exactly so many columns: cut with an ellipsis, or with spaces beside it."""
+    """Return text of exactly ``width`` columns: cut with an ellipsis, or padded with spaces."""
     text = visible(text)
     wide = width_of(text)
     if wide > width:
@@ -71,24 +71,24 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Return text of exactly so many columns, the last one an ellipsis."""
+    """Return text cut to exactly ``width`` columns, the last one an ellipsis."""
     if width <= 1:
         return "…"[:width]
     return set_cell_size(text, width - 1) + "…"
 
 
 def fit_site(text: str, width: int) -> str:
-    """Return ``function  file:line`` in exactly so many columns: the function stays."""
+    """Return ``function  file:line`` in exactly ``width`` columns: the function is kept."""
     return fit(cut_site(visible(text), max(width, 1)), width)
 
 
 def fit_place(text: str, width: int) -> str:
-    """Return a path in exactly so many columns: its end stays."""
+    """Return a path in exactly ``width`` columns: its end is kept."""
     return fit(cut_place(visible(text), max(width, 1)), width)
 
 
 def wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Break a text of ours or of a stranger into lines."""
+    """Break a text into lines; control characters become visible."""
     begin = indent if first is None else first
     lines = textwrap.wrap(
         visible(text),
@@ -102,7 +102,7 @@ def wrap(text: str, width: int, indent: str = "", first: str | None = None) -> l
 
 
 def clipped(line: Line, width: int) -> Line:
-    """Return a line in exactly so many columns."""
+    """Return a line of exactly ``width`` columns."""
     runs, left = [], width
     for text, role in line.runs:
         wide = width_of(text)
@@ -118,7 +118,7 @@ def clipped(line: Line, width: int) -> Line:
 
 
 def beside(one: Line, other: Line, width: int) -> Line:
-    """Return two lines as one: the second at the right end, the first cut where both do not fit."""
+    """Join two lines: the second at the right end, the first cut if both do not fit."""
     right = sum(width_of(run.text) for run in other.runs)
     room = max(width - right, 0)
     return clipped(Line(clipped(one, room).runs + other.runs, one.mark), width)
@@ -127,7 +127,7 @@ def beside(one: Line, other: Line, width: int) -> Line:
 def columns(
     cells: Sequence[str], widths: Sequence[int], lefts: Iterable[int] = (), role: str = ""
 ) -> Line:
-    """Return a row of a table: figures to the right, the columns ``lefts`` to the left."""
+    """Return a row of a table: right-aligned, except the columns in ``lefts``."""
     lefts = set(lefts)
     parts = [
         fit(cell, wide, right=k not in lefts)

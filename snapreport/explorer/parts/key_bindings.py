@@ -1,4 +1,4 @@
-"""Keys: what each is called, what it does, and which method does it."""
+"""Key bindings: the names of keys, what they do, and the method that they call."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ARROWS = {
     "shift+tab": "Shift+Tab",
     "ctrl+c": "Ctrl+C",
 }
-"""Keys that are no letters, as the terminal names them and as they are shown."""
+"""Keys other than letters, as the terminal names them and as they are shown."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One thing that keys do."""
+    """One action, and the keys that trigger it."""
 
     names: tuple[str, ...]
-    """Each does it: a letter as typed, or one of ``ARROWS``."""
+    """Each a letter as typed, or one of ``ARROWS``."""
     what: str
     act: str
     """A method of the screen."""
     short: str = ""
-    """For the line at the foot; ``""`` where it is not worth the room."""
+    """For the line at the bottom; ``""`` to leave it out there."""
     given: dict[str, Any] = field(default_factory=dict)
     """The method's arguments."""
 
@@ -45,12 +45,12 @@ class Key:
 
 
 def key(names: str, what: str, act: str, short: str = "", **given: Any) -> Key:
-    """Make one from its names with spaces between; the rest is what the method is given."""
+    """Make a binding; ``names`` has spaces between, ``given`` are the method's arguments."""
     return Key(tuple(names.split()), what, act, short, given)
 
 
 def press_key(owner: object, keys: Iterable[Key], name: str) -> bool:
-    """Let the owner do what a key does; False where it does nothing."""
+    """Call the owner's method for a key; False if the key has none."""
     found = next((each for each in keys if name in each.names), None)
     if found is not None:
         getattr(owner, found.act)(**found.given)

@@ -1,4 +1,4 @@
-"""The list of keys, over the screen that they are for."""
+"""The list of keys, shown over the current screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LABEL = 22
 
 
 class KeyHelp:
-    """Keys in groups, to be scrolled."""
+    """A scrollable list of keys in groups."""
 
     def __init__(self, groups: Sequence[tuple[str, Sequence[Key]]]) -> None:
         """Take titles and keys."""
@@ -33,7 +33,7 @@ class KeyHelp:
         return True
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return the list, in two columns where there is room."""
+        """Return the list, in two columns if there is room."""
         two = width >= 130
         each = (width - 2) // 2 if two else width
         blocks = [self._block(title, keys, each) for title, keys in self.groups]
@@ -68,8 +68,8 @@ class KeyHelp:
             label = ", ".join(ARROWS.get(name, name) for name in each.names)
             if each.names[0] == "1":
                 label = "1 to 9"
-            told = wrap(each.what, max(width - _LABEL - 3, 10))
-            for k, text in enumerate(told):
+            texts = wrap(each.what, max(width - _LABEL - 3, 10))
+            for k, text in enumerate(texts):
                 shown = fit(f"  {label}" if k == 0 else "", _LABEL)
                 lines.append(Line((Run(shown, "key"), Run(f" {text}"))))
         return [*lines, EMPTY]

@@ -1,4 +1,4 @@
-"""What the screen shows while a file is being opened: how far it is, then the first picture."""
+"""The screen while a file is being opened: the progress, then the first picture."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _WIDE = 40
 
 
 class OpeningLines:
-    """What is being done, and how far it is; once the file is read, its curve and peak."""
+    """What is being done and its progress; once the file is read, its curve and peak."""
 
     def __init__(self, cancel: Callable[[], None]) -> None:
-        """``cancel``: ends it."""
+        """``cancel``: stops the opening."""
         self._cancel = cancel
         self.what = "Opening"
         self.fraction: float | None = None
@@ -30,11 +30,11 @@ class OpeningLines:
         self._curves: dict[str, Heights] = {}
 
     def tell(self, what: str, fraction: float | None) -> None:
-        """Take a report of progress."""
+        """Show progress."""
         self.what, self.fraction = what, fraction
 
     def picture(self, file: History) -> None:
-        """Show the curves of a file that is read, while its figures are worked out."""
+        """Show the curves of a file that is read, while its figures are computed."""
         if file.devices:
             device = file.devices[file.default_device]
             curves = find_curves(device, file.layout != "profiler")
@@ -43,7 +43,7 @@ class OpeningLines:
         self.tell("Working out the figures", None)
 
     def press(self, name: str) -> bool:
-        """Take a key: some of them cancel."""
+        """Handle a key: some keys cancel."""
         if name in ("escape", "q", "Q", "ctrl+c", "ctrl+q"):
             self._cancel()
             return True
@@ -65,15 +65,15 @@ class OpeningLines:
         return [clipped(line, width) for line in lines[:height]]
 
     def _picture(self, width: int, height: int) -> list[Line]:
-        """Return all of the curve, as the timeline draws it, and its peak."""
+        """Return the entire curve, as the timeline draws it, and its peak."""
         curve = self._curves["allocated"].values
         scale = EventScale(len(curve) - 1)
         first, end = scale.spans(np.linspace(*scale.whole, max(width - 4, 1) + 1))
         found = {name: each.most(first + 1, end + 1) for name, each in self._curves.items()}
         bars = Bars(found["allocated"], found["requested"], found.get("reserved"))
         peak = int(curve.argmax())
-        told = f"  {self._device}: {format_bytes(int(curve[peak]))} allocated at the peak"
+        title = f"  {self._device}: {format_bytes(int(curve[peak]))} allocated at the peak"
         high = max(int(each.values.max()) for each in self._curves.values())
         cells = chart(bars, height - 1, 0, max(high, 1))
-        head = ink((told, "key"), (f", event {event_name(peak - 1)}", "dim"))
+        head = ink((title, "key"), (f", event {event_name(peak - 1)}", "dim"))
         return [head, *(Line(ink("  ").runs + in_line(row)) for row in cells)]

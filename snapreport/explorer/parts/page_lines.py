@@ -1,4 +1,4 @@
-"""What the reporters write for a terminal, as lines of a screen."""
+"""Converts what the reporters write for a terminal into lines of a screen."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ROLES |= {"31": "heat4", "33": "heat3"}
 
 
 def page_lines(width: int, write: Callable[[Page], None]) -> list[Line]:
-    """Return what ``write`` writes on a page of so many columns."""
+    """Return what ``write`` writes on a page of ``width`` columns."""
     page = Page(max(width, NARROWEST), colour=True)
     write(page)
     return [_line(text) for text in page.render().decode().removesuffix("\n").split("\n")]
 
 
 def _line(text: str) -> Line:
-    """Return a line; only our own colours become roles, all else is told."""
+    """Return a line; only our own colours become roles, other escape sequences are shown."""
     parts = _COLOUR.split(text)
     roles = ["", *(_ROLES.get(code, "") for code in parts[1::2])]
     return ink(*zip(parts[::2], roles, strict=True))

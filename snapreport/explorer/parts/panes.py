@@ -13,7 +13,7 @@ from snapreport.explorer.parts.viewpoint import Viewpoint
 ALWAYS = (
     key("?", "this list", "open_help"),
     key("T", "dark, light, or the terminal's own colours", "keep"),
-    key("ctrl+z", "leave it for a while; fg brings it back", "keep"),
+    key("ctrl+z", "suspend; fg brings it back", "keep"),
     key("Q ctrl+c ctrl+q", "quit at once", "quit"),
 )
 WITH_TWO = (
@@ -32,7 +32,7 @@ class Panes:
         quit_: Callable[[], None],
         copy: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``run``: does work beside the screen; ``copy``: puts text on the clipboard."""
+        """``run``: does work in a thread; ``copy``: puts text on the clipboard."""
         if len(views) > 1:
             for view in views:
                 view.pair = views[0], views[1]
@@ -50,11 +50,11 @@ class Panes:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """What keys do whatever is shown."""
+        """The keys that work on every screen."""
         return ALWAYS + (WITH_TWO if len(self.desks) > 1 else ())
 
     def press(self, name: str) -> bool:
-        """Do what a key does; False where it does nothing."""
+        """Handle a key; False if it does nothing."""
         if name in ("ctrl+c", "ctrl+q"):
             self.quit()
             return True
@@ -67,10 +67,10 @@ class Panes:
         return self.desk.press(name)
 
     def keep(self) -> None:
-        """Do nothing here: the program takes the key before."""
+        """Do nothing: the app handles this key before."""
 
     def open_help(self) -> None:
-        """Show what keys do here."""
+        """Show the keys of this screen."""
         shown = self.desk.shown
         groups = [(f"In {shown.title.lower()}", shown.KEYS), ("Everywhere", (*KEYS, *ALWAYS))]
         if len(self.desks) > 1:
@@ -78,7 +78,7 @@ class Panes:
         self.help = KeyHelp(groups)
 
     def turn_pane(self) -> None:
-        """Let the other pane have the keys."""
+        """Move the focus to the other pane."""
         self.active = (self.active + 1) % len(self.desks)
 
     def turn_split(self) -> None:
@@ -88,7 +88,7 @@ class Panes:
     # The mouse.
 
     def _pane_at(self, column: int, row: int) -> tuple[int, int, int]:
-        """Return which pane is somewhere, and where in it that is."""
+        """Return the pane at a position, and the position within it."""
         if len(self.desks) == 1:
             return 0, column, row
         width, height = self._size
@@ -99,7 +99,7 @@ class Panes:
         return (0, column, row) if row <= half else (1, column, row - half - 1)
 
     def click(self, column: int, row: int, *, twice: bool = False) -> None:
-        """Take a click."""
+        """Handle a click."""
         if self.help is not None:
             self.help = None
             return
@@ -107,7 +107,7 @@ class Panes:
         self.desk.click(column, row, twice=twice)
 
     def scroll(self, by: int, column: int, row: int) -> None:
-        """Take a turn of the wheel."""
+        """Handle the mouse wheel."""
         if self.help is not None:
             self.help.press("down" if by > 0 else "up")
             return
@@ -116,7 +116,7 @@ class Panes:
     # Drawing.
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return so many lines of so many columns."""
+        """Return ``height`` lines of ``width`` columns."""
         self._size = width, height
         if self.help is not None:
             return self.help.draw(width, height)
@@ -147,7 +147,7 @@ class Panes:
         return [*above, clipped(rule, width), *below]
 
     def _dimmed(self, line: Line, pane: int, width: int) -> Line:
-        """Return a line of a pane: its mark in its roles, all of them pale in the one behind."""
+        """Return a line of a pane, with its mark applied, or pale in the pane behind."""
         line = clipped(line, width)
         active = pane == self.active
         runs = (

@@ -1,4 +1,4 @@
-"""A line that is typed at the foot of the screen: a search, a file's name, SQL."""
+"""The input line at the bottom of the screen: a search, a file name, SQL."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from snapreport.explorer.parts.inking import Line, ink, width_of
 from snapreport.ground.safe_text import visible
 
 LONGEST = 10_000
-"""Letters that are taken: a paste by mistake ends."""
+"""Most letters that are accepted, in case of an accidental paste."""
 
 
 class PromptLine:
-    """Text being typed, its cursor, and who wants to know of it."""
+    """Text being typed, its cursor, and its callbacks."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class PromptLine:
         cancelled: Callable[[], object] | None = None,
         before: list[str] | None = None,
     ) -> None:
-        """``before``: what was typed at other times, for the up and down keys."""
+        """``before``: earlier inputs, for the up and down keys."""
         self.label = label
         self.text = text
         self.at = len(text)
@@ -34,7 +34,7 @@ class PromptLine:
         self.open = True
 
     def press(self, name: str) -> None:
-        """Take a key."""
+        """Handle a key."""
         moves = {
             "left": max(self.at - 1, 0),
             "right": min(self.at + 1, len(self.text)),
@@ -67,7 +67,7 @@ class PromptLine:
             self.insert(" " if name == "space" else name)
 
     def insert(self, text: str) -> None:
-        """Take typed or pasted text; its lines become one."""
+        """Insert typed or pasted text; several lines become one."""
         room = LONGEST - len(self.text)
         self._replace(self.at, self.at, " ".join(text.splitlines())[: max(room, 0)])
 
@@ -84,7 +84,7 @@ class PromptLine:
             self._changed(self.text)
 
     def draw(self, width: int) -> Line:
-        """Return the line, moved so that the cursor is in sight."""
+        """Return the line, scrolled so that the cursor is visible."""
         room = max(width - width_of(self.label) - 1, 4)
         left, right = visible(self.text[: self.at]), visible(self.text[self.at :])
         while width_of(left) > room - 1:

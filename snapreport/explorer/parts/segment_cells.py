@@ -10,14 +10,14 @@ from snapreport.explorer.parts.inking import Run
 from snapreport.figures.heap import Heap
 
 _ROWS = 30
-"""About so many rows all segments take at most, unless there are more segments, before zooming."""
+"""Before zooming all segments together take at most about this many rows, or one row each."""
 _LEAST_CELL = 512
 _MOST_ROWS = 200_000
 """Rows of all bars: zooming in ends there."""
 
 
 class Cells:
-    """Bars of segments over rows of so many cells."""
+    """Bars of segments, in rows of ``width`` cells."""
 
     def __init__(self, heap: Heap, width: int, size: int) -> None:
         """``size``: bytes of a cell."""
@@ -27,7 +27,7 @@ class Cells:
         """The segment of each row; int64, shape (n_rows,)."""
         self._first = np.cumsum(self._rows) - self._rows
         self._ends = heap.start + heap.bytes
-        # Bytes in use, and bytes that await their free, below each block; all before the last.
+        # Bytes in use, and bytes awaiting their free, before each block; the last is the total.
         self._used = np.concatenate([[0], np.cumsum(heap.bytes)])
         self._pending = np.concatenate([[0], np.cumsum(np.where(heap.pending, heap.bytes, 0))])
 
@@ -41,7 +41,7 @@ class Cells:
         return int(self._first[segment]) + offset // (self.width * self.bytes)
 
     def edges(self, place: int) -> NDArray[np.int64]:
-        """Return the addresses at which the cells of a row begin, and where the last ends."""
+        """Return the addresses at which the cells of a row begin, and the last one's end."""
         segment = int(self.segment[place])
         low = int(self.heap.address[segment])
         begin = low + (place - int(self._first[segment])) * self.width * self.bytes
@@ -54,14 +54,14 @@ class Cells:
         edges = self.edges(place)
         whole = np.searchsorted(self._ends, edges, side="right")
         starts = np.append(self.heap.start, np.iinfo(np.int64).max)[whole]
-        part = np.maximum(edges - starts, 0)  # of the block that an edge lies in
+        part = np.maximum(edges - starts, 0)  # of the block that contains an edge
         waits = np.append(self.heap.pending, False)[whole]
         used = self._used[whole] + part
         pending = self._pending[whole] + np.where(waits, part, 0)
         return np.diff(used), np.diff(pending)
 
     def row(self, place: int, block: int) -> tuple[Run, ...]:
-        """Return a row's cells; those of a block are picked out."""
+        """Return a row's cells; those of one block are highlighted."""
         edges = self.edges(place)
         size = np.diff(edges)
         used, pending = self.amounts(place)
@@ -78,7 +78,7 @@ class Cells:
 
 
 def _cell(used: int, pending: int, size: int) -> Cell:
-    """Return a cell, fuller for more in use: only one that is all in use is full."""
+    """Return a cell, fuller the more is in use; only one entirely in use is full."""
     if not used:
         return "░", "inactive"
     role = "pending" if pending * 2 > used else "bar"
@@ -88,7 +88,7 @@ def _cell(used: int, pending: int, size: int) -> Cell:
 
 
 def lay_segments(heap: Heap, width: int, zoom: int) -> Cells:
-    """Lay segments out; ``zoom`` halves or doubles the bytes of a cell so many times."""
+    """Lay out segments; ``zoom`` is how often a cell's bytes are halved, or doubled if negative."""
     total = int(heap.size.sum())
     size = _LEAST_CELL
     while total > size * width * _ROWS:

@@ -1,4 +1,4 @@
-"""What a reader sees, to be sent: as Markdown, as JSON, and as a link for the page."""
+"""The current view as Markdown, as JSON, and as a link for the page."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from snapreport.explorer.parts.viewpoint import Viewpoint
 
 MOST_ROWS = 40
-"""Rows of a table in Markdown: an issue comment ends."""
+"""Rows of a table in Markdown: the length of an issue comment is limited."""
 MOST_LETTERS = 70_000
-"""Of what goes to the clipboard: terminals take no more of it."""
+"""Letters that go to the clipboard: terminals accept no more."""
 _BYTES = frozenset(
     {"bytes", "requested", "cumulative", "median", "allocated", "reserved", "size", "in use",
      "start", "peak", "end", "change", "before", "after"}
 )  # fmt: skip
 """Columns whose numbers are bytes."""
 LINK_KEYS = ("device", "axis", "view", "curve", "event", "tab", "search", "stacks", "frames")
-"""What a fragment of the page's address holds, as in ``#event=12&tab=lines``, in the page's order.
-It knows some more, which nothing here has."""
+"""The keys of a fragment of the page's address, as in ``#event=12&tab=lines``, in the page's order.
+The page has more keys, for things that the explorer does not have."""
 _PLAIN = "-_.!~*'(),:"
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
@@ -39,7 +39,7 @@ Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 
 def link_of(view: Viewpoint, screen: Mapping[str, object]) -> str:
-    """Return the fragment of the page's address for a moment; ``screen``: what its screen adds."""
+    """Return the fragment of the page's address for a moment; ``screen``: the screen's own keys."""
     snapshot = view.opened.snapshot
     places = [str(device.device) for device in snapshot.devices]
     device = places.index(view.device.name)
@@ -54,7 +54,7 @@ def link_of(view: Viewpoint, screen: Mapping[str, object]) -> str:
 
 
 def encode_link(values: Mapping[str, object]) -> str:
-    """Return a fragment without its ``#``; what is None or empty is as the page opens."""
+    """Return a fragment without its ``#``; None and ``""`` are the page's defaults."""
     parts = [
         f"{key}={quote(_text(values[key]), safe=_PLAIN)}"
         for key in LINK_KEYS
@@ -131,10 +131,10 @@ def _plain(cell: object) -> object:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what is sent into a new file.
+    """Write a text into a new file.
 
     Raises:
-        OutputError: there is one already, or it cannot be written.
+        OutputError: the file exists already, or cannot be written.
     """
     if not path.name:
         raise OutputError("name a file, such as view.md or view.json.")

@@ -11,7 +11,7 @@ from snapreport.explorer.parts.inking import fit, width_of
 from snapreport.model.findings import StageUse
 
 _NARROW = 2
-"""Columns in which no name tells anything."""
+"""Columns in which a name cannot be read."""
 MOST_ROWS = 5
 """Deeper stages share the last row, the innermost in front, as on the page."""
 
@@ -19,12 +19,12 @@ MOST_ROWS = 5
 def stage_bands(
     stages: Sequence[StageUse], scale: Scale, window: tuple[float, float], width: int
 ) -> list[list[Cell]]:
-    """Return the stages in sight as rows of cells.
+    """Return the visible stages as rows of cells.
 
     Args:
         stages: the device's.
         scale: of the axis.
-        window: where it begins and ends.
+        window: its two ends.
         width: columns of the chart.
     """
     x0, x1 = window

@@ -1,4 +1,4 @@
-"""A call tree as rows of text: which stand where, which are open, and what a search finds."""
+"""A call tree as rows: their order, which are open, and what a search finds."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 ROOT = 0
 OPEN_ROWS = 24
-"""About so many rows are in sight before a reader opens or closes any, as on the page."""
+"""About this many rows are shown before a reader opens or closes any, as on the page."""
 _LEAST_OPENED = 0.02
-"""Of the bytes of all: branches of less stay closed at first."""
+"""Branches with a smaller share of all bytes stay closed at first."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
 class Side:
-    """How far one of the trees is open; nodes are named by their keys."""
+    """Which nodes of one of the trees are open, by their keys."""
 
     opened: set[int] = field(default_factory=set)
     touched: bool = False
-    """Whether the reader opened or closed something: from then on the moment does not."""
+    """Whether the reader opened or closed something; from then on a new moment opens nothing."""
     top: int | None = None
     """The node in focus; None for the root."""
     back: list[int | None] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Side:
 
 
 class TreeRows:
-    """Where the nodes of a tree stand when all are open.
+    """The order of a tree's nodes when all are open.
 
-    A node's key is worked out from the frames on its path, so that it is the same at another
-    moment; two paths of one key would be open together, and that is all.
+    A node's key is computed from the frames on its path, so it is the same at another moment. Two
+    paths with the same key would only open together.
     """
 
     def __init__(self, tree: CallTree | ChangeTree) -> None:
-        """Lay out a tree, whose nodes come level by level, siblings side by side."""
+        """Lay out a tree whose nodes are sorted by level, with siblings next to each other."""
         self.tree = tree
         n = len(tree)
         parent = tree.parent.astype(np.int64)
@@ -78,14 +78,14 @@ class TreeRows:
             self.key[low:high] = mixed ^ (mixed >> np.uint64(29))
 
     def node_of(self, key: int | None) -> int:
-        """Return the node of a key; the root where there is none."""
+        """Return the node of a key, the root if there is none."""
         if key is None:
             return ROOT
         found = np.flatnonzero(self.key == np.uint64(key))
         return int(found[0]) if len(found) else ROOT
 
     def is_under(self, node: int, top: int) -> bool:
-        """Say whether a node is another one, or below it."""
+        """Say whether a node is ``top``, or below it."""
         return bool(self.rank[top] <= self.rank[node] < self.rank[top] + self.size[top])
 
     def below(self, node: int) -> NDArray[np.int64]:
@@ -94,7 +94,7 @@ class TreeRows:
         return np.flatnonzero((self.rank >= begin) & (self.rank < begin + self.size[node]))
 
     def path(self, node: int) -> list[int]:
-        """Return the nodes around a node, the root first, and itself last."""
+        """Return the path to a node, from the root to the node itself."""
         found = []
         while node >= 0:
             found.append(node)
@@ -107,7 +107,7 @@ class TreeRows:
         return range(first, first + int(self.children[node]))
 
     def in_sight(self, top: int, opened: set[int]) -> NDArray[np.int64]:
-        """Return the nodes whose ancestors up to ``top`` are open, from top to bottom."""
+        """Return the nodes below ``top`` whose ancestors are all open, in order."""
         is_open = self.mask(opened)
         is_open[self.path(top)] = True
         closed = marks_on_path(self.tree.parent, (~is_open).astype(np.int8))
@@ -142,7 +142,7 @@ class TreeRows:
         return self.keys_of(np.array(opened))
 
     def chain(self, node: int) -> list[int]:
-        """Return a node and those below it up to the next fork: they open as one."""
+        """Return a node and the nodes below it up to the next fork, which open together."""
         found = [node]
         while self.children[found[-1]] == 1:
             found.append(int(self.first[found[-1]]))
@@ -158,7 +158,7 @@ class TreeRows:
 
         Args:
             top: the node.
-            frames_of: gives the table that a node's frame is of.
+            frames_of: returns the table with a node's frame.
             test: says whether a text matches.
         """
         nodes = self.below(top)

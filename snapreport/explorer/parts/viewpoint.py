@@ -1,4 +1,4 @@
-"""What every screen of one recording shares: the device, the curve, and one moment."""
+"""What all screens of a recording share: the device, the curve, and one moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from snapreport.ground.cards.card_lookup import CardWanted
 
 COUNTED = ("allocated", "requested")
-"""The curves that a moment is counted in, as on the page."""
+"""The curves that can be counted, as on the page."""
 
 
 class Viewpoint:
@@ -24,11 +24,11 @@ class Viewpoint:
     def __init__(
         self, opened: OpenedFile, device: str | None = None, card: CardWanted | None = None
     ) -> None:
-        """Look at a device as a report opens: at the peak; ``card`` is what it is to fit on."""
+        """Start at a device's peak; ``card`` is the card that it should fit on."""
         self.opened = opened
         self.card = card
         self.pair: tuple[Viewpoint, Viewpoint] | None = None
-        """Of two recordings the first and the second, this one among them; None of one alone."""
+        """Both recordings, if there are two, including this one; otherwise None."""
         self.curve = COUNTED[0]
         self.look_at(opened.snapshot.device(device))
 
@@ -40,12 +40,12 @@ class Viewpoint:
 
     @property
     def opening(self) -> int:
-        """The event of the curve's peak; the end where nothing was recorded."""
+        """The event of the curve's peak; the end if no history was recorded."""
         return self.device.at(curve=self.curve).event
 
     @cached_property
     def moment(self) -> Moment:
-        """The present moment."""
+        """The current moment."""
         return self.device.at(event=self.event, curve=self.curve)
 
     @property
@@ -54,25 +54,25 @@ class Viewpoint:
         return self.device.name, self.curve, self.event
 
     def go_to(self, event: int) -> None:
-        """Show another event; those outside of the recording are its ends."""
+        """Show another event, limited to the recording's range."""
         self.event = min(max(event, -1), self.device.events - 1)
         self.__dict__.pop("moment", None)
 
     def count(self, curve: str) -> None:
-        """Count another curve; from the peak of one it goes to that of the other."""
+        """Count another curve; a moment at one curve's peak moves to the other's."""
         at_peak = self.event == self.opening
         self.curve = curve
         self.go_to(self.opening if at_peak else self.event)
 
     @property
     def elapsed_us(self) -> int | None:
-        """Microseconds since the first event, None where that is not known."""
+        """Microseconds since the first event, None if unknown."""
         now, first = self.moment.time_us, self.device.figures.first_time_us
         return None if now is None or first is None else now - first
 
     @property
     def stage_path(self) -> tuple[str, ...]:
-        """The stages that are on, outermost first."""
+        """The stages at this event, outermost first."""
         return tuple(
             stage.name
             for stage in self.device.stages
