@@ -21,22 +21,22 @@ from snapreport.reporters.words.summary_rows import event_name
 EACH = "allocation"
 WAYS = (EACH, "stack", "role", "category", "stage", "file", "function", "module", "size", "stream",
         "pool", "context")  # fmt: skip
-"""What rows stand for: allocations, or what some of them have in common."""
+"""What a row is: an allocation, or a group by one of these properties."""
 _WIDE = 90
-"""Columns from which on there is room for a role beside the call site."""
+"""From this width on there is room for a role beside the call site."""
 
 
 class AllocationsScreen(ListScreen):
-    """The allocations, largest first; of the one with the cursor the call stack."""
+    """The allocations, largest first, and the call stack of the one with the cursor."""
 
     name = "live"
     title = "Allocations"
     short = "Live"
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES,
-        key("enter", "its call stack, or not", "turn_stack", "stack"),
-        key("(", "go to where it is made", "go_to_birth", "made"),
-        key(")", "go to where its free is requested", "go_to_free", "freed"),
+        key("enter", "show or hide its call stack", "turn_stack", "stack"),
+        key("(", "go to the event that allocates it", "go_to_birth", "made"),
+        key(")", "go to the event that requests its free", "go_to_free", "freed"),
         key("y", "group by the next property", "turn_way", "group", by=1),
         key("Y", "group by the property before", "turn_way", by=-1),
         *ListScreen.SEARCH,
@@ -44,13 +44,13 @@ class AllocationsScreen(ListScreen):
 
     by = EACH
     in_full = False
-    """Whether the call stack is told below the list."""
+    """Whether the call stack is shown below the list."""
     live: LiveRows
     groups: tuple[Group, ...]
     _sites: list[str]
 
     def depends_on(self) -> object:
-        """The moment, and what rows stand for."""
+        """The moment, and what a row is."""
         return self.view.state, self.by
 
     def gather(self) -> None:
@@ -112,7 +112,7 @@ class AllocationsScreen(ListScreen):
         return int(self.live.rows[self.cursor])
 
     def foot(self) -> list[Line]:
-        """Return where the allocation lies, and its stack where that was asked for."""
+        """Return the allocation's address, and its stack if that was asked for."""
         i = self.chosen
         if i is None:
             return []
@@ -134,15 +134,15 @@ class AllocationsScreen(ListScreen):
         """Return its call stack, innermost first."""
         stacks = self.view.device.file.stacks
         frames = stacks.frames
-        told = []
+        shown = []
         for frame in stacks.path(int(self.view.device.allocations.stack[allocation])):
             line = int(frames.lines[frame])
             place = location(frames.filenames[frame], line if line > 0 else None)
-            told.append(f"{cut(short_name(frames.names[frame]), 200)}  {place}")
-        return told or self.view.device.site_names(np.array([allocation]))
+            shown.append(f"{cut(short_name(frames.names[frame]), 200)}  {place}")
+        return shown or self.view.device.site_names(np.array([allocation]))
 
     def turn_stack(self) -> None:
-        """Show the whole call stack below the list, or not; of a group, its call stacks."""
+        """Show or hide the call stack below the list; for a group, open the call stacks."""
         if self.by == EACH:
             self.in_full = not self.in_full
         elif self.by in ("file", "function", "module", "stack") and self.groups:
@@ -150,7 +150,7 @@ class AllocationsScreen(ListScreen):
             self.desk.show("stacks", search=name)
 
     def go_to_birth(self) -> None:
-        """Go to the event at which it was made."""
+        """Go to the event that allocated it."""
         i = self.chosen
         if i is not None:
             self._follow(i, int(self.view.device.allocations.alloc_event[i]))
@@ -169,12 +169,12 @@ class AllocationsScreen(ListScreen):
         self.cursor = int(found[0]) if len(found) else self.cursor
 
     def turn_way(self, by: int) -> None:
-        """Let rows stand for the next property, or for the one before."""
+        """Group by the next property, or by the one before."""
         self.by = WAYS[(WAYS.index(self.by) + by) % len(WAYS)]
         self.cursor = 0
 
     def in_link(self) -> dict[str, object]:
-        """Name what is looked for."""
+        """Name the search."""
         return {"tab": self.name, "search": self.sought}
 
     def as_table(self) -> Table:

@@ -1,4 +1,4 @@
-"""The allocator: segments and the blocks in them as a map, to scale."""
+"""The allocator: a map of segments and their blocks, to scale."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_ZOOM = 12
 
 
 class AllocatorScreen(ListScreen):
-    """A bar for each segment; long ones go on in the next rows."""
+    """A bar for each segment; long bars continue in the next rows."""
 
     name = "allocator"
     title = "Allocator"
@@ -37,15 +37,15 @@ class AllocatorScreen(ListScreen):
         key("right", "the next block", "go_block", "block", by=1),
         key("[", "the segment before", "go_segment", "segment", by=-1),
         key("]", "the next segment", "go_segment", "segment", by=1),
-        key("+ =", "longer bars: fewer bytes a cell", "turn_zoom", "zoom", by=1),
+        key("+ =", "longer bars: fewer bytes per cell", "turn_zoom", "zoom", by=1),
         key("-", "shorter bars", "turn_zoom", "zoom", by=-1),
-        key("(", "go to where the block's allocation is made", "go_to_birth"),
+        key("(", "go to the event that allocates the block", "go_to_birth"),
         key("enter", "the block's call site in the call stacks", "open_tree", "stacks"),
     )
 
     zoom = 0
     block = -1
-    """The one that is picked out; -1 for none."""
+    """The selected block; -1 for none."""
     heap: Heap
     cells: Cells
     kept: dict[int, list[KeptSegment]]
@@ -57,7 +57,7 @@ class AllocatorScreen(ListScreen):
         return "reserved" in view.device.figures.curves
 
     def depends_on(self) -> object:
-        """The device and event, whatever is counted; and the bars' lengths."""
+        """The device and event (not the curve), and the length of the bars."""
         return self.view.device.name, self.view.event, self.zoom, self.width
 
     def gather(self) -> None:
@@ -82,7 +82,7 @@ class AllocatorScreen(ListScreen):
         return int(self.cells.segment[self.cursor])
 
     def head(self) -> list[Line]:
-        """Return what all segments hold together, and the scale."""
+        """Return the totals of all segments, and the scale."""
         now = self.view.moment.amounts
         waiting = now.active - now.allocated
         parts: list[str | tuple[str, str]] = [
@@ -123,7 +123,7 @@ class AllocatorScreen(ListScreen):
         return f"{int(self.heap.address[int(self.cells.segment[place])]):x}"
 
     def foot(self) -> list[Line]:
-        """Return what the segment is, and the block that is picked out."""
+        """Return the segment's properties, and the selected block."""
         k, heap = self.segment, self.heap
         inside = heap.segment == k
         used = int(heap.bytes[inside].sum())
@@ -136,11 +136,10 @@ class AllocatorScreen(ListScreen):
         form = ", expandable" if heap.expandable[k] else ""
         about = f"{int(heap.address[k]):#x}: {kind}{form}, {pool}, stream {int(heap.stream[k])}"
         held = f"  {format_count(int(inside.sum()))} blocks, {format_share(used, size)} in use"
-        told = [ink((about, "key"), (held, "dim"))]
-        return [*told, *self._kept_foot(), self._block_line()]
+        return [ink((about, "key"), (held, "dim")), *self._kept_foot(), self._block_line()]
 
     def _kept_foot(self) -> list[Line]:
-        """Say which blocks keep the segment, or pages of it, and what they keep."""
+        """Say which blocks keep the segment, or pages of it, and how many bytes they keep."""
         kept = self.kept.get(self.segment, [])
         if not kept:
             return []
@@ -155,7 +154,7 @@ class AllocatorScreen(ListScreen):
 
     def _block_line(self) -> Line:
         if self.block < 0:
-            return ink(("← → pick out a block", "dim"))
+            return ink(("← → select a block", "dim"))
         heap, rows = self.heap, self.view.device.allocations
         i = int(heap.row[self.block])
         held = format_bytes(int(heap.bytes[self.block]))
@@ -169,7 +168,7 @@ class AllocatorScreen(ListScreen):
     # Moving.
 
     def go_block(self, by: int) -> None:
-        """Pick out the next block, or the one before; at first one near the cursor."""
+        """Select the next block, or the one before; the first time one near the cursor."""
         block = self.block + by
         if self.block < 0:
             # The first in the segment with the cursor, or behind it.
@@ -182,7 +181,7 @@ class AllocatorScreen(ListScreen):
             )
 
     def move(self, by: int) -> None:
-        """Move the cursor; no block is picked out then."""
+        """Move the cursor; no block is selected then."""
         super().move(by)
         self.block = -1
 
@@ -194,11 +193,11 @@ class AllocatorScreen(ListScreen):
             self.block = -1
 
     def turn_zoom(self, by: int) -> None:
-        """Let a cell stand for half as much, or twice as much."""
+        """Halve or double the bytes per cell."""
         self.zoom = min(max(self.zoom + by, -_MOST_ZOOM), _MOST_ZOOM)
 
     def go_to_birth(self) -> None:
-        """Go to the event at which the block's allocation is made."""
+        """Go to the event that allocates the block."""
         if self.block >= 0:
             row = int(self.heap.row[self.block])
             self.view.go_to(int(self.view.device.allocations.alloc_event[row]))
@@ -206,7 +205,7 @@ class AllocatorScreen(ListScreen):
     def open_tree(self) -> None:
         """Show the block's call site in the call stacks."""
         if self.block < 0:
-            self.desk.say("pick out a block first, by ← or →")
+            self.desk.say("select a block first, with ← or →")
             return
         site = self.view.device.site_names(self.heap.row[self.block : self.block + 1])[0]
         self.desk.show("stacks", search=site.partition("  ")[2] or site)

@@ -1,4 +1,4 @@
-"""The change: two recordings at a moment of each, as one tree with signs."""
+"""The change between two recordings, each at its own moment, as one tree with signs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChangeScreen(TreeScreen):
         return (before.state, after.state), self.upward, self.folded
 
     def gather(self) -> None:
-        """Lay the two trees over one another."""
+        """Merge the two trees."""
         trees = [each.moment.tree(upward=self.upward, folded=self.folded) for each in self.pair]
         tables = [each.device.file.stacks.frames for each in self.pair]
         self.change = find_tree_change(trees[0], tables[0], trees[1], tables[1])
@@ -50,19 +50,19 @@ class ChangeScreen(TreeScreen):
         self._take(TreeRows(self.change))
 
     def frames_of(self, node: int) -> FrameTable:
-        """Return the table that a node's frame is of."""
+        """Return the table with a node's frame."""
         return self._tables[int(self.change.side[node])]
 
     def head(self) -> list[Line]:
         """Return what is compared with what."""
         before, after = self.pair
         base, new = before.moment.bytes, after.moment.bytes
-        told = f"{before.opened.path.name} {before.name} → {after.opened.path.name} {after.name}"
+        sides = f"{before.opened.path.name} {before.name} → {after.opened.path.name} {after.name}"
         total = format_signed_bytes(new - base)
         headings = f"{'change':>11} {'before':>10} {'after':>10}  "
         return [
             ink(
-                (f" {total}", "more" if new > base else "less"), (f" {after.curve}: {told}", "dim")
+                (f" {total}", "more" if new > base else "less"), (f" {after.curve}: {sides}", "dim")
             ),
             ink((headings, "title"), (f"{self._about()}", "dim")),
         ]
@@ -78,18 +78,18 @@ class ChangeScreen(TreeScreen):
         return (Run(shown, role), Run(rest, "dim")), "" if change else "dim"
 
     def own(self, node: int) -> str:
-        """Say in which recording a path is alone."""
+        """Say if only one recording has a path."""
         tree = self.change
         if not tree.base_count[node]:
             return "only after"
         return "" if tree.new_count[node] else "only before"
 
     def in_link(self) -> dict[str, object]:
-        """A page is of one recording."""
+        """Nothing: a page shows one recording."""
         return {}
 
     def as_table(self) -> Table:
-        """Return the rows in sight."""
+        """Return the visible rows."""
         self.sync()
         tree = self.change
         depth = self.rows.depth - self.rows.depth[self.root]

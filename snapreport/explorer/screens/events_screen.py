@@ -35,7 +35,7 @@ class EventsScreen(FilteredList):
     KEYS: ClassVar[tuple[Key, ...]] = (
         *FilteredList.MOVES,
         key("enter", "go to the event: every screen shows it", "go_to", "go there"),
-        key("i", "only some: alloc >=1MiB 0x7f.. forward", "ask_filter", "filter"),
+        key("i", "filter: alloc >=1MiB 0x7f.. forward", "ask_filter", "filter"),
         *FilteredList.SEARCH,
     )
 
@@ -58,7 +58,7 @@ class EventsScreen(FilteredList):
         self._at = None
 
     def sync(self) -> None:
-        """Put the cursor on the moment where that has changed."""
+        """Put the cursor on the moment if that has changed."""
         super().sync()
         if self._at != self.view.event:
             self._at = self.view.event
@@ -88,7 +88,7 @@ class EventsScreen(FilteredList):
         return ""
 
     def row(self, place: int) -> Line:
-        """Return an event; the moment's is marked."""
+        """Return an event; the current one is marked."""
         entry = self._entry(place)
         device = self.view.device
         time = device.times_of(self.items[place : place + 1])[0]
@@ -110,7 +110,7 @@ class EventsScreen(FilteredList):
         return f"{entry.action} {self._site(entry)}"
 
     def foot(self) -> list[Line]:
-        """Return where its memory is."""
+        """Return the event's address, or how much was free at a failed request."""
         entry = self._entry(self.cursor)
         if entry.action == "oom":
             where = f"{format_bytes(entry.addr)} free on the device"
@@ -119,7 +119,7 @@ class EventsScreen(FilteredList):
         return [ink((f"{event_name(entry.event)}: {entry.action}", "key"), (f"  {where}", "dim"))]
 
     def matches(self) -> list[int]:
-        """Return the rows that match: as the filter finds text, of all events at once."""
+        """Return the rows that match, searched at once like the filter's texts."""
         if self._match is None:
             return []
         device = self.view.device
@@ -133,7 +133,7 @@ class EventsScreen(FilteredList):
             self.view.go_to(int(self.items[self.cursor]))
 
     def as_table(self) -> Table:
-        """Return the events in sight."""
+        """Return the visible events."""
         self.sync()
         end = min(self.top + self.page, self.count())
         entries = [self._entry(place) for place in range(self.top, end)]

@@ -1,4 +1,4 @@
-"""Lines: what is live by source line, as a line-by-line memory tracer tells it."""
+"""Lines: what is live by source line, as a line-by-line memory tracer prints it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CELLS = attrgetter("bytes", "cumulative", "median", "count", "total", "function
 
 
 class LinesScreen(FilteredList):
-    """A row for each line that holds something."""
+    """A row for each line that holds memory."""
 
     name = "lines"
     title = "Lines"
@@ -28,7 +28,7 @@ class LinesScreen(FilteredList):
     KEYS: ClassVar[tuple[Key, ...]] = (
         *FilteredList.MOVES,
         key("enter", "the line in the call stacks", "open_tree", "stacks"),
-        key("i", "count only files: model.py, *.cu, -torch", "ask_filter", "files"),
+        key("i", "count only these files: model.py, *.cu, -torch", "ask_filter", "files"),
         key("o", "order by the next column", "turn_order", "order"),
         *FilteredList.SEARCH,
     )
@@ -37,7 +37,7 @@ class LinesScreen(FilteredList):
     order = ORDERS[0]
 
     def depends_on(self) -> object:
-        """The moment, the files that count, and the order."""
+        """The moment, the files, and the order."""
         return self.view.state, self.filtered, self.order
 
     def gather(self) -> None:
@@ -57,7 +57,7 @@ class LinesScreen(FilteredList):
         self.items = found
 
     def head(self) -> list[Line]:
-        """Return the headings; the one of the order is marked."""
+        """Return the headings; the column that orders is marked."""
         titles = ("bytes", "cumulative", "median", "count", "allocated", "line")
         marks = [
             f"{title}↓" if order == self.order else title
@@ -70,7 +70,7 @@ class LinesScreen(FilteredList):
         return [ink((f"{figures}  {marks[5]}", "title"), (about, "key"))]
 
     def row(self, place: int) -> Line:
-        """Return a line's figures and where it is."""
+        """Return a line's figures and its place."""
         line = self.items[place]
         amounts = (line.bytes, line.cumulative, line.median)
         figures = [format_bytes(each).rjust(10) for each in amounts]
@@ -84,12 +84,12 @@ class LinesScreen(FilteredList):
         return Line(tuple(runs))
 
     def text(self, place: int) -> str:
-        """Return where a line is, and its function."""
+        """Return a line's place and function."""
         line = self.items[place]
         return f"{line.location} {line.function}"
 
     def foot(self) -> list[Line]:
-        """Return the line of source where its file is here."""
+        """Return the line's source text if its file is on this machine."""
         line = self.items[self.cursor]
         source = self.view.opened.sources.line(line.filename, line.line or 0)
         about = ink((line.function or line.location, "key"), (f"  {line.location}", "dim"))

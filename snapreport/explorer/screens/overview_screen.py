@@ -37,16 +37,16 @@ _MOST_SITES = 100
 
 @dataclass(frozen=True)
 class _Row:
-    """A row, and what it leads to."""
+    """A row, and what Enter opens."""
 
     line: Line
     finding: Finding | None = None
     site: str = ""
-    """What a search in the call stacks finds."""
+    """The search in the call stacks that finds it."""
 
 
 class OverviewScreen(ListScreen):
-    """What a report says first."""
+    """The first part of a report."""
 
     name = "overview"
     title = "Overview"
@@ -54,10 +54,10 @@ class OverviewScreen(ListScreen):
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES,
         key("enter", "to a finding's evidence, or a call site's stacks", "open_row", "evidence"),
-        key("right", "tell a finding in full", "turn_finding", "tell", wanted=True),
-        key("left", "tell it in a line", "turn_finding", wanted=False),
-        key("e", "tell all findings in full", "turn_all", wanted=True),
-        key("c", "tell all findings in a line", "turn_all", wanted=False),
+        key("right", "show a finding in full", "turn_finding", "in full", wanted=True),
+        key("left", "show it in one line", "turn_finding", wanted=False),
+        key("e", "show all findings in full", "turn_all", wanted=True),
+        key("c", "show all findings in one line each", "turn_all", wanted=False),
         key("p", "go to the peak", "go_to_peak"),
         *ListScreen.SEARCH,
     )
@@ -65,7 +65,7 @@ class OverviewScreen(ListScreen):
     items: Sequence[_Row] = ()
 
     def __init__(self, desk: Desk) -> None:
-        """Make it; findings are looked for beside the screen."""
+        """Make the screen; findings are computed in a thread."""
         super().__init__(desk)
         self.opened: set[str] = set()
         self._judged: dict[str, tuple[Diagnosis, Trust, CardFit | None]] = {}
@@ -73,18 +73,18 @@ class OverviewScreen(ListScreen):
 
     @property
     def diagnosis(self) -> Diagnosis | None:
-        """What was found about the device, None until it is."""
+        """The device's findings, None until they are computed."""
         judged = self._judged.get(self.view.device.name)
         return judged and judged[0]
 
     def depends_on(self) -> object:
-        """The device, whether it was judged, and which findings are told in full."""
+        """The device, whether its findings are there, and which of them are shown in full."""
         name = self.view.device.name
         return name, name in self._judged, frozenset(self.opened), self.width
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return the lines; the first time findings are looked for."""
-        self.width = width  # what is found may be laid out before the rest
+        """Return the lines; the first call starts the search for findings."""
+        self.width = width  # findings may be laid out before the rest
         self._judge()
         return super().draw(width, height)
 
@@ -153,11 +153,12 @@ class OverviewScreen(ListScreen):
         mark = "▾" if finding.id in self.opened else "▸"
         word = SEVERITY_WORDS[finding.severity]
         if finding.id in self.opened:
-            told = page_lines(
+            shown = page_lines(
                 self.width - 2, lambda page: write_findings(page, [finding], full=True)
             )
-            told = [line for line in told if line.text] and told[1:]
-            lines = [ink(f"{mark} ", *told[0].runs), *(ink("  ", *line.runs) for line in told[1:])]
+            shown = [line for line in shown if line.text] and shown[1:]
+            lines = [ink(f"{mark} ", *shown[0].runs)]
+            lines += [ink("  ", *line.runs) for line in shown[1:]]
             return [_Row(line, finding) for line in [*lines, EMPTY]]
         head = ink((f"{mark} {word}: ", finding.severity), f"{one_line(finding.title)}")
         return [_Row(head, finding)]
@@ -218,7 +219,7 @@ class OverviewScreen(ListScreen):
         self.desk.show("timeline" if view.oom else view.tab, search=view.search)
 
     def turn_finding(self, *, wanted: bool) -> None:
-        """Tell the finding with the cursor in full, or in a line."""
+        """Show the finding with the cursor in full, or in one line."""
         finding = self.items[self.cursor].finding if self.items else None
         if finding is None:
             return
@@ -227,7 +228,7 @@ class OverviewScreen(ListScreen):
         self.cursor = next(k for k, row in enumerate(self.items) if row.finding is finding)
 
     def turn_all(self, *, wanted: bool) -> None:
-        """Tell every finding in full, or in a line."""
+        """Show every finding in full, or in one line."""
         found = self.diagnosis
         self.opened = {each.id for each in found.findings} if found and wanted else set()
 
@@ -236,7 +237,7 @@ class OverviewScreen(ListScreen):
         self.view.go_to(self.view.opening)
 
     def in_link(self) -> dict[str, object]:
-        """The page opens with what this says."""
+        """The page opens with the overview, so a link needs no tab."""
         return {}
 
     def as_table(self) -> Table:

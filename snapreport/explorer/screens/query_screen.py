@@ -1,4 +1,4 @@
-"""Query: SQL over the whole history, with the schema at hand."""
+"""Query: SQL over the entire history, with the schema at hand."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _WIDEST = 60
 
 
 class QueryScreen(ListScreen):
-    """The schema, or what the last statement gave."""
+    """The schema, or the answer to the last statement."""
 
     name = "query"
     title = "Query"
     short = "SQL"
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES,
-        key("i enter", "type SQL; ↑ and ↓ bring back what was typed before", "ask_sql", "SQL"),
-        key("h", "the schema, or the answer again", "turn_schema", "schema"),
+        key("i enter", "type SQL; ↑ and ↓ bring back earlier statements", "ask_sql", "SQL"),
+        key("h", "switch between the schema and the answer", "turn_schema", "schema"),
         key("left", "columns to the left", "go_column", "columns", by=-1),
         key("right", "columns to the right", "go_column", "columns", by=1),
         key("X", "end a query that takes long", "cancel"),
@@ -51,7 +51,7 @@ class QueryScreen(ListScreen):
     _process: QueryProcess | None = None
 
     def depends_on(self) -> object:
-        """Nothing: questions are of the whole file."""
+        """Only the file: a query is about all of it."""
         return self.view.opened
 
     def gather(self) -> None:
@@ -59,7 +59,7 @@ class QueryScreen(ListScreen):
         self._ask(self._load_schema)
 
     def _ask(self, question: Callable[[QueryProcess], Callable[[], None]]) -> None:
-        """Put a question to the database beside the screen."""
+        """Query the database in a thread."""
         if self.running:
             self.desk.say("a query is running; X ends it")
             return
@@ -94,7 +94,7 @@ class QueryScreen(ListScreen):
         return done
 
     def run(self, sql: str) -> None:
-        """Run a statement, and show what it gives."""
+        """Run a statement, and show its answer."""
         if not sql.strip():
             return
         self.asked = sql
@@ -128,9 +128,9 @@ class QueryScreen(ListScreen):
     def head(self) -> list[Line]:
         """Return the statement, and the columns' names."""
         state = " …running" if self.running and self.asked else ""
-        asked = ink(("sql> ", "key"), self.asked or "i: type a question", (state, "warning"))
+        asked = ink(("sql> ", "key"), self.asked or "i: type a statement", (state, "warning"))
         if self.in_schema:
-            return [asked, ink(("What there is to ask", "title"))]
+            return [asked, ink(("Tables and columns", "title"))]
         line = columns(
             [visible(each) for each in self.titles[self.first_column :]],
             self._widths[self.first_column :],
@@ -140,7 +140,7 @@ class QueryScreen(ListScreen):
         return [asked, line]
 
     def _lefts(self) -> list[int]:
-        """Return the columns of texts."""
+        """Return the columns with texts."""
         row = self.rows[0] if self.rows else ()
         texts = [k for k, cell in enumerate(row) if isinstance(cell, (str, bytes))]
         return [k - self.first_column for k in texts]
@@ -155,7 +155,7 @@ class QueryScreen(ListScreen):
         return columns(cells, self._widths[self.first_column :], self._lefts())
 
     def text(self, place: int) -> str:
-        """Return what a row says."""
+        """Return the text of a row."""
         if self.in_schema:
             return self.schema[place]
         return " ".join(_text(cell) for cell in self.rows[place])
@@ -165,17 +165,17 @@ class QueryScreen(ListScreen):
         self.desk.ask("sql> ", self.run)
 
     def turn_schema(self) -> None:
-        """Show the schema, or the answer again."""
+        """Switch between the schema and the answer."""
         if self.titles or not self.in_schema:
             self.in_schema = not self.in_schema
             self.cursor = 0
 
     def go_column(self, by: int) -> None:
-        """Show columns further to the left or right."""
+        """Scroll by columns to the left or right."""
         self.first_column = min(max(self.first_column + by, 0), max(len(self.titles) - 1, 0))
 
     def cancel(self) -> None:
-        """End the query that runs, whatever it does."""
+        """End the running query, whatever it does."""
         if self.running and self._process is not None:
             self._process.end_statement()
 

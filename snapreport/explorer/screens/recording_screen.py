@@ -1,4 +1,4 @@
-"""The recording: whether it can be trusted, what it is of, and the allocator's settings."""
+"""The recording: whether it can be trusted, its file, and the allocator's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapreport.reporters.words.recording_words import recording_rows
 
 
 class RecordingScreen(ListScreen):
-    """What the page says of the recording, to be scrolled."""
+    """The page's Recording tab as a list of lines."""
 
     name = "recording"
     title = "Recording"
@@ -31,7 +31,7 @@ class RecordingScreen(ListScreen):
         return self.view.device.name, self.width
 
     def gather(self) -> None:
-        """Write it down."""
+        """Write the lines."""
         device = self.view.device
         lines = page_lines(self.width, lambda page: device_trust(page, device.name, device.trust))
         history = self.view.opened.snapshot.history
@@ -44,8 +44,8 @@ class RecordingScreen(ListScreen):
         for title, rows in (("Recording", noted), ("Allocator settings", settings)):
             lines += [ink(), ink((title, "title"))] if rows else []
             for name, value in rows:
-                told = wrap(one_line(value), self.width - 30, "") or [""]
-                for k, text in enumerate(told):
+                texts = wrap(one_line(value), self.width - 30, "") or [""]
+                for k, text in enumerate(texts):
                     label = fit(f"  {one_line(name)}" if k == 0 else "", 29)
                     lines.append(ink((label, "dim"), f" {text}"))
         self.items = lines

@@ -1,4 +1,4 @@
-"""What screens have in common: keys, and lists of rows with a cursor."""
+"""The base of all screens: keys, and lists of rows with a cursor."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Screen:
     """The page's name for it, in links."""
     title: ClassVar[str]
     short: ClassVar[str]
-    """The title where there is little room."""
+    """The title if there is little room."""
     KEYS: ClassVar[tuple[Key, ...]] = ()
 
     def __init__(self, desk: Desk) -> None:
-        """Make it; nothing is worked out before it is drawn."""
+        """Make a screen; it computes nothing before it is drawn."""
         self.desk, self.view = desk, desk.view
 
     @classmethod
@@ -37,82 +37,82 @@ class Screen:
         return view is not None
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return so many lines of so many columns."""
+        """Return up to ``height`` lines of ``width`` columns."""
         raise NotImplementedError
 
     def press(self, name: str) -> bool:
-        """Do what a key does here; False where it does nothing."""
+        """Handle a key; False if it does nothing here."""
         return press_key(self, self.KEYS, name)
 
     def leave(self) -> bool:
-        """Take one step back within the screen; False where there is none."""
+        """Go one step back within the screen; False if there is none."""
         return False
 
     def click(self, column: int, row: int, *, twice: bool) -> None:
-        """Take a click of the mouse."""
+        """Handle a mouse click."""
 
     def scroll(self, by: int) -> None:
-        """Take a turn of the mouse's wheel, in lines."""
+        """Handle the mouse wheel; ``by`` is in lines."""
 
     def search(self, text: str) -> None:
-        """Look for what is typed."""
+        """Search for a text."""
 
     def clear_search(self) -> bool:
-        """Forget what was looked for; False where nothing was."""
+        """End the search; False if there was none."""
         return False
 
     def find(self, text: str) -> None:
-        """Look for what a finding or a link names; lists that have a filter take it as one."""
+        """Search for what a finding or a link names; lists with a filter use it as the filter."""
         self.search(text)
 
     def as_table(self) -> Table:
-        """Return what it shows as a table: headings, and rows of plain values."""
+        """Return the screen's contents as a table: headings, and rows of plain values."""
         return (), []
 
     def in_link(self) -> dict[str, object]:
-        """Return what a link for the page says of the screen, besides the moment."""
+        """Return the keys of a link for the page that concern this screen."""
         return {"tab": self.name}
 
 
 class ListScreen(Screen):
-    """A screen of rows, one of them with the cursor; a search goes from match to match."""
+    """A list of rows with a cursor; a search goes from match to match."""
 
     MOVES: ClassVar[tuple[Key, ...]] = (
         key("up k", "the row before", "move", by=-1),
         key("down j", "the next row", "move", by=1),
         key("pageup ctrl+b", "a page back", "move_page", by=-1),
-        key("pagedown space", "a page on", "move_page", by=1),
+        key("pagedown space", "a page forward", "move_page", by=1),
         key("home g", "the first row", "go_first"),
         key("end G", "the last row", "go_last"),
     )
     SEARCH: ClassVar[tuple[Key, ...]] = (
-        key("/", "search: a part, a glob or a /regex/", "ask_search", "search"),
+        key("/", "search: part of a name, a glob or a /regex/", "ask_search", "search"),
         key("n", "the next match", "go_match", by=1),
         key("N", "the match before", "go_match", by=-1),
     )
 
     items: Sized = ()
-    """What ``gather`` found; one for each row."""
+    """What ``gather`` found; one item per row."""
     cursor = 0
     top = 0
-    """The first row in sight."""
+    """The first visible row."""
     page = 10
-    """So many are."""
+    """How many rows are visible."""
     width = 80
-    """Columns that rows are drawn in."""
+    """The columns for rows."""
     sought = ""
     _match: Match | None = None
     _known: object = None
     _begun = 0
     _head = 0
 
-    # What a list says of itself.
+    # What each list defines.
 
     def gather(self) -> None:
-        """Work out the ``items`` of the present moment."""
+        """Compute the ``items`` of the current moment."""
 
     def depends_on(self) -> object:
-        """Return what ``gather`` is worked out from; another value, and it is called again."""
+        """Return what ``gather`` depends on; it is called again when this value changes."""
         return self.view.state
 
     def count(self) -> int:
@@ -124,21 +124,21 @@ class ListScreen(Screen):
         raise NotImplementedError
 
     def head(self) -> list[Line]:
-        """Return what stands above the rows."""
+        """Return the lines above the rows."""
         return []
 
     def foot(self) -> list[Line]:
-        """Return what stands below the rows, about the one with the cursor; asked if any is."""
+        """Return the lines below the rows, about the selected row; called if there are any."""
         return []
 
     def text(self, place: int) -> str:
-        """Return what a search looks at."""
+        """Return the text of a row that a search looks at."""
         return self.row(place).text
 
     # Drawing and moving.
 
     def sync(self) -> None:
-        """Gather anew where the moment has changed."""
+        """Gather again if the moment has changed."""
         now = self.depends_on()
         if now != self._known:
             self._known = now
@@ -146,7 +146,7 @@ class ListScreen(Screen):
         self.cursor = min(max(self.cursor, 0), max(self.count() - 1, 0))
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return head, the rows in sight, and foot."""
+        """Return the head, the visible rows, and the foot."""
         self.width = width
         self.sync()
         head = self.head()[: max(height - 1, 0)]
@@ -171,12 +171,12 @@ class ListScreen(Screen):
         self.top = min(self.top, max(self.count() - self.page, 0))
 
     def move(self, by: int) -> None:
-        """Move the cursor by so many rows."""
+        """Move the cursor by some rows."""
         self.sync()
         self.cursor = min(max(self.cursor + by, 0), max(self.count() - 1, 0))
 
     def move_page(self, by: int) -> None:
-        """Move the cursor by so many times the rows in sight."""
+        """Move the cursor by some pages."""
         self.move(by * self.page)
 
     def go_first(self) -> None:
@@ -198,7 +198,7 @@ class ListScreen(Screen):
                 self.press("enter")
 
     def scroll(self, by: int) -> None:
-        """Scroll, and take the cursor along."""
+        """Scroll, and keep the cursor visible."""
         last = max(self.count() - self.page, 0)
         before = self.top
         self.top = min(max(self.top + by, 0), last)
@@ -209,7 +209,7 @@ class ListScreen(Screen):
     # Searching.
 
     def ask_search(self) -> None:
-        """Let the reader type what to look for; matches show at once."""
+        """Let the reader type a search; matches show at once."""
         self._begun = self.cursor
         self.desk.ask(
             "/",
@@ -219,7 +219,7 @@ class ListScreen(Screen):
         )
 
     def search(self, text: str) -> None:
-        """Look for a text from where the search was begun."""
+        """Search for a text from the row where the search began."""
         self.sought = text.strip()
         try:
             self._match = compile_pattern(self.sought) if self.sought else None
@@ -234,7 +234,7 @@ class ListScreen(Screen):
             self.cursor = next((each for each in found if each >= self._begun), found[0])
 
     def is_match(self, place: int) -> bool:
-        """Say whether a row is what is looked for."""
+        """Say whether a row matches."""
         return self._match is not None and self._match(self.text(place))
 
     def matches(self) -> list[int]:
@@ -242,7 +242,7 @@ class ListScreen(Screen):
         return [place for place in range(self.count()) if self.is_match(place)]
 
     def tell_matches(self) -> None:
-        """Say how many there are."""
+        """Show how many matches there are."""
         if self._match is not None:
             found = self.matches()
             here = found.index(self.cursor) + 1 if self.cursor in found else 0
@@ -250,7 +250,7 @@ class ListScreen(Screen):
             self.desk.say(f"{self.sought}: match {here} of {of}" if found else "no match")
 
     def go_match(self, by: int) -> None:
-        """Go to the next match, or to the one before, around the ends."""
+        """Go to the next match, or to the one before, wrapping around."""
         self.sync()
         found = self.matches()
         if found:
@@ -259,25 +259,25 @@ class ListScreen(Screen):
         self.tell_matches()
 
     def clear_search(self) -> bool:
-        """Forget what was looked for."""
+        """End the search."""
         was = self.sought
         self.sought, self._match = "", None
         return bool(was)
 
 
 class FilteredList(ListScreen):
-    """A list of some of all there is, which a reader, a finding or a link asks for."""
+    """A list with a filter, from a reader, a finding or a link."""
 
     PROMPT: ClassVar[str]
     filtered = ""
-    """What was asked for, as it was typed."""
+    """The filter, as typed."""
 
     def ask_filter(self) -> None:
-        """Let the reader type what to list."""
+        """Let the reader type a filter."""
         self.desk.ask(self.PROMPT, self.find, text=self.filtered)
 
     def find(self, text: str) -> None:
-        """List only some of all."""
+        """List only what passes a filter."""
         self.filtered = text.strip()
         self.cursor, self._known = 0, None
 

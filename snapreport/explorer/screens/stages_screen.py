@@ -1,4 +1,4 @@
-"""Stages: the memory of each annotated stage, and the way to its peak."""
+"""Stages: the memory of each annotated stage."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from snapreport.explorer.parts.viewpoint import Viewpoint
 
 _WIDE = 100
-"""Columns from which on there is room for events."""
+"""From this width on there is room for events."""
 _FIGURES = attrgetter(
     "name", "depth", "start_event", "end_event", "start_bytes", "peak_bytes", "end_bytes", "change"
 )
 
 
 class StagesScreen(ListScreen):
-    """A row for each stage, those inside it below."""
+    """A row for each stage, with the stages inside it below."""
 
     name = "stages"
     title = "Stages"
@@ -39,12 +39,12 @@ class StagesScreen(ListScreen):
     )
 
     items: Sequence[int] = ()
-    """Numbers of the stages in sight."""
+    """Numbers of the visible stages."""
     folded: frozenset[int] = frozenset()
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
-        """Say whether something was annotated."""
+        """Say whether there are stages."""
         return bool(view.device.stages)
 
     @property
@@ -53,11 +53,11 @@ class StagesScreen(ListScreen):
         return self.view.device.stages
 
     def depends_on(self) -> object:
-        """The device, and what is folded."""
+        """The device, and which stages are folded."""
         return self.view.device.name, self.folded
 
     def gather(self) -> None:
-        """List the stages that are in none that is folded."""
+        """List the stages that are not inside a folded one."""
         hidden: set[int] = set()
         for number, stage in enumerate(self.stages):
             if stage.parent is not None and (stage.parent in hidden or stage.parent in self.folded):
@@ -76,7 +76,7 @@ class StagesScreen(ListScreen):
         return [ink((f"{figures}{events}  stage", "title"))]
 
     def row(self, place: int) -> Line:
-        """Return a stage; those that are on at the moment are marked."""
+        """Return a stage; those that contain the moment are marked."""
         number = self.items[place]
         stage = self.stages[number]
         change = "-" if stage.change is None else format_signed_bytes(stage.change)
@@ -119,7 +119,7 @@ class StagesScreen(ListScreen):
         self.desk.zoom_to(stage.start_event, max(stage.end_event, stage.start_event + 1))
 
     def fold(self) -> None:
-        """Hide or show what is inside the stage."""
+        """Hide or show the stages inside."""
         self.folded = self.folded ^ {self.items[self.cursor]}
 
     def as_table(self) -> Table:

@@ -1,4 +1,4 @@
-"""The timeline: memory over events or time, stages below it, and the moment in it."""
+"""The timeline: memory over events or time, with stages below it, and the cursor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEAST_BYTES = 4096
 
 
 class TimelineScreen(Screen):
-    """Bars as high as the most that was allocated in their columns, to the byte."""
+    """Bars that show the most that was allocated in their columns, to the byte."""
 
     name = "timeline"
     title = "Timeline"
@@ -45,19 +45,19 @@ class TimelineScreen(Screen):
     KEYS: ClassVar[tuple[Key, ...]] = (
         key("enter", "what is live at this moment, by call stack", "open_tree", "live here"),
         key("left", "a column back", "step", "column", by=-1),
-        key("right", "a column on", "step", "column", by=1),
+        key("right", "a column forward", "step", "column", by=1),
         key("b", f"{_JUMP} columns back", "step", f"{_JUMP}", by=-_JUMP),
-        key("f", f"{_JUMP} columns on", "step", f"{_JUMP}", by=_JUMP),
+        key("f", f"{_JUMP} columns forward", "step", f"{_JUMP}", by=_JUMP),
         key("[", "a quarter of the view back", "step_quarter", "quarter", by=-1),
-        key("]", "a quarter of the view on", "step_quarter", "quarter", by=1),
+        key("]", "a quarter of the view forward", "step_quarter", "quarter", by=1),
         key("+ =", "zoom in, the cursor in the middle", "zoom", "zoom", factor=0.5),
         key("-", "zoom out", "zoom", "zoom", factor=2.0),
         key("0", "show everything", "show_all", "all"),
-        key("up w", "raise the foot of the y axis", "raise_foot", "y"),
+        key("up w", "raise the bottom of the y axis", "raise_foot", "y"),
         key("down s", "lower it", "lower_foot", "y"),
         key("r", "the y axis from 0 again", "reset_foot"),
         key("a", "move the view back", "pan", by=-_PAN),
-        key("d", "move the view on", "pan", by=_PAN),
+        key("d", "move the view forward", "pan", by=_PAN),
         key(",", "the event before", "step_event", "event", by=-1),
         key(".", "the next event", "step_event", "event", by=1),
         key("p", "go to the peak", "go_to_peak", "peak"),
@@ -69,11 +69,11 @@ class TimelineScreen(Screen):
 
     axis = "events"
     low = 0
-    """Bytes at the foot of the y axis."""
+    """Bytes at the bottom of the y axis."""
     width = 60
     """Columns of the chart."""
     window = (0.0, 1.0)
-    """What is in sight, in the units of the axis."""
+    """The visible range, in the units of the axis."""
     _device = ""
     _scale: Scale
     _heights: dict[str, Heights]
@@ -81,12 +81,12 @@ class TimelineScreen(Screen):
 
     @property
     def whole(self) -> tuple[float, float]:
-        """The window that shows everything, in the units of the present axis."""
+        """The window that shows everything, in the units of the current axis."""
         self.sync()
         return self._scale.whole
 
     def sync(self) -> None:
-        """Take another device's curves."""
+        """Use the curves of the device if it has changed."""
         device = self.view.device
         if device.name == self._device:
             return
@@ -104,12 +104,12 @@ class TimelineScreen(Screen):
 
     @property
     def high(self) -> int:
-        """Bytes at the top: the most of any curve."""
+        """Bytes at the top: the highest peak of all curves."""
         peaks = self.view.device.peaks
         return max(*(peak.bytes for peak in peaks.values()), self.low + _LEAST_BYTES)
 
     def edges(self) -> NDArray[np.float64]:
-        """Return where columns begin, and where the last ends; float64, shape (width + 1,)."""
+        """Return the left edges of columns and the last right one; float64, shape (width + 1,)."""
         return np.linspace(*self.window, self.width + 1)
 
     def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -124,7 +124,7 @@ class TimelineScreen(Screen):
         return Bars(found["allocated"], found["requested"], found.get("reserved"))
 
     def column_of(self, event: int) -> int:
-        """Return the column of an event; outside of the view it is below 0 or too large."""
+        """Return the column of an event; outside the view it is -1 or ``width``."""
         self.sync()
         x0, x1 = self.window
         begin, end = self._scale.x_of(event), self._scale.x_of(event + 1)
@@ -160,7 +160,7 @@ class TimelineScreen(Screen):
         return [clipped(line, width) for line in lines[:height]]
 
     def _chart(self, rows: int, labels: dict[int, str]) -> list[tuple[Run, ...]]:
-        """Return the rows of bars, which a moving cursor leaves as they are."""
+        """Return the rows of bars, cached because moving the cursor does not change them."""
         wanted = self._device, self.axis, self.window, self.width, rows, self.low
         if self._drawn[0] != wanted:
             cells = chart(self.bars(), rows, self.low, self.high)
@@ -200,7 +200,7 @@ class TimelineScreen(Screen):
         peak = figures.peaks["allocated"]
         column = self.column_of(peak.event)
         if figures.recorded and 0 <= column < self.width:
-            if cells[column][0] == " ":  # the failed request tells more
+            if cells[column][0] == " ":  # a failed request is more important
                 cells[column] = ("▼", "peak")
             text = f" peak {format_bytes(peak.bytes)}"
             begin = column + 1
@@ -230,7 +230,7 @@ class TimelineScreen(Screen):
         self._show_cursor()
 
     def _show_cursor(self) -> None:
-        """Move the view where the moment is out of sight."""
+        """Move the view if the moment is outside it."""
         column = self.column_of(self.view.event)
         if not 0 <= column < self.width:
             self.zoom(1.0)
@@ -242,7 +242,7 @@ class TimelineScreen(Screen):
         self.window = (low, high) if span >= high - low else (start, start + span)
 
     def step(self, by: int) -> None:
-        """Go by some columns, to the highest event there; the view follows at its edges."""
+        """Move by some columns, to the highest event there; at its edges the view follows."""
         column = self.column_of(self.view.event) + by
         x0, x1 = self.window
         each = (x1 - x0) / self.width
@@ -259,9 +259,9 @@ class TimelineScreen(Screen):
         was = self.column_of(before)
         first, end = (int(each[column]) for each in self.spans())
         if first + 1 < end and self._scale.x_of(first) < self.edges()[column]:
-            first += 1  # of what begins here, not of what was there before
+            first += 1  # only events that begin here, not the one still in effect
         event = self._heights[self.view.curve].first(first + 1, end + 1) - 1
-        # Where columns are narrower than events, each step is an event at least.
+        # If columns are narrower than events, each step is at least one event.
         if column > was:
             event = max(event, before + 1)
         elif column < was:
@@ -269,11 +269,11 @@ class TimelineScreen(Screen):
         self._go(event)
 
     def step_quarter(self, by: int) -> None:
-        """Go by so many quarters of what is in sight."""
+        """Move by some quarters of the view."""
         self.step(by * max(self.width // 4, 1))
 
     def step_event(self, by: int) -> None:
-        """Go by so many events."""
+        """Move by some events."""
         self._go(self.view.event + by)
 
     def go_to_peak(self) -> None:
@@ -289,7 +289,7 @@ class TimelineScreen(Screen):
         self._go(self.view.device.events - 1)
 
     def go_to_oom(self) -> None:
-        """Go to the next failed request, the first after the last."""
+        """Go to the next failed request, and from the last to the first."""
         events = [oom.event for oom in self.view.device.figures.ooms]
         if not events:
             self.desk.say("no request failed in this recording")
@@ -299,7 +299,7 @@ class TimelineScreen(Screen):
     # Moving the view.
 
     def zoom(self, factor: float) -> None:
-        """Show so many times as much, the cursor in the middle."""
+        """Show ``factor`` times the range, with the cursor in the middle."""
         x0, x1 = self.window
         half = (x1 - x0) * factor / 2
         event = self.view.event
@@ -319,15 +319,15 @@ class TimelineScreen(Screen):
         self._set(x0 - around, x1 + around)
 
     def pan(self, by: float) -> None:
-        """Move the view by a part of it."""
+        """Move the view by a share of its width."""
         x0, x1 = self.window
         self._set(x0 + by * (x1 - x0), x1 + by * (x1 - x0))
         column = self.column_of(self.view.event)
-        if not 0 <= column < self.width:  # the cursor stays in sight
+        if not 0 <= column < self.width:  # the cursor stays visible
             self._go_to_column(0 if column < 0 else self.width - 1)
 
     def raise_foot(self) -> None:
-        """Raise the foot of the y axis by a tenth of what is in sight."""
+        """Raise the bottom of the y axis by a tenth of its range."""
         high = self.high
         self.low = min(self.low + max((high - self.low) // 10, 1), high - _LEAST_BYTES)
         self.low = max(self.low, 0)
@@ -341,7 +341,7 @@ class TimelineScreen(Screen):
         self.low = 0
 
     def turn_axis(self) -> None:
-        """Put time along the axis, or events again; the same events stay in sight."""
+        """Switch the axis between events and time; the same events stay visible."""
         times = self.view.device.times
         if not has_times(times):
             self.desk.say("this recording has no times")
@@ -375,14 +375,14 @@ class TimelineScreen(Screen):
         self.zoom(0.8 if by < 0 else 1.25)
 
     def in_link(self) -> dict[str, object]:
-        """Name the part of the timeline that is in sight."""
+        """Name the axis and the visible range."""
         window: tuple[float, ...] | None = None
         if self.window != self.whole or self.low:
             window = (*self.window, float(self.low), float(self.high))
         return {"axis": "time" if self.axis == "time" else None, "view": window}
 
     def as_table(self) -> Table:
-        """Return the columns in sight: their events, and the most of each curve."""
+        """Return the visible columns: their events, and the most of each curve."""
         first, end = self.spans()
         bars = self.bars()
         reserved = [None] * self.width if bars.reserved is None else bars.reserved.tolist()

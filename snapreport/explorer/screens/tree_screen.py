@@ -1,4 +1,4 @@
-"""Call stacks: what is live at the moment as a tree that opens, closes, turns and focuses."""
+"""Call stacks: what is live at the moment, as a tree."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _FIGURES = 28
 _MOST_OPENED = 500
-"""Branches around every match open up to so many, as on the page."""
+"""With more matches than this, their branches are not opened, as on the page."""
 
 
 class TreeScreen(ListScreen):
-    """The tree of the present moment."""
+    """The call tree of the current moment."""
 
     name = "stacks"
     title = "Call stacks"
@@ -38,7 +38,7 @@ class TreeScreen(ListScreen):
     KEYS: ClassVar[tuple[Key, ...]] = (
         *ListScreen.MOVES[:4],
         key("enter", "open or close the row", "toggle", "open"),
-        key("right", "to its first child, which opens it", "go_child"),
+        key("right", "open it, and go to its first child", "go_child"),
         key("left", "to its parent", "go_parent"),
         key("[", "to the sibling before", "go_sibling", "sibling", by=-1),
         key("]", "to the next sibling", "go_sibling", "sibling", by=1),
@@ -56,7 +56,7 @@ class TreeScreen(ListScreen):
     )
 
     def __init__(self, desk: Desk) -> None:
-        """Begin with the tree that the page begins with."""
+        """Start with the same tree as the page."""
         super().__init__(desk)
         self.upward: bool = False
         self.folded: bool = True
@@ -70,11 +70,11 @@ class TreeScreen(ListScreen):
 
     @property
     def side(self) -> Side:
-        """How the present tree is open."""
+        """What is open in the current tree."""
         return self.sides.setdefault((self.upward, self.folded), Side())
 
     def frames_of(self, node: int) -> FrameTable:
-        """Return the table that a node's frame is of."""
+        """Return the table with a node's frame."""
         del node
         return self.view.device.file.stacks.frames
 
@@ -93,7 +93,7 @@ class TreeScreen(ListScreen):
         return self.view.state, self.upward, self.folded
 
     def gather(self) -> None:
-        """Build the tree of the moment; what was open stays so, and the cursor on its row."""
+        """Build the tree of the moment; open nodes stay open, and the cursor stays on its row."""
         self.tree = self.view.moment.tree(upward=self.upward, folded=self.folded)
         self._take(TreeRows(self.tree))
 
@@ -121,7 +121,7 @@ class TreeScreen(ListScreen):
         self._deepest = int(self.rows.depth[self.items].max()) - int(self.rows.depth[self.root])
 
     def _stay(self) -> None:
-        """Lay out again, the cursor on its node or the nearest one around it in sight."""
+        """Lay out again, with the cursor on its node or the nearest visible ancestor."""
         path = self.rows.path(self.node)
         self._show_open()
         shown = set(self.items.tolist())
@@ -131,13 +131,13 @@ class TreeScreen(ListScreen):
     # Rows.
 
     def head(self) -> list[Line]:
-        """Return the headings, and what is in focus."""
+        """Return the headings, and the focus."""
         headings = f"{'bytes':>10} {'share':>7} {'count':>7}  "
         room = max(self.width - _FIGURES, 8)
         return [ink((headings, "title"), (fit(self._about(), room), "dim"))]
 
     def _about(self) -> str:
-        """Say which tree it is, what of it is in sight, and what was found."""
+        """Say which tree it is, the focus, and the number of matches."""
         way = "from the allocation outwards" if self.upward else "from the outermost frame"
         folded = "library frames hidden" if self.folded else "all frames"
         about = f"{way}, {folded}"
@@ -170,7 +170,7 @@ class TreeScreen(ListScreen):
         return (Run(text, role),), role
 
     def own(self, node: int) -> str:
-        """Say how much of a node's bytes is of no child."""
+        """Say how many of a node's bytes belong to none of its children."""
         own = int(self.tree.own_bytes[node])
         return f"{format_bytes(own)} of its own" if own and not self.upward else ""
 
@@ -208,7 +208,7 @@ class TreeScreen(ListScreen):
         return f"{self._name(node)}  {self._place(node)}"
 
     def foot(self) -> list[Line]:
-        """Return the frame with the cursor in full, and its line of source where it is here."""
+        """Return the selected frame in full, and its source text if the file is here."""
         node = self.node
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
@@ -225,7 +225,7 @@ class TreeScreen(ListScreen):
     # Opening and closing.
 
     def toggle(self) -> None:
-        """Open or close the row; a long branch without a fork opens as one."""
+        """Open or close the row; a branch without a fork opens at once."""
         self._open(self.node, wanted=not self._is_open(self.node))
 
     def _open(self, node: int, *, wanted: bool) -> None:
@@ -276,7 +276,7 @@ class TreeScreen(ListScreen):
     # Focus, direction, folding.
 
     def focus(self) -> None:
-        """Show the row and what is below it alone."""
+        """Show only the row and what is below it."""
         node = self.node
         if node == self.root:
             return
@@ -284,7 +284,7 @@ class TreeScreen(ListScreen):
         self._set_top(int(self.rows.key[node]))
 
     def unfocus(self) -> None:
-        """Go back to what was shown before."""
+        """Go back to the tree before the focus."""
         if not self.leave():
             self.desk.say("nothing is in focus")
 
@@ -316,7 +316,7 @@ class TreeScreen(ListScreen):
         self.sync()
 
     def turn(self) -> None:
-        """Turn the tree round."""
+        """Reverse the direction of the tree."""
         self._keep_place()
         self.upward = not self.upward
         self.sync()
@@ -335,7 +335,7 @@ class TreeScreen(ListScreen):
     # Searching.
 
     def search(self, text: str) -> None:
-        """Look for frames; matches are opened, and the first one is gone to."""
+        """Search for frames, open the matches, and go to the first one."""
         self.sync()
         self.sought = text.strip()
         self._search_again()
@@ -371,7 +371,7 @@ class TreeScreen(ListScreen):
         return int(self.rows.key[self.items[place]]) in self._matching
 
     def tell_matches(self) -> None:
-        """Say which match this is."""
+        """Show which match this is."""
         if not self.sought:
             return
         here = self._found.index(self.node) + 1 if self.node in self._found else 0
@@ -379,7 +379,7 @@ class TreeScreen(ListScreen):
         self.desk.say(f"{self.sought}: match {here} of {of}" if self._found else "no match")
 
     def go_match(self, by: int) -> None:
-        """Go to the next match, or to the one before, around the ends."""
+        """Go to the next match, or to the one before, wrapping around."""
         self.sync()
         if self._found:
             ranks = self.rows.rank[np.array(self._found)]
@@ -390,19 +390,19 @@ class TreeScreen(ListScreen):
         self.tell_matches()
 
     def clear_search(self) -> bool:
-        """Forget what was looked for."""
+        """End the search."""
         was = self.sought
         self.sought = ""
         self._search_again()
         return bool(was)
 
     def in_link(self) -> dict[str, object]:
-        """Name the tree, and what is looked for."""
+        """Name the tree and the search."""
         stacks = "up" if self.upward else None
         return {"search": self.sought, "stacks": stacks, "frames": None if self.folded else "all"}
 
     def as_table(self) -> Table:
-        """Return the rows in sight."""
+        """Return the visible rows."""
         self.sync()
         tree = self.tree
         rows: list[tuple[object, ...]] = [
