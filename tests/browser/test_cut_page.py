@@ -48,7 +48,7 @@ def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
     expect(line).to_contain_text("without --min-size")
     page.get_by_role("tab", name="Recording").click()
     facts = page.locator(".recording-panel .cut")
-    expect(facts).to_contain_text("16.00 MiB requested, and more")
+    expect(facts).to_contain_text("16.00 MiB requested, or more")
     expect(facts).to_contain_text("equal to the curve at every event, to the byte")
     expect(facts).to_contain_text(f"{cut['not_drawn_bytes']:,} bytes")
 

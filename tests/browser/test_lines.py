@@ -86,7 +86,7 @@ def test_lines_of_a_def_are_said_to_be_those(open_page: Opener) -> None:
     forward = frame("forward", "model.py", 12) | {"line_is": "function start"}
     file = trace().alloc("a", MIB, frames=[forward]).file()
     page = open_page(snapreport.Snapshot(file).findings()).page
-    note = "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    note = "An operator such as a @ b has the line of the def that it is in."
     table(page)
     expect(page.locator(".lines .note")).to_have_text(note)
     expect(page.get_by_text(note)).to_have_count(2)  # and below the call sites

@@ -54,7 +54,7 @@ def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: 
     text = run("live", snapshot).stdout
     assert "at event 2" in text
     assert f"after alloc of 1.00 MiB at {SECOND:#x}" in text
-    assert "baseline 0 B in 0 allocations, made in the recording 2.00 MiB in 2" in text
+    assert "baseline 0 B in 0 allocations, made during the recording 2.00 MiB in 2" in text
     found = orjson.loads(run("live", snapshot, "--json").stdout)
     assert (found["event"], found["bytes"]) == (2, 2 * MIB)
     assert found["entry"]["action"] == "alloc"
@@ -127,7 +127,7 @@ def test_lines_of_a_def_are_said_to_be_those(
     forward = frame("forward", "model.py", 12) | {"line_is": "function start"}
     made = trace().alloc("a", MIB, frames=[forward]).snapshot()
     profile.write_bytes(pickle.dumps(made))
-    note = "An operator written as a sign (a @ b) has the line of the def that it stands in."
+    note = "An operator such as a @ b has the line of the def that it is in."
     assert run(*command, profile).stdout.splitlines()[-1] == note
     assert note not in run(*command, snapshot).stdout
 

@@ -50,7 +50,7 @@ def test_where_no_change_is_known_that_is_said(run: Run, samples: Path) -> None:
     found = run("plan", samples / "two_streams.pickle", "--free", "100MB", "--full")
     assert found.exit_code == 3
     assert "this recording supports no change that would lower it much" in found.stdout
-    assert "at the recorded peak 89.97 MiB were reserved beyond them" in found.stdout
+    assert "at the recorded peak 89.97 MiB were reserved on top of them" in found.stdout
 
 
 def test_a_target_above_the_peak_needs_nothing(run: Run, trained: Path) -> None:
@@ -138,15 +138,15 @@ def test_the_largest_batch_is_told_from_two_recordings(run: Run, sized: list[str
     (row,) = (row for row in found.stdout.splitlines() if row.endswith("activation"))
     assert row.split() == ["14.00", "MiB", "0", "B", "1.00", "MiB", "activation"]
     assert (
-        "These are estimates, at most 0 B off at the recorded sizes. The recordings show nothing"
-        " beyond their own sizes. Splitting, padding and other thresholds may change other sizes:"
-        " record at 14 to be sure."
+        "These are estimates, at most 0 B off at the recorded sizes. Some of these sizes are"
+        " outside of the recorded range. Splitting, padding and other thresholds may change other"
+        " sizes: record at 14 to be sure."
     ) in found.stdout
 
 
 def test_what_was_recorded_need_not_be_recorded_again(run: Run, sized: list[str]) -> None:
     found = run("plan", "--batch-from", *sized, "--full")
-    assert "other thresholds may change other sizes. These are bytes" in found.stdout
+    assert "other thresholds may change other sizes. These are allocated bytes" in found.stdout
 
 
 def test_where_any_batch_fits_its_limit_is_said(run: Run, sized: list[str]) -> None:

@@ -18,7 +18,7 @@ def step(samples: Path) -> Path:
 def test_how_exact_the_recording_s_own_replay_is(run: Run, step: Path) -> None:
     lines = run("whatif", step, "--allocator", "recorded").stdout.splitlines()
     assert lines[0].endswith("replayed under the recorded settings (default), exactly as recorded")
-    assert lines[1] == "436 of 436 allocations on the recorded address (100.0%)"
+    assert lines[1] == "436 of 436 allocations at the recorded address (100.0%)"
 
 
 def test_settings_are_listed_with_the_recorded_one_first(run: Run, step: Path) -> None:

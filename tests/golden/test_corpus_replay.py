@@ -123,7 +123,7 @@ def test_no_setting_serves_the_request_that_failed(corpus: Path) -> None:
     assert found.hopeless
     assert (found.floor // MIB, found.floor_event) == (85_231, 421)
     assert found.outcomes == ()
-    assert "No setting could have helped: 83.23 GiB needed, 78.51 GiB there" in said(found)
+    assert "No setting could have helped: 83.23 GiB needed, 78.51 GiB available" in said(found)
 
 
 def said(found: OtherSettings) -> str:

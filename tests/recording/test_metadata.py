@@ -139,7 +139,7 @@ def test_a_counter_that_was_reset_and_rose_again_is_said_to_be_lower(
         gpu.peak[0] = 0  # reset_peak_memory_stats()
         gpu.alloc(MIB)
     report = (tmp_path / "1" / "report.md").read_text()
-    assert "7,340,032 bytes less than ours; that is right only where the program reset" in report
+    assert "7,340,032 bytes less than ours; that is right only if the program reset" in report
 
 
 def test_memory_of_others_is_told_from_pytorchs(gpu: FakeGpu, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Reports as Markdown that fits into an issue."""
+"""Reports as Markdown, short enough for an issue comment."""

@@ -11,10 +11,9 @@ _WIDE = 72
 
 
 def curve_lines(device: DeviceFindings) -> tuple[str, str, str]:
-    """Draw allocated memory over the events: a title, the curve, and what its ends are.
+    """Draw allocated memory over the events: a title, the curve, and the labels of its ends.
 
-    A column has the most of its events, and no column as high as the peak is lower than a full
-    block.
+    A column shows the maximum over its events; the peak is a full block.
     """
     curve = device.curves["allocated"]
     columns = maxima(curve, _WIDE).tolist()

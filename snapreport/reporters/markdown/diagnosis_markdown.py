@@ -21,11 +21,11 @@ _ROWS = 8
 
 
 def diagnosis_blocks(diagnosis: Diagnosis, most: int) -> Iterator[str]:
-    """Yield the findings: those to act on as they are, the notes folded.
+    """Yield the findings to act on, then the notes, folded.
 
     Args:
         diagnosis: the device's.
-        most: so many findings to act on, and as many notes.
+        most: the most findings to act on, and the most notes.
     """
     first = [each for each in diagnosis.findings if each.leads]
     notes = [each for each in diagnosis.findings if not each.leads]
@@ -33,7 +33,7 @@ def diagnosis_blocks(diagnosis: Diagnosis, most: int) -> Iterator[str]:
         yield from finding_blocks(each)
     if len(first) > most:
         more = format_count(len(first) - most)
-        yield f"{more} findings more; `snapreport summary --findings` lists all."
+        yield f"{more} more findings; `snapreport summary --findings` lists them all."
     if notes:
         blocks = [block for each in notes[:most] for block in finding_blocks(each)]
         if len(notes) > most:
@@ -60,7 +60,7 @@ def _item(offered: Suggestion) -> str:
     text = f"- {' '.join(filter(None, parts))}"
     if not offered.change:
         return text
-    # Indented: no line in it can end the block, as it could a fence.
+    # Indented, because a line in it could end a fence.
     return "\n".join(
         [text, "", *(f"      {one_line(line)}" for line in offered.change.splitlines()), ""]
     )

@@ -1,4 +1,4 @@
-"""The comparison of two recordings as Markdown that fits into an issue comment."""
+"""The comparison of two recordings as Markdown, short enough for an issue comment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from snapreport.reporters.words.diff_rows import (
 from snapreport.reporters.words.plain_text import code_span, escaped
 from snapreport.reporters.words.summary_rows import amount, memory_name, signed
 
-# Rows of each table, tried in turn until the whole fits.
+# Rows of each table, tried in turn until the report fits.
 _ROWS = (25, 12, 5, 2)
 _NAME, _PLACE = 80, 90
 
@@ -96,7 +96,7 @@ def _name(change: Change) -> str:
 
 
 def _parts(diff: Diff) -> Iterator[str]:
-    """Where the whole change is; to the byte, so that a reader can add it up."""
+    """Yield the parts that the change adds up from, to the byte."""
     rows = [
         (
             part.name,
@@ -142,7 +142,7 @@ def _about(diff: Diff) -> Iterator[str]:
             f" {code_span(setting_text(new), 200)} in NEW"
         )
     yield (
-        "Call sites are the same where file, function and line are; lines may have moved in an"
-        " edit, and files with the folder they are installed in."
+        "Call sites match if their file, function and line do; lines may have moved in an edit,"
+        " and files to another installation folder."
     )
     yield f"Made with snapreport {__version__}"

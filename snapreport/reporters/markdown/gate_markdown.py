@@ -23,7 +23,7 @@ from snapreport.reporters.words.gate_rows import (
 from snapreport.reporters.words.plain_text import code_span, escaped
 from snapreport.reporters.words.summary_rows import memory_name
 
-# Rows of each table, tried in turn until the whole fits.
+# Rows of each table, tried in turn until the report fits.
 _ROWS = (10, 5, 2, 1)
 _NAME, _PLACE = 80, 90
 _MARKS = {"passed": "✅", "failed": "❌", "unknown": "❔"}

@@ -1,6 +1,6 @@
-"""Parts of Markdown that several reports share: tables, folded sections, and what fits an issue.
+"""Parts of Markdown that several reports share: tables, folded sections, and a limit on length.
 
-A report is made of blocks, such as a paragraph or a table, with an empty line between each two.
+A report is made of blocks, such as paragraphs or tables, with an empty line between them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeVar
 from snapreport.reporters.words.plain_text import escaped
 
 LIMIT = 65_536
-"""The longest comment that GitHub takes, in bytes here (it counts characters)."""
+"""The longest comment that GitHub accepts; GitHub counts characters, and we count bytes."""
 
 _Room = TypeVar("_Room")
 
@@ -19,12 +19,12 @@ _Room = TypeVar("_Room")
 def first_that_fits(
     blocks: Callable[[_Room], Iterable[str]], rooms: Sequence[_Room], beside: int = 0
 ) -> bytes:
-    """Return a report in UTF-8 with the most room that fits: names of thousands of letters exist.
+    """Return the longest version of a report that is shorter than LIMIT, in UTF-8.
 
     Args:
-        blocks: gives the report's blocks for some room.
-        rooms: the most first; the last is taken whatever comes of it.
-        beside: bytes that stand beside the report.
+        blocks: returns the report's blocks for a room.
+        rooms: the largest first; the last is used even if its report is too long.
+        beside: bytes that have to fit in besides the report.
     """
     for room in rooms:
         text = ("\n\n".join(blocks(room)) + "\n").encode()
@@ -34,7 +34,7 @@ def first_that_fits(
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = ()) -> str:
-    """Return a table, its cells as they are; figures to the right, but for ``left``."""
+    """Return a table of cells that are Markdown already, aligned right except columns ``left``."""
     rules = (" :-- " if i in left else " --: " for i in range(len(headings)))
     lines = (" | ".join(row) for row in (headings, *rows))
     first, *others = (f"| {line} |" for line in lines)
@@ -42,11 +42,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence
 
 
 def bullets(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a list of lines as one block; nothing where there are none."""
+    """Yield a list of lines as one block; no block if there are none."""
     if text := "\n".join(f"- {line}" for line in lines):
         yield text
 
 
 def folded(title: str, blocks: Iterable[str]) -> str:
-    """Return blocks that a reader unfolds."""
+    """Return blocks folded under a title."""
     return "\n\n".join([f"<details><summary>{escaped(title)}</summary>", *blocks, "</details>"])

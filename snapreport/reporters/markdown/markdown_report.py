@@ -1,4 +1,4 @@
-"""The report as Markdown that fits into an issue comment."""
+"""The report as Markdown, short enough for an issue comment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from snapreport.reporters.words.plain_text import (
 )
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.role_words import known_text
-from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
+from snapreport.reporters.words.step_rows import STEP_HEADINGS, identified_text, step_rows
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount,
@@ -54,9 +54,9 @@ _PLACE = 90
 _NAME = 80
 _VALUE = 400
 _STEPS = 12
-_ANYWHERE = ("requested", "allocated")  # also without an allocator
+_ANYWHERE = ("requested", "allocated")  # known even without an allocator
 _FENCE = 101
-"""Bytes of a line that ends a block of code, at most."""
+"""The most bytes of a line that ends a block of code."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Room:
     findings: int
 
 
-# Tried in turn until the report fits: names of thousands of letters do exist.
+# Tried in turn until the report fits: names can have thousands of letters.
 _ROOMS = (
     _Room(25, 60, 60, 8, 12),
     _Room(15, 25, 25, 4, 8),
@@ -92,7 +92,7 @@ class MarkdownReporter:
 
 
 def _notes(notes: str, room: int) -> bytes:
-    """Return the notes, cut where they would not fit, with no block of code left open."""
+    """Return the notes, cut to ``room`` bytes, with no block of code left open."""
     if not notes:
         return b""
     text = closed(notes).encode()
@@ -172,12 +172,12 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     for check in device.trust.checks:
         if check.code == "replay":
             yield escaped(check.text)
-    if device.closing is None or not device.closing.closes:  # else the sentence says so
+    if device.closing is None or not device.closing.closes:  # else the trust sentence says so
         yield f"Final state: {closing_text(device)}."
 
 
 def _code(lines: Iterable[str]) -> str:
-    """Indent lines by four: a block of code that no name in it can end."""
+    """Return a block of code, indented so that no name in it can end it."""
     return "\n".join(f"    {line}" for line in lines)
 
 
@@ -225,7 +225,7 @@ def _sites(device: DeviceFindings, most: int, note: str) -> Iterator[str]:
         more = f"{format_count(len(rest))} more call sites"
         rows.append((format_bytes(size), share, format_count(count), more, "", ""))
     headings = ("bytes", "share", "count", "function", "location", "code")
-    used = len(headings) if any(row[-1] for row in rows) else -1  # or there is no such column
+    used = len(headings) if any(row[-1] for row in rows) else -1  # rows may have no code
     yield table(headings[:used], [row[:used] for row in rows], left=(3, 4, 5))
     if note:
         yield note
@@ -238,14 +238,14 @@ def _steps(device: DeviceFindings, most: int) -> Iterator[str]:
     cells = [(*row[:-1], escaped(cut(row[-1], _NAME))) for row in rows]
     yield "### Steps of the program"
     yield table(STEP_HEADINGS, cells, left=(len(STEP_HEADINGS) - 1,))
-    more = f" {plural(left, 'step')} more {'is' if left == 1 else 'are'} left out." if left else ""
-    yield f"{escaped(told_text(device.steps))}{more}"
+    more = f" {plural(left, 'more step')} {'is' if left == 1 else 'are'} left out." if left else ""
+    yield f"{escaped(identified_text(device.steps))}{more}"
 
 
 def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
     if not device.stages:
         return
-    # With many stages the outermost and those that peak highest are what a reader looks for.
+    # Of many stages, readers look for the outermost and those with the highest peaks.
     ranked = sorted(
         range(len(device.stages)),
         key=lambda i: (device.stages[i].depth > 0, -(device.stages[i].peak_bytes or 0), i),
@@ -270,7 +270,7 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
     left_out = len(device.stages) - len(chosen)
     if left_out:
         more = format_count(left_out)
-        stages.append(f"{more} stages more, with lower peaks or further inside.")
+        stages.append(f"{more} more stages, with lower peaks or nested deeper.")
     if len(rows) > 8:
         yield folded(f"Stages ({format_count(len(device.stages))})", stages)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snapreport.model.iterations import Steps
-from snapreport.reporters.words.step_rows import told_text
+from snapreport.reporters.words.step_rows import identified_text
 
 KINDS = ("unknown", "warm-up", "steady", "other")
 
@@ -20,7 +20,7 @@ def pack_steps(steps: Steps, add: Callable[..., dict[str, Any]]) -> dict[str, An
     """
     rows = steps.steps
     return {
-        "told": told_text(steps),
+        "told": identified_text(steps),
         "peak": steps.peak,
         "kinds": KINDS,
         "names": [step.name for step in rows] if any(step.name for step in rows) else [],

@@ -1,4 +1,4 @@
-"""A recording replayed through the model of the allocator, as text for a terminal."""
+"""Replays of a recording through the model of the allocator, as text for a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
     exact = "exactly as recorded" if found.exact else "not as recorded throughout"
     page.say(f"{device}: replayed under the recorded settings ({found.settings}), {exact}")
     page.say(
-        f"{format_count(found.placed)} of {plural(found.allocations, 'allocation')} on the recorded"
+        f"{format_count(found.placed)} of {plural(found.allocations, 'allocation')} at the recorded"
         f" address ({format_share(found.placed, found.allocations)})"
     )
     if found.segment_events:
@@ -48,7 +48,7 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
 
 
 def others(page: Page, device: str, found: OtherSettings) -> None:
-    """Say what other settings come to: first what none of them gets below."""
+    """Write the outcome of other settings, after the bytes that no setting gets below."""
     page.say(f"{device}: {floor_text(found)}")
     if ending := ending_text(found):
         page.say(ending)

@@ -16,7 +16,7 @@ from snapreport.reporters.words.summary_rows import amount, event_name, event_ra
 def amounts(
     page: Page, title: str, found: Amounts, parts: Parts, ever: int, entry: TraceEntry | None
 ) -> None:
-    """Write every amount at a moment, what led to it, and all bytes that were ever allocated."""
+    """Write every amount at a moment, the event before it, and all bytes ever allocated."""
     page.say(title, "title")
     if entry is not None:
         at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
@@ -31,7 +31,7 @@ def amounts(
     )
     page.say(
         f"baseline {format_bytes(parts.baseline_bytes)} in"
-        f" {plural(parts.baseline_count, 'allocation')}, made in the recording"
+        f" {plural(parts.baseline_count, 'allocation')}, made during the recording"
         f" {format_bytes(parts.dynamic_bytes)} in {plural(parts.dynamic_count, 'allocation')}"
     )
     page.say(f"ever allocated {format_bytes(ever)}")
@@ -53,7 +53,7 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
             for group in shown
         ],
         shares=[group.bytes / max(total, 1) for group in shown],
-        cut=cut_place if by in ("line", "file") else cut,  # paths tell most at their end
+        cut=cut_place if by in ("line", "file") else cut,  # the end of a path says the most
     )
     _say_rest(page, len(found) - len(shown), sum(group.bytes for group in found[len(shown) :]))
 
@@ -75,7 +75,7 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
         )
         for line in shown
     ]
-    used = len(headings) if code else -1  # without any there is no such column
+    used = len(headings) if code else -1  # no column of code if no line has any
     page.table(
         headings[:used],
         [row[:used] for row in rows],
@@ -101,7 +101,7 @@ def allocations(
         rows: the device's columns.
         sites: the call site of each row of ``live``.
         events: the device's number of events.
-        most: so many rows at the most; None for all.
+        most: the most rows to write; None for all.
     """
     count = len(live.rows) if most is None else min(most, len(live.rows))
     page.table(
@@ -126,7 +126,7 @@ def allocations(
 def stages(
     page: Page, numbered: Sequence[tuple[str, StageUse]], tops: Sequence[Sequence[Group]]
 ) -> None:
-    """Write stages with their memory, and below each the largest stacks at its peak, if any."""
+    """Write stages with their memory, then the largest stacks at each stage's peak, if any."""
     stage_table(page, numbered)
     for (label, stage), top in zip(numbered, tops, strict=True):
         if top:
@@ -136,7 +136,7 @@ def stages(
 
 
 def stage_table(page: Page, named: Sequence[tuple[str, StageUse]]) -> None:
-    """Write stages with what they are called, those inside others indented."""
+    """Write stages under the names given, indented by depth."""
     page.table(
         ("events", "start", "peak", "end", "change", "stage"),
         [

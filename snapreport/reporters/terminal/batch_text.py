@@ -1,4 +1,4 @@
-"""How the peak grows with the batch as text for a terminal, and the largest batch that fits."""
+"""How the peak grows with the batch, and the largest batch that fits, as text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from snapreport.reporters.words.role_words import plural_of
 _DOUBTS = {
     "other work": "The recordings do not allocate and free the same tensors in the same order.",
     "no law": "Some sizes grow neither evenly nor with the square of the batch.",
-    "convolutions": "Convolutions choose their algorithms, and the memory for these, by the batch.",
+    "convolutions": "Convolutions choose an algorithm, and so its memory, by the batch size.",
     "data": "Sizes differ from step to step, so they depend on the data, too.",
     "one step": "With only one step recorded, nothing shows whether sizes depend on the data, too.",
-    "extrapolated": "The recordings show nothing beyond their own sizes.",
+    "extrapolated": "Some of these sizes are outside of the recorded range.",
 }
-"""What makes the estimates less sure; by what ``BatchGrowth.doubt`` says."""
+"""What makes the estimates less sure, by ``BatchGrowth.doubt``."""
 
 
 def write_growth(
@@ -26,8 +26,8 @@ def write_growth(
 
     Args:
         page: to write to.
-        device: its name.
-        growth: of its allocated peak.
+        device: the device's name.
+        growth: of the device's allocated peak.
         beyond: reserved minus allocated bytes at the peak of the largest recording, or None.
         failed: whether a request for memory failed in any of the recordings.
     """
@@ -78,7 +78,7 @@ def _what_grows(growth: BatchGrowth) -> str:
 
 
 def how_sure(growth: BatchGrowth) -> str:
-    """Say what the figures rest on, and what may make them false."""
+    """Say how good the estimates are, and what may make them wrong."""
     recorded = {each.batch: each.recorded for each in growth.peaks if each.recorded is not None}
     off = max(
         abs(each.expected - recorded[each.batch]) for each in growth.peaks if each.batch in recorded

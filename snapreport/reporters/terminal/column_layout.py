@@ -1,4 +1,4 @@
-"""Tables whose figures stand whole: texts take what room is left, and headings may break."""
+"""Lays out tables: figures are never cut, texts share the room left, headings may wrap."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from snapreport.ground.safe_text import replaced
 
 _GAP = "  "
 _LEAST = 8
-"""The narrowest that a text column becomes."""
+"""The least width of a text column."""
 _ENOUGH = 32
-"""Headings break only where a text column would be narrower than this."""
+"""Headings wrap only if a text column would otherwise be narrower than this."""
 
 
 def lay_out_columns(
@@ -26,18 +26,18 @@ def lay_out_columns(
     """Return the lines of a table's heading, and a line for each row.
 
     Args:
-        headings: one for each column; they break into lines where the table is too wide.
-        rows: of as many cells.
-        texts: which columns are texts, set to the left and cut; all others stand whole.
+        headings: one for each column; they wrap where the table is too wide.
+        rows: each with a cell for each heading.
+        texts: which columns are texts, aligned left and cut if need be; the others are never cut.
         width: of the terminal, in columns.
-        cut: makes a text fit into so many columns.
+        cut: shortens a text to a number of columns.
     """
     names = [replaced(heading) for heading in headings]
     cells = [[replaced(cell) for cell in row] for row in rows]
     widest = [max(map(_width, column)) for column in zip(*cells, strict=True)] or [0] * len(names)
 
     def fit(headings: Sequence[int]) -> list[int]:
-        """Return the columns' widths; the room that figures leave is shared out among texts."""
+        """Return the columns' widths; texts share the room that figures leave."""
         widths = list(map(max, headings, widest))
         room = width - len(_GAP) * (len(widths) - 1)
         room -= sum(wide for wide, text in zip(widths, texts, strict=True) if not text)
@@ -72,5 +72,5 @@ def _padded(cell: str, wide: int, left: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the columns that a text takes: two for a letter of Chinese."""
+    """Return the terminal columns that a text takes; a Chinese character takes two."""
     return len(text) if text.isascii() else cell_len(text)

@@ -23,9 +23,9 @@ _INDENT = "  "
 _ROWS = 6
 """Rows of a table without ``--full``."""
 _VALUE = 24
-"""The widest value that meanings are lined up after; longer ones push only their own aside."""
+"""The widest value that the column of meanings makes room for."""
 _MEANING = 20
-"""Columns that a meaning needs to be readable."""
+"""The least columns for a meaning to be readable."""
 
 
 def write_diagnoses(page: Page, found: Findings, full: bool) -> None:
@@ -43,7 +43,7 @@ def write_diagnoses(page: Page, found: Findings, full: bool) -> None:
 
 
 def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
-    """Write findings, the worst first; what does not lead as a line each unless ``full``."""
+    """Write findings, the worst first; unless ``full``, those that do not lead as one line each."""
     for finding in found:
         if not (finding.leads or full):
             continue
@@ -77,7 +77,7 @@ def _figures(page: Page, figures: Sequence[Figure]) -> None:
     page.say()
     labels = [one_line(each.label) for each in figures]
     values = [one_line(figure_text(each)) for each in figures]
-    # A cause or another long text would push all meanings out of sight.
+    # A longer value, such as a cause, would leave no room for any meaning.
     wide = max((len(text) for text in values if len(text) <= _VALUE), default=0)
     left = max(map(len, labels))
     for figure, label, value in zip(figures, labels, values, strict=True):
@@ -118,7 +118,7 @@ def _table(page: Page, table: Table, most: int | None) -> None:
 
 
 def suggestion(page: Page, offered: Suggestion, *, full: bool = False) -> None:
-    """Write one thing to do, below it what to type; ``full``: what its figures rest on, too."""
+    """Write a suggestion and the change to make; ``full``: with the reasons for its figures."""
     frees = frees_text(offered.frees)
     text = f"{offered.text}{f' ({frees})' if frees else ''} {conditions(offered)}"
     _indented(page, one_line(text).rstrip(), "- ")

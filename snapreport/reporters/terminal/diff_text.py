@@ -30,7 +30,7 @@ def write_diff(page: Page, diff: Diff, most: int | None) -> None:
     Args:
         page: to write on.
         diff: the comparison.
-        most: so many rows of a table at the most; None for all.
+        most: the most rows of each table; None for all.
     """
     page.say(one_line(diff.conclusion), "title")
     page.say()
@@ -79,7 +79,7 @@ def _changes(page: Page, changes: Sequence[Change], by: str, diff: Diff, most: i
             )
             for change in shown
         ],
-        cut=cut_place if by == "file" else cut_site,  # of a path its end tells most
+        cut=cut_place if by == "file" else cut_site,  # the end of a path says the most
     )
     if rest:
         page.say(f"{rest[0].upper()}{rest[1:]}; --full shows all.")
@@ -96,7 +96,7 @@ def _count(change: int) -> str:
 
 
 def _parts(page: Page, diff: Diff) -> None:
-    """Write where the whole change is: what was matched and what was not."""
+    """Write the parts that the change adds up from: what was matched, and what was not."""
     rows = [
         (
             format_signed_bytes(part.change),

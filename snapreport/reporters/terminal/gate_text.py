@@ -22,12 +22,12 @@ from snapreport.reporters.words.plain_text import one_line
 
 
 def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
-    """Write a verdict, how it ended first.
+    """Write a verdict, its conclusion first.
 
     Args:
         page: to write on.
         verdict: what ``check()`` returned.
-        most: so many call sites for each budget that is not kept.
+        most: the most call sites for each budget that is not kept.
     """
     page.say(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical")
     by = "" if verdict.budget is None else f", with budgets from {one_line(verdict.budget)}"
@@ -39,7 +39,7 @@ def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
     for check in verdict.checks:
         if not check.passed:
             _failed(page, check, most)
-        elif check.text.count(". "):  # more is to be known than the figures
+        elif check.text.count(". "):  # it says more than the figures
             page.say()
             page.say(f"{check.device}: {one_line(check.text)}")
     _findings(page, verdict)
@@ -68,7 +68,7 @@ def _changes(page: Page, changes: Sequence[Change]) -> None:
 
 
 def _joined(figures: Sequence[str], *texts: str) -> list[str]:
-    """Return the figures, and behind them the texts in one cell that keeps its function."""
+    """Return the figures, then one cell with the texts, in the form that ``cut_site`` shortens."""
     return [*figures, "  ".join(filter(None, texts))]
 
 

@@ -9,9 +9,9 @@ from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.role_words import plural_of
 
 _NAMED = 3
-"""Roles that the sentence names."""
+"""The most roles that the sentence names."""
 _LITTLE = 0.05
-"""A role with less than this part of what remains is not named."""
+"""A role with a smaller share of what remains is not named."""
 
 
 def write_plan(
@@ -21,11 +21,11 @@ def write_plan(
 
     Args:
         page: to write to.
-        device: its name.
-        plan: for its allocated peak.
+        device: the device's name.
+        plan: for the device's allocated peak.
         beyond: reserved minus allocated bytes at the recorded peak; None where that is not known.
         failed: whether a request for memory failed in the recording.
-        full: with the reasons of each figure.
+        full: with the reasons for each figure.
     """
     page.say(f"{device}: {verdict(plan)}")
     for number, step in enumerate(plan.steps, start=1):
@@ -88,7 +88,7 @@ def _remains(left: tuple[RoleLeft, ...]) -> str:
 
 
 def plan_notes(beyond: int | None, failed: bool) -> str:
-    """Say what a plan does not count: what a failed program never got to, and reserved bytes."""
+    """Say what a plan leaves out: requests after a failed one, and reserved bytes."""
     said = []
     if failed:
         said.append(
@@ -97,7 +97,7 @@ def plan_notes(beyond: int | None, failed: bool) -> str:
         )
     if beyond:
         said.append(
-            "These are bytes of allocated memory, and the driver has to give more: at the recorded"
-            f" peak {format_bytes(beyond)} were reserved beyond them."
+            "These are allocated bytes, and the driver has to provide more: at the recorded peak"
+            f" {format_bytes(beyond)} were reserved on top of them."
         )
     return " ".join(said)

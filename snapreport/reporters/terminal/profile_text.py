@@ -16,7 +16,7 @@ from snapreport.reporters.words.summary_rows import event_name
 
 
 def write_profile(page: Page, profile: Profile, by: str) -> None:
-    """Write each group's bytes at the peak of the whole, its own peak, and its rule."""
+    """Write each group's bytes at the device's peak, its own peak, and its rule."""
     whole = profile.peak_bytes
     page.say(
         f"{format_bytes(whole)} {profile.curve} at the peak"
@@ -61,7 +61,7 @@ def profile_csv(profile: Profile, times: list[int | None]) -> str:
 
     Args:
         profile: the profile.
-        times: microseconds of each of its events, None where unknown.
+        times: the time of each of its events in microseconds, None where unknown.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

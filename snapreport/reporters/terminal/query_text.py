@@ -1,4 +1,4 @@
-"""The rows that a query gives, as an aligned table, JSON or CSV."""
+"""The rows that a query returns, as an aligned table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _AT_ONCE = 1000
 
 
 def table(answer: QueryAnswer, width: int, most: int | None) -> bytes:
-    """Return an answer as an aligned table, at most so many rows of it.
+    """Return an answer as an aligned table.
 
     Args:
-        answer: its rows are taken.
+        answer: what the query returned; its rows are consumed.
         width: of the terminal, in columns.
-        most: rows; None for every one.
+        most: the most rows to show; None for all.
     """
     found = list(itertools.islice(answer.rows, None if most is None else most + 1))
     shown = found[:most]
@@ -50,12 +50,12 @@ def _text(cell: Cell) -> str:
         return ""
     if isinstance(cell, bytes):
         return f"x'{cell.hex()}'"
-    # A call stack has a line for each frame: told on one line, outermost last.
+    # A call stack has a line for each frame; here they share one line, outermost last.
     return one_line(" < ".join(cell.split("\n"))) if isinstance(cell, str) else str(cell)
 
 
 def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
-    """Yield an answer as JSON with an object for each row, some rows at a time."""
+    """Yield an answer as JSON with an object for each row, in chunks of rows."""
     head = orjson.dumps(with_format("query", {"columns": answer.columns}))
     yield plain_json(head)[:-1] + b',"rows":['
     first = True
@@ -78,7 +78,7 @@ def _plain(cell: Cell) -> Cell:
 
 
 def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
-    """Yield an answer as CSV with a heading, some rows at a time; NULL is an empty field."""
+    """Yield an answer as CSV with a heading, in chunks of rows; NULL is an empty field."""
     heading = io.StringIO()
     csv.writer(heading, lineterminator="\n").writerow(map(csv_cell, answer.columns))
     yield heading.getvalue().encode()

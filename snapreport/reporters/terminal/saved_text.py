@@ -1,4 +1,4 @@
-"""The summary that a page carries, as text: its figures are JSON that may be a stranger's."""
+"""The summary stored in a page, as text for a terminal; a stranger may have made its JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Plain = dict[str, Any]
 _Kind = TypeVar("_Kind")
 _INDENT = "  "
 _LONGEST = 2000
-"""Letters of a text; ours are shorter."""
+"""Most letters of a text that are shown; texts from snapreport are shorter."""
 
 
 def write_saved(page: Page, summary: Plain) -> None:
-    """Write each device's answer, findings, peaks and call sites; of a run what its ranks tell."""
+    """Write each device's answer, findings, peaks and call sites, or a run's conclusions."""
     page.say(_text(summary, "title"), "title")
     for warning in _rows(summary, "warnings"):
         page.say(f"! {_text(warning, 'text')}", "warning")

@@ -1,4 +1,4 @@
-"""The summary for a terminal."""
+"""The summary of a recording as text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snapreport.model.iterations import Steps
 from snapreport.reporters.terminal.answers_text import stage_table
 from snapreport.reporters.terminal.text_tables import NARROWEST, Page, terminal_width
 from snapreport.reporters.words.plain_text import cut, named_place, one_line
-from snapreport.reporters.words.step_rows import STEP_HEADINGS, step_rows, told_text
+from snapreport.reporters.words.step_rows import STEP_HEADINGS, identified_text, step_rows
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
     amount_rows,
@@ -28,7 +28,7 @@ _SITES, _STAGES, _STEPS = 10, 15, 8
 
 
 class TextReporter:
-    """Writes the findings as plain text: peak, who held it, stages and warnings."""
+    """Writes the findings as plain text: the peak, what held it, stages and warnings."""
 
     def __init__(self, width: int | None = None) -> None:
         """Lay out for a terminal ``width`` columns wide, by default this one's."""
@@ -42,7 +42,7 @@ class TextReporter:
 
 
 def write_summary(page: Page, findings: Findings, full: bool = False) -> None:
-    """Write each device's peak, findings, trust, call sites and stages: a line for each finding."""
+    """Write each device's peak, findings (a line each), trust, call sites and stages."""
     page.say(one_line(findings.title), "title")
     for warning in findings.warnings:
         page.say(f"! {one_line(warning.paragraph)}", "warning")
@@ -116,7 +116,7 @@ def write_steps(page: Page, steps: Steps, most: int | None) -> None:
     page.table(STEP_HEADINGS, [(*row[:-1], one_line(row[-1])) for row in rows], cut=cut)
     if left:
         page.say(f"and {format_count(left)} more")
-    page.say(one_line(told_text(steps)))
+    page.say(one_line(identified_text(steps)))
 
 
 def _stages(page: Page, stages: Sequence[StageUse], most: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Text for a terminal: as wide as it is, and in its colours."""
+"""Text for a terminal, laid out for its width and with its colours."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ STYLES = {
     "note": "bold blue",
     "good": "bold green",
 }
-"""What a line is, and how it is shown where there are colours."""
+"""Kinds of lines, and their styles where there are colours."""
 
 _HEAT = ((0.25, "red"), (0.05, "yellow"))
-"""From which share of the whole on an amount is shown in which colour."""
+"""The least shares of the total, and the colours that amounts have from there on."""
 
 
 def heat(share: float) -> str:
-    """Return the style of an amount that is this share of the whole."""
+    """Return the style of an amount that is this share of the total."""
     return next((style for least, style in _HEAT if share >= least), "")
 
 
 def terminal_width(full: bool = False) -> int:
-    """Return the columns to lay out for; with ``full`` as many as any text needs."""
+    """Return the columns to lay out for; with ``full``, enough for any text."""
     if full:
         return 10**9
     return max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST)
 
 
 class Page:
-    """Text that is laid out line by line; nothing in it but its colours drives a terminal."""
+    """Text laid out line by line, with no control sequences other than its colours."""
 
     def __init__(self, width: int, *, colour: bool = False) -> None:
         """``width`` in columns; ``colour``: for a terminal that shows them."""
@@ -63,18 +63,18 @@ class Page:
         )
 
     def part(self, title: str = "") -> None:
-        """Begin a part: with an empty line, unless it is the first, and with its title."""
+        """Begin a part: an empty line, unless it is the first, then the title, if any."""
         if self._text.tell():
             self.say()
         if title:
             self.say(title, "title")
 
     def say(self, text: str = "", style: str = "") -> None:
-        """Write a paragraph, broken where it is too long; ``style``: what it is, of ``STYLES``."""
+        """Write a paragraph, wrapped to the width; ``style``: a key of ``STYLES``."""
         self._console.print(replaced(text, "\n"), style=STYLES[style])
 
     def amount(self, text: str, share: float) -> None:
-        """Write a line that begins with an amount, in the colour of its share of the whole."""
+        """Write a line that begins with an amount, coloured by its share of the total."""
         line = Text(replaced(text))
         line.highlight_regex(_AMOUNT, style=heat(share))
         self._console.print(line, soft_wrap=True)
@@ -89,14 +89,14 @@ class Page:
         cut: Callable[[str, int], str] = cut_site,
         indent: str = "",
     ) -> None:
-        """Write a table: figures to the right, texts to the left and cut if need be.
+        """Write a table: figures aligned right, texts aligned left and cut if need be.
 
         Args:
             headings: one for each column.
-            rows: of as many cells.
+            rows: each with a cell for each heading.
             texts: which columns are texts; None for the last and those without a heading.
-            shares: of the whole that each row's first figure is, if they are to be told by colour.
-            cut: makes a text fit into so many columns.
+            shares: each row's share of the total, to colour its first figure; none for no colours.
+            cut: shortens a text to a number of columns.
             indent: what each line begins with.
         """
         if texts is None:
@@ -111,7 +111,7 @@ class Page:
             self.amount(line, share)
 
     def more(self, count: int, word: str) -> None:
-        """Say how many more there are than were written, if there are."""
+        """Say how many were left out, if any."""
         if count > 0:
             self.say(f"{plural(count, f'more {word}')}.")
 

@@ -14,20 +14,20 @@ _DEEPEST = 16
 
 
 class TreeLine(NamedTuple):
-    """A line of a drawn tree, which begins with an amount."""
+    """A line of a drawn tree; its text begins with an amount."""
 
     text: str
     share: float
-    """Of all bytes of the tree."""
+    """The node's share of all bytes of the tree."""
 
 
 def tree_lines(tree: CallTree, stacks: StackTable, most: int) -> list[TreeLine]:
-    """Draw a call tree from the outermost frame.
+    """Draw a call tree, outermost frames first.
 
     Args:
-        tree: the tree, folded: without library-internal frames.
-        stacks: the file's.
-        most: the most lines to draw; smaller nodes and those that do not fit are counted.
+        tree: the folded tree, without library-internal frames.
+        stacks: the file's stack table.
+        most: the most lines to draw; nodes left out are counted.
     """
     held, parents = tree.bytes.tolist(), tree.parent.tolist()
     keys: list[int | str] = [

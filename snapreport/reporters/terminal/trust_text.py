@@ -31,7 +31,7 @@ def write_trust(page: Page, findings: Findings) -> None:
 
 
 def device_trust(page: Page, name: str, found: Trust) -> None:
-    """Write the sentence, every check, what reserved memory consists of, and how to do better."""
+    """Write the verdict, every check, what reserved memory consists of, and how to improve."""
     page.say(f"{name}: {found.sentence}", "title")
     if found.checks:
         page.say()

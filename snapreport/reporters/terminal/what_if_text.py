@@ -12,11 +12,11 @@ from snapreport.reporters.words.plain_text import one_line
 from snapreport.reporters.words.summary_rows import event_name
 
 _NAMED = 3
-"""Names of what was taken away that are written out."""
+"""The most removed groups that are named."""
 
 
 def peak_as_it_was(device: str, curve: str, peak: int, event: int) -> str:
-    """Say where the peak is before anything is taken away."""
+    """Say where the peak is before any allocation is removed."""
     return f"{device}: {format_bytes(peak)} {curve} at the peak, {_at(event)}"
 
 
@@ -44,7 +44,7 @@ def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> Non
 
 
 def without(page: Page, left: PeakWithout, by: str, most: int | None) -> None:
-    """Write the peak that is left without some groups, and who holds it."""
+    """Write the peak that remains without some groups, and what holds it."""
     found = left.what_if
     names = [one_line(name) for name in left.taken[:_NAMED]]
     more = len(left.taken) - len(names)

@@ -1,1 +1,1 @@
-"""Rows, sentences and names that several formats print alike."""
+"""Rows, sentences and names that several formats share."""

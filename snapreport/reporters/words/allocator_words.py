@@ -1,4 +1,4 @@
-"""What the text, the Markdown and the page of other settings of the allocator share."""
+"""Words about other allocator settings, the same in text, in Markdown and on the page."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _SERVES = {True: "yes", False: "no", None: "perhaps"}
 
 
 def floor_text(found: OtherSettings) -> str:
-    """Say what no setting gets below."""
+    """Say which number of bytes no setting gets below."""
     at = "at the start" if found.floor_event < 0 else f"at event {event_name(found.floor_event)}"
     return f"no setting gets below the {format_bytes(found.floor)} that were live or asked for {at}"
 
 
 def ending_text(found: OtherSettings) -> str:
-    """Say why no settings were compared: none could have helped, or no model; "" if they were."""
+    """Say why no settings were compared: none could help, or no model; "" if they were."""
     if found.hopeless:
         needed, there = format_bytes(found.floor), format_bytes(found.capacity or 0)
-        return f"No setting could have helped: {needed} needed, {there} there"
+        return f"No setting could have helped: {needed} needed, {there} available"
     return found.refused
 
 
 def asked_text(found: OtherSettings) -> str:
-    """Say what the column of what fits is about; "" without it."""
+    """Explain the column "fits"; "" without it."""
     if found.capacity is None:
         return ""
     there = format_bytes(found.capacity)
@@ -32,7 +32,7 @@ def asked_text(found: OtherSettings) -> str:
 
 
 def lead(found: OtherSettings) -> list[str]:
-    """Return the sentences that come before the table; all there is to say where there is none."""
+    """Return the sentences before the table, or instead of it where there is none."""
     texts = [floor_text(found), ending_text(found), asked_text(found) if found.outcomes else ""]
     return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text]
 
@@ -46,7 +46,7 @@ def headings(found: OtherSettings) -> tuple[str, ...]:
 def cells(outcome: SettingOutcome, found: OtherSettings) -> list[str]:
     """Return a setting's figures."""
     fits = [] if found.capacity is None else [_SERVES[outcome.serves]]
-    # Of a recording that began late, ranges under other settings are no bounds.
+    # If the recording began late, the ranges under other settings are no bounds.
     about = "about " if found.starts > 1 and not outcome.recorded else ""
     sizes = [
         about + format_range(each.least, each.most) for each in (outcome.capacity, outcome.peak)
@@ -55,7 +55,7 @@ def cells(outcome: SettingOutcome, found: OtherSettings) -> list[str]:
 
 
 def setting_name(outcome: SettingOutcome) -> str:
-    """Return what to set the environment variable to, and whether it was so."""
+    """Return the value of the environment variable, and whether it is the recorded one."""
     return f"{outcome.settings} (recorded)" if outcome.recorded else outcome.settings
 
 
@@ -65,12 +65,12 @@ def _count(each: Between) -> str:
 
 
 def how_text(found: OtherSettings) -> str:
-    """Say what the figures are, where their ranges come from, and what is not in them."""
+    """Say what the figures are, where their ranges come from, and what they leave out."""
     late = (
-        " The recording began late: how memory from before it would have lain under another setting"
-        " is not known. So figures of other settings are estimates here, from two ways to begin:"
-        " that memory left where it was, or requested anew. The truth may lie outside of their"
-        " ranges."
+        " The recording began late: where another setting would have placed the memory from before"
+        " it is not known. So figures of other settings are estimates here, from two starting"
+        " points: that memory left where it was, or requested again. The true values may be outside"
+        " these ranges."
         if found.starts > 1
         else ""
     )

@@ -1,4 +1,4 @@
-"""What a report says of the allocations that it does not draw one by one."""
+"""What a report says about the allocations that it does not draw one by one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from snapreport.reporters.words.summary_rows import event_name
 
 @dataclass(frozen=True)
 class CutText:
-    """About one device, in plain text."""
+    """What is not drawn of one device, in plain text."""
 
     line: str
-    """In short, for near the headline."""
+    """A short version, shown near the headline."""
     plain: str
-    """For a report that draws nothing."""
+    """For a report without drawings."""
     facts: tuple[tuple[str, str], ...]
-    """In full: labels and values."""
+    """The details, as labels and values."""
 
 
 def cut_texts(findings: Findings) -> list[CutText | None]:
-    """Say for each device what is not drawn; None where everything is."""
+    """Return the texts for each device; None where every allocation is drawn."""
     picture = findings.picture
     if picture is None:
         return [None] * len(findings.devices)
@@ -69,7 +69,7 @@ def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple
         first, last = drawn.window
         facts.append(("Events drawn", f"{event_name(first)} to {event_name(last)}"))
     if picture.cut.min_size:
-        facts.append(("Sizes drawn", f"{format_bytes(picture.cut.min_size)} requested, and more"))
+        facts.append(("Sizes drawn", f"{format_bytes(picture.cut.min_size)} requested, or more"))
     if picture.fit is not None:
         facts.append(("Made to fit", f"{format_count(picture.fit)} bytes"))
         facts.append(("Thinned, in this order", _ORDER))
@@ -98,9 +98,9 @@ def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple
 
 
 _ORDER = (
-    "times between sampled events; allocations, least bytes times events first, but none that is"
-    " live at a peak, a failed request or a stage's peak; the sum of those between columns of"
-    " events"
+    "times between sampled events; allocations, smallest bytes times events first, except those"
+    " live at a peak, a failed request or a stage's peak; the height of the band between columns"
+    " of events"
 )
 
 

@@ -36,17 +36,17 @@ GROUP_WORDS = {
     "context": "compile context",
     "size": "requested size",
 }
-"""What the rows of a grouping are."""
+"""What one row is when changes are grouped by this key."""
 
 
 def side_text(side: DiffSide, curve: str) -> str:
-    """Say which moment of a recording is compared, and what it holds there."""
+    """Say which moment of a recording is compared, and what is live there."""
     held = moment_text(side.device, side.event, side.time_us, curve, side.bytes)
     return f"{held} in {plural(side.count, 'allocation')}"
 
 
 def shown_figures(diff: Diff) -> list[tuple[str, Figure]]:
-    """Return the figures fit for a table, with their names: not all curves at all times."""
+    """Return the figures that a table shows, with their names; not every curve at every moment."""
     found = []
     for figure in diff.figures:
         if figure.when == "peak":
@@ -74,7 +74,7 @@ def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:
 
 
 def place_text(place: Place | None, limit: int = 0) -> str:
-    """Return ``file:line``, cut at its folders first; empty where there is no file."""
+    """Return ``file:line``, folders shortened first; empty where there is no file."""
     return "" if place is None else location(place.filename, place.line, limit)
 
 
@@ -100,7 +100,7 @@ def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Ch
 
     Args:
         changes: largest change first.
-        most: so many at the most, and none without a change; None for all.
+        most: the most rows, all with a change; None for all rows, changed or not.
     """
     if most is None:
         return changes, ""

@@ -63,7 +63,7 @@ def exact_text(value: Value, unit: Unit) -> str:
 
 
 def frees_text(frees: Frees | None) -> str:
-    """Say how much a suggestion would free; ``""`` where that cannot be told."""
+    """Say how much a suggestion would free; ``""`` where that is not known."""
     if frees is None:
         return ""
     if not frees.most:
@@ -78,7 +78,7 @@ def frees_text(frees: Frees | None) -> str:
 
 
 def saving_text(suggestions: Sequence[Suggestion]) -> str:
-    """Say how much the best of some suggestions is expected to free; ``""`` for nothing."""
+    """Say how much the best suggestion is expected to free; ``""`` if none frees any."""
     best = max(suggestions, key=lambda each: each.expected, default=None)
     if best is None or best.frees is None or not best.expected:
         return ""

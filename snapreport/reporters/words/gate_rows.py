@@ -14,7 +14,7 @@ from snapreport.reporters.words.plain_text import location
 from snapreport.reporters.words.summary_rows import amount, signed
 
 HEADINGS = ("result", "device", "check", "is", "budget", "over")
-"""Of ``check_row``."""
+"""The columns of ``check_row``."""
 
 _RESULTS = {"passed": "pass", "failed": "FAIL", "unknown": "FAIL"}
 
@@ -48,7 +48,7 @@ def check_name(check: Check) -> str:
 
 
 def check_row(check: Check) -> tuple[str, ...]:
-    """Return what stands under HEADINGS."""
+    """Return the cells under HEADINGS."""
     return (
         _RESULTS[check.outcome],
         check.device,
@@ -88,5 +88,5 @@ def comparison_title(diff: Diff) -> str:
 
 
 def advice(finding: Finding, most: int = 3) -> list[str]:
-    """Return what a finding suggests to do, the first few."""
+    """Return a finding's first ``most`` suggestions."""
     return [each.text for each in finding.suggestions[:most]]

@@ -1,4 +1,4 @@
-"""Strangers' text made fit for one line of a terminal, a table or an issue comment."""
+"""Makes strangers' text safe and short enough for a terminal line, a table or an issue comment."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LONGEST = 2000
-"""Letters of a text in Markdown: names of millions do exist, and an issue comment ends."""
+"""Most letters of a text in Markdown: names can have millions, and issue comments are limited."""
 _LONGEST_CODE = 400
 _LEAST_PLACE = 5
 _SEPARATOR = re.compile(r"[/\\]")
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 _LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
-# What GitHub makes links and pictures of in the rendered text, up to where it can be parted:
-# mentions, issues ("#12" that no word stands before, "owner/name#12", "GH-12"), addresses, emoji.
+# What GitHub turns into links and pictures, up to where a zero-width space breaks it: mentions,
+# issues ("#12" with no word before it, "owner/name#12", "GH-12"), addresses, emoji.
 _LINKS = re.compile(
     r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
     r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
@@ -35,7 +35,7 @@ _LONGEST_FENCE = 100
 
 
 def one_line(text: str) -> str:
-    """Return text without control and direction characters."""
+    """Return text on one line, without control and direction characters."""
     return replaced(text)
 
 
@@ -48,8 +48,8 @@ def cut(text: str, room: int) -> str:
 def cut_site(text: str, room: int) -> str:
     """Return ``function  file:line`` with at most ``room`` letters.
 
-    Folders go first, then the beginning of the file, then all of it. The function stays: only one
-    that has no room by itself loses the arguments of its templates, and then its end.
+    Folders go first, then the beginning of the file name, then the entire place. The function is
+    cut only if it does not fit by itself: first its template arguments, then its end.
     """
     line = one_line(text)
     if len(line) <= room:
@@ -66,7 +66,7 @@ def cut_site(text: str, room: int) -> str:
 def cut_place(text: str, room: int) -> str:
     """Return a path with at most ``room`` letters: folders go first, then the file's beginning.
 
-    The reason that stands where there is no file is cut at its end, as all words are.
+    Where a reason stands in for a missing file, it is cut at its end, as words are.
     """
     line = one_line(text)
     if len(line) <= room or line in MISSING_REASONS:
@@ -87,7 +87,7 @@ def _without_template_arguments(name: str) -> str:
 
 
 def code_span(text: str, limit: int = _LONGEST_CODE) -> str:
-    """Return text as a Markdown code span that nothing in it can end, also in a table."""
+    """Return text as a Markdown code span that nothing in the text can end, even in a table."""
     text = cut_site(text, limit).replace("|", "\\|")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -102,12 +102,12 @@ def escaped(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """Return text that mentions nobody and links nowhere, though it looks as if."""
+    """Return text that looks the same but mentions nobody and links nowhere."""
     return _LINKS.sub(lambda found: found[0] + _PARTED, text)
 
 
 def location(filename: str, line: int | None, limit: int = 0) -> str:
-    """Return ``file:line``, as ``cut_place`` cuts it where ``limit`` asks for it."""
+    """Return ``file:line``, cut by ``cut_place`` if there is a ``limit``."""
     if filename in ("", "??", "none"):
         return ""
     place = filename if line is None else f"{filename}:{line}"
@@ -120,12 +120,12 @@ def named_place(name: str, filename: str, line: int | None) -> str:
 
 
 def without_html(notes: str, stranger: bool = False) -> str:
-    """Return Markdown in which raw HTML is text; all else, code included, stays as it is.
+    """Return Markdown in which raw HTML is text; everything else, code included, is unchanged.
 
     Args:
         notes: the Markdown.
-        stranger: whether it may be another's than the user's: then nothing in it is a picture,
-            which would be fetched, nor calls anybody.
+        stranger: whether it may not be the user's own: then pictures, which would be fetched,
+            and mentions become text, too.
     """
     notes = replaced(notes.replace("\r\n", "\n").replace("\r", "\n"), "\n\t")
     notes = _html_as_text(notes)
@@ -151,7 +151,7 @@ def _parse(notes: str) -> list[Token]:
 
 
 def _html_as_text(notes: str) -> str:
-    """Escape HTML until there is none: what was code may become HTML when HTML becomes text."""
+    """Escape HTML until there is none: escaping some HTML can turn code near it into HTML."""
     for attempt in range(_MOST_PASSES):
         tame = _pass(notes, exact=attempt < _EXACT_PASSES)
         if tame == notes:
@@ -161,7 +161,7 @@ def _html_as_text(notes: str) -> str:
 
 
 def _pass(notes: str, exact: bool) -> str:
-    """Escape the HTML there is; without ``exact`` also what is code in its paragraph."""
+    """Escape the HTML once; unless ``exact``, also escape code in the same paragraph."""
     lines = notes.splitlines(keepends=True)
     for token in _parse(notes):
         if token.map is None:
@@ -182,7 +182,7 @@ def _pass(notes: str, exact: bool) -> str:
 
 
 def _inline_without_html(text: str, children: list[Token]) -> str:
-    """Escape the raw HTML among the parts of one paragraph, which come in order."""
+    """Escape the raw HTML in one paragraph; ``children`` are its parts, in order."""
     position = 0
     for child in children:
         place = text.find(child.content, position) if child.content else -1
@@ -197,7 +197,7 @@ def _inline_without_html(text: str, children: list[Token]) -> str:
 
 
 def _quiet(notes: str) -> str:
-    """Part mentions and issues, and let pictures be text, in the paragraphs that have some."""
+    """Break mentions and issue links, and turn pictures into text."""
     lines = notes.splitlines(keepends=True)
     for token in _parse(notes):
         if token.map is None or not token.children:

@@ -15,7 +15,7 @@ _MARKS = 20
 
 
 def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[tuple[str, str]]:
-    """Return names and values, none where snapreport did not make the recording itself."""
+    """Return names and values; none unless snapreport itself made the recording."""
     noted = history.recorder
     if noted is None:
         return []
@@ -37,7 +37,7 @@ def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[t
         words = ": ".join(filter(None, (failure.type, _first_line(failure.message))))
         rows.append(("Ended by", words + place + at))
     if noted.joined:
-        rows.append(("Begins", "inside a recording that was on already"))
+        rows.append(("Begins", "inside a recording that was already running"))
     rows.append(("Marks", _marks(noted)))
     for device in devices:
         about = noted.device(str(device.device))
@@ -49,22 +49,22 @@ def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[t
 
 
 def own_counter_rows(device: DeviceFigures) -> list[tuple[str, str]]:
-    """Return PyTorch's own peak of a device beside ours, and whose the other memory is."""
+    """Return PyTorch's own peak beside ours, and the device memory that is not PyTorch's."""
     own = device.own_counters
     if own is None:
         return []
     name, ours = str(device.device), device.peaks["allocated"].bytes
     verdict = {
         "inside": "the same as ours, to the byte",
-        "before": f"from before the recording; ours in it is {format_bytes(ours)}",
-        "reset": f"since a reset during the recording; ours of all of it is {format_bytes(ours)}",
+        "before": f"from before the recording; ours during it is {format_bytes(ours)}",
+        "reset": f"since a reset during the recording; ours for all of it is {format_bytes(ours)}",
     }[own.when]
     if not own.agrees:
         apart = format_count(abs(own.allocated_peak - ours))
         verdict = (
-            f"{apart} bytes more than ours; that is right only where the oldest events were lost"
+            f"{apart} bytes more than ours; that is right only if the oldest events were lost"
             if own.allocated_peak > ours
-            else f"{apart} bytes less than ours; that is right only where the program reset its"
+            else f"{apart} bytes less than ours; that is right only if the program reset its"
             " counters during the recording"
         )
     rows = [(f"{name}, PyTorch's own peak", f"{format_bytes(own.allocated_peak)}, {verdict}")]
@@ -75,7 +75,7 @@ def own_counter_rows(device: DeviceFigures) -> list[tuple[str, str]]:
 
 
 def _marks(noted: RecorderInfo) -> str:
-    """The first moments that the program named, and how long after the recording began."""
+    """Return the first moments that the program marked, and their time since the beginning."""
     first = [
         f"{mark.name} after {format_duration(mark.time_us - (noted.started_us or mark.time_us))}"
         for mark in noted.marks[:_MARKS]

@@ -1,4 +1,4 @@
-"""How a role is known, in words."""
+"""Says how a role is known, and names roles in the plural."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def evidence_text(evidence: Evidence | EvidenceUse) -> str:
 
 
 def known_text(use: RoleUse) -> str:
-    """Return how the role of the most bytes is known, and of the next."""
+    """Return the two kinds of evidence for most bytes of a role, and how many more there are."""
     texts = [evidence_text(each) for each in use.evidence[:_MOST]]
     left = len(use.evidence) - len(texts)
     return "; ".join([*texts, f"and {left} more"] if left else texts)
 
 
 def plural_of(role: str) -> str:
-    """Return a role's name as a sentence counts its allocations: ``parameters``."""
+    """Return a role's name for several allocations: ``parameters``."""
     if role == ROLES[UNKNOWN]:
         return "of unknown role"
     if role in (ROLES[STATE], ROLES[CACHE]):

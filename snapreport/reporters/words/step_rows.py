@@ -9,7 +9,7 @@ from snapreport.model.iterations import Kind, Steps, StepUse, runs_of, step_rang
 from snapreport.reporters.words.summary_rows import event_range
 
 STEP_HEADINGS = ("step", "events", "start", "peak", "kept", "note")
-"""What ``step_rows`` holds: bytes kept are those that a step made and that outlive it."""
+"""The columns of ``step_rows``; "kept" is the bytes that a step allocated and that outlive it."""
 
 _KINDS: dict[Kind, str] = {
     "warm-up": "warm-up",
@@ -22,11 +22,11 @@ _KINDS: dict[Kind, str] = {
 def step_rows(steps: Steps, most: int | None = None) -> tuple[list[tuple[str, ...]], int]:
     """Return the rows under STEP_HEADINGS, as texts, and how many steps are left out.
 
-    Steady steps that follow one another are one row, with the least to the most.
+    Consecutive steady steps share one row, which shows their lowest to highest value.
 
     Args:
         steps: of one device.
-        most: so many rows at the most, and that of the peak.
+        most: the most rows, plus the row of the peak; None for all.
     """
     runs = runs_of(steps.steps)
     shown = [
@@ -38,10 +38,10 @@ def step_rows(steps: Steps, most: int | None = None) -> tuple[list[tuple[str, ..
     return [_row(run, steps.peak) for run in shown], left
 
 
-def told_text(steps: Steps) -> str:
-    """Say how the steps are told, and how sure that is."""
+def identified_text(steps: Steps) -> str:
+    """Say how the steps were identified, and how sure that is."""
     sure = f" ({steps.confidence:.0%} sure)" if steps.confidence < 1 else ""
-    return f"Told {steps.how}{sure}."
+    return f"Identified {steps.how}{sure}."
 
 
 def _row(run: Sequence[StepUse], peak: int | None) -> tuple[str, ...]:

@@ -17,16 +17,16 @@ from snapreport.model.history import History
 from snapreport.model.snapshot import DeviceId
 
 AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
-"""What ``amount_rows`` holds; "the peak" is that of the allocated curve."""
+"""The columns of ``amount_rows``; "the peak" is the peak of the allocated curve."""
 
 
 def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
     """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
 
-    Without an allocator only tensor sizes are known: then curves that are one are one row.
+    Without an allocator only tensor sizes are known: then curves with equal values share a row.
     """
     start, peak, end = device.start, device.peak, device.end
-    if not device.recorded:  # there is one known state
+    if not device.recorded:  # only one state is known
         start = end
     rows = []
     for name in AMOUNTS:
@@ -43,7 +43,7 @@ def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
             )
         )
     if peak.reserved is None:
-        # By what they say: the first of equal rows, with the names of all of them.
+        # Rows with equal cells become one row, with all their names.
         merged: dict[tuple[str, ...], list[str]] = {}
         for name, *cells in rows[:3]:
             merged.setdefault(tuple(cells), []).append(name)
@@ -53,7 +53,7 @@ def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
 
 
 def memory_name(devices: Iterable[DeviceId | str]) -> str:
-    """Name the memory of some devices in a heading: ``GPU memory``, or as fits a CPU's."""
+    """Name the memory of some devices in a heading: ``GPU memory``, ``CPU memory``, ``Memory``."""
     on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
     return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
 
@@ -69,7 +69,7 @@ def signed(change: int | None) -> str:
 
 
 def event_name(event: int) -> str:
-    """Return an event as a reader counts it; -1 is the start."""
+    """Return an event's number as text; ``start`` for -1."""
     return "start" if event < 0 else format_count(event)
 
 
@@ -90,8 +90,8 @@ def moment_text(device: str, event: int, time_us: int | None, curve: str, held: 
         device: its name.
         event: -1 is the start.
         time_us: None where it is not known.
-        curve: which bytes are told.
-        held: as many they are then.
+        curve: whose bytes are given.
+        held: its bytes at that moment.
     """
     where = "at the start" if event < 0 else f"at event {event_name(event)}"
     when = "" if time_us is None else f", {utc_text(time_us, 'microseconds')}"
@@ -127,7 +127,7 @@ def average_text(device: DeviceFigures) -> str:
 
 
 def facts(device: DeviceFigures) -> str:
-    """Return what was recorded, in one line."""
+    """Return the numbers of events and allocations and the duration, in one line."""
     text = (
         f"{plural(device.history.events, 'event')},"
         f" {plural(len(device.history.allocations), 'allocation')}"
@@ -139,12 +139,13 @@ def facts(device: DeviceFigures) -> str:
 
 
 def lines_note(history: History) -> str:
-    """Say which lines a recording has, if not those at work; else ``""``."""
+    """Say what its line numbers stand for, if not for the lines that ran; else ``""``."""
     if any("line_is" in extra for extra in history.stacks.frames.extra.values()):
-        return "An operator written as a sign (a @ b) has the line of the def that it stands in."
+        return "An operator such as a @ b has the line of the def that it is in."
     if history.layout == "profiler":
         return (
-            "A profile tells where functions begin: a line is that of a def, not the one at work."
+            "A profile records where functions begin: each line is that of a def, not the one that"
+            " ran."
         )
     return ""
 
@@ -154,12 +155,12 @@ CUT_WORDS = {
     "end": "still open at the end",
     "both": "longer than the recording",
 }
-"""What to say of a stage that the recording does not hold whole, by ``StageUse.cut``."""
+"""Describes a stage that the recording holds only in part, by ``StageUse.cut``."""
 
 
 def stage_name(stage: StageUse) -> str:
-    """Return a stage's name, saying at which side the recording cuts it off."""
-    over = stage.end_event < 0  # its events say so already
+    """Return a stage's name, with the end at which the recording cuts it off."""
+    over = stage.end_event < 0  # the event range already says so
     return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
 
 
@@ -177,12 +178,12 @@ def closing_text(device: DeviceFigures) -> str:
 
 
 def width_text(peak: CurvePeak) -> str:
-    """Say between which bounds a peak of allocated bytes lies, to the byte."""
-    return f"The allocated peak lies between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
+    """Say between which bounds the allocated peak is, to the byte."""
+    return f"The allocated peak is between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
 
 
 def event_range(start: int, end: int) -> str:
-    """Write a stage's events; its end is exclusive, and it may have none."""
+    """Write a stage's range of events; ``end`` is exclusive, and the range may be empty."""
     if end < 0:
         return "before event 0"
     first = max(start, 0)

@@ -1,4 +1,4 @@
-"""What the text and the page of a recording's trust share."""
+"""Words that the text and the page share to say how far a recording can be trusted."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
 
 
 def reserved_moments(trust: Trust) -> list[tuple[str, ReservedParts]]:
-    """Return at which moments it is known what reserved memory consists of, and of what."""
+    """Return the moments at which the parts of reserved memory are known, and those parts."""
     moments = (("at the peak", trust.facts.at_peak), ("at the end", trust.facts.at_end))
     return [(name, parts) for name, parts in moments if parts and parts.reserved]
 
 
 def difference_text(parts: ReservedParts) -> str:
-    """Say by how much the parts miss what is reserved, ``""`` where they add up to it."""
+    """Say by how much the sum of the parts differs from reserved; ``""`` where it is equal."""
     return f"{parts.difference:+,} bytes off" if parts.difference else ""
 
 

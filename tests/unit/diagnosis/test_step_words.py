@@ -6,7 +6,7 @@ import pytest
 
 from snapreport.diagnosis.step_words import steps_sentence
 from snapreport.model.iterations import Kind, Steps, StepUse
-from snapreport.reporters.words.step_rows import step_rows, told_text
+from snapreport.reporters.words.step_rows import identified_text, step_rows
 
 MIB = 2**20
 
@@ -150,4 +150,4 @@ def test_a_range_names_its_unit_once() -> None:
 
 
 def test_how_steps_are_told_is_said_and_how_sure_that_is() -> None:
-    assert told_text(steps(use(1, 1), use(2, 1))) == "Told by the stage x (50% sure)."
+    assert identified_text(steps(use(1, 1), use(2, 1))) == "Identified by the stage x (50% sure)."

@@ -22,7 +22,7 @@ def test_an_operator_of_a_cpu_recording_has_the_line_of_its_def_and_every_table_
     for reporter in (MarkdownReporter(), TextReporter(100)):
         out = io.BytesIO()
         reporter.render(findings, out)
-        assert "has the line of the def that it stands in." in out.getvalue().decode()
+        assert "has the line of the def that it is in." in out.getvalue().decode()
 
 
 def test_a_bare_profile_has_no_other_lines() -> None:

@@ -50,7 +50,7 @@ def test_the_table_has_each_setting_with_the_recorded_one_first() -> None:
 
 def test_of_a_late_recording_other_settings_are_estimates() -> None:
     """In each form: the recorded setting is known, and the ranges of others are no bounds."""
-    assert not any("may lie outside of their ranges" in text for text in told(fragmented()))
+    assert not any("may be outside these ranges" in text for text in told(fragmented()))
     late = diseases.fragmented().snapshot()
     del late["device_traces"][0][:6]
     page, markdown = told(history_of(late))
@@ -58,13 +58,13 @@ def test_of_a_late_recording_other_settings_are_estimates() -> None:
     (paged,) = [line for line in markdown.splitlines() if "| `expandable_segments" in line]
     assert (recorded.count("about"), paged.count("about")) == (0, 2)
     for text in (page, markdown):
-        assert "The truth may lie outside of their ranges." in text.replace("\\", "")
+        assert "The true values may be outside these ranges." in text.replace("\\", "")
         assert "gave nothing back leave no trace" in text
 
 
 def test_what_no_setting_could_have_helped_stops_there() -> None:
     page, markdown = told(history_of(diseases.full().snapshot()))
-    assert "No setting could have helped: 960.0 MiB needed, 924.0 MiB there." in page
+    assert "No setting could have helped: 960.0 MiB needed, 924.0 MiB available." in page
     assert "Smallest capacity" not in page
     assert "Other settings" not in markdown
 
