@@ -128,7 +128,7 @@ def test_what_if_is_that_of_the_interface(desk: DeskBelow, samples: Path) -> Non
 
 
 def test_two_questions_at_once_are_refused(desk: DeskBelow) -> None:
-    with pytest.raises(SnapreportError, match="card and fit are questions of their own"):
+    with pytest.raises(SnapreportError, match="card and fit are separate questions"):
         desk.ask("whatif", "training_step.pickle", card="24GB", fit="1GiB")
 
 
@@ -193,7 +193,7 @@ def test_a_finding_is_named_by_id_code_or_topic(desk: DeskBelow) -> None:
     several = desk.ask("findings", "three_devices.pickle", id="memory")["findings"]
     assert [each["device"] for each in several] == ["cuda:1", "cuda:0"]
     assert desk.ask("findings", "out_of_memory.pickle.gz", id="leak")["answer"] == "nothing found"
-    with pytest.raises(SnapreportError, match="no id, code or topic; findings here are: oom/"):
+    with pytest.raises(SnapreportError, match="not an id, code or topic; findings here are: oom/"):
         desk.ask("findings", "out_of_memory.pickle.gz", id="nonsense")
 
 

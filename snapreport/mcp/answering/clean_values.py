@@ -19,7 +19,7 @@ _HIDING = re.compile("[\ufe00-\ufe0f\U000e0000-\U000e01ef\u115f\u1160\u3164\uffa
 
 
 def clean_text(text: str, longest: int = LONGEST) -> str:
-    """Return a text that reads as what it is, cut where it is long."""
+    """Return a text without control or hidden characters, cut to ``longest``."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
     if short.isascii() and short.isprintable():
         return short
@@ -27,7 +27,7 @@ def clean_text(text: str, longest: int = LONGEST) -> str:
 
 
 def clean(value: Any, longest: int = LONGEST) -> Any:
-    """Return plain JSON of a value, every text in it clean."""
+    """Return a value as plain JSON, with every text in it cleaned."""
     if isinstance(value, str):
         return clean_text(value, longest)
     if isinstance(value, Mapping):

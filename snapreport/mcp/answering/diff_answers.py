@@ -13,7 +13,7 @@ from snapreport.reporters.words.plain_text import location
 
 
 def diff_reply(base: KeptRecording, new: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Return what changed between two recordings, at a moment of each.
+    """Return what changed between two recordings, each at its own moment.
 
     Raises:
         SnapreportError: they have no device or moment that can be compared.

@@ -14,7 +14,7 @@ from snapreport.reporters.words.finding_words import figure_text, frees_text, sa
 
 
 def findings_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Return every finding in short, those of a code or topic, or one in full.
+    """Return all findings in brief, only those of a code or topic, or one in full.
 
     Raises:
         SnapreportError: no finding has such an id, code or topic, in any recording.
@@ -32,16 +32,19 @@ def findings_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Re
         return _whole(about, where, finding, [each for each, _ in others])
     if wanted is not None and not names_a_finding(wanted):
         known = ", ".join(dict.fromkeys(finding.id for _, finding in every)) or "none"
-        raise SnapreportError(f"{wanted!r} is no id, code or topic; findings here are: {known}.")
+        raise SnapreportError(
+            f"{wanted!r} is not an id, code or topic; findings here are: {known}."
+        )
     said = tally(tuple(finding for _, finding in named))
     items = [brief(where, finding, long=True) for where, finding in named]
     return Reply(about, {"answer": said}, (listed("findings", items),))
 
 
 def found_in(found: Findings) -> list[tuple[str, Finding]]:
-    """Return every finding and its device, "" for the file's own; those of the file come first.
+    """Return every finding with its device, "" for findings about the file.
 
-    Then those of the device that a report opens with, the worst first.
+    The file's findings come first, then those of the device that a report opens with; for each
+    device the worst comes first.
     """
     devices = sorted(found.devices, key=lambda each: each is not found.devices[found.default])
     return [("", each) for each in found.warnings] + [
@@ -50,7 +53,7 @@ def found_in(found: Findings) -> list[tuple[str, Finding]]:
 
 
 def brief(device: str, finding: Finding, *, long: bool = False) -> dict[str, Any]:
-    """Return a finding in a few words."""
+    """Return a finding in brief."""
     return {
         "id": finding.id,
         "device": device or "all",

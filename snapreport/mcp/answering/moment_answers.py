@@ -1,4 +1,4 @@
-"""``at``: what is live at one moment, grouped in one way or another."""
+"""``at``: what is live at one moment, grouped as the client asks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def moment_of(arguments: Mapping[str, Any]) -> MomentWanted:
     """Return the moment that the arguments name; the curve's peak if they name none.
 
     Raises:
-        MomentError: they name two, or something is no address.
+        MomentError: they name two moments, or an invalid address.
     """
     names = ("event", "time_us", "stage", "between", "alloc", "free", "curve")
     given = {name: arguments[name] for name in names if arguments.get(name) is not None}
@@ -69,11 +69,11 @@ def _entry(moment: Moment) -> dict[str, Any] | None:
         "size": size(entry.size),
         "stack": id_or_none(entry.stack),
         "allocation": id_or_none(entry.allocation),
-        "frames": _telling_frames(moment, entry.stack),
+        "frames": _first_frames(moment, entry.stack),
     }
 
 
-def _telling_frames(moment: Moment, stack: int) -> list[str]:
+def _first_frames(moment: Moment, stack: int) -> list[str]:
     """Return the first Python frames, innermost first; C++ frames if there are no others."""
     stacks, kinds = moment.device.file.stacks, moment.device.frame_kinds
     path = list(stacks.path(stack))
@@ -106,8 +106,8 @@ def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:
         ("allocated over the recording", "bytes", "total"),
         ("code", "text", "source"),
     )
-    told = any(each.source for each in found)
-    return table_of(title, found, fields if told else fields[:-1])
+    has_source = any(each.source for each in found)
+    return table_of(title, found, fields if has_source else fields[:-1])
 
 
 def _tree(moment: Moment, title: str) -> Part:

@@ -1,4 +1,4 @@
-"""``open`` and ``summary``: what a recording is, what went wrong, and who held the memory."""
+"""``open`` and ``summary``: what a recording is, what went wrong, and what held the memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SUGGESTIONS, _FAILED = 3, 3
 
 
 def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Say what the file is, what went wrong, and what to ask next: most of a first answer."""
+    """Return what went wrong, what held the memory, and what to ask next."""
     found, device = _chosen_device(recording, arguments)
     every = found_in(found)
     first = _first([finding for name, finding in every if name in ("", str(device.device))])
@@ -46,7 +46,7 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
         "reserved": _peak(device, "reserved"),
         "failed_requests": [_failed(oom) for oom in device.ooms[:_FAILED]],
         "more_failed_requests": max(0, len(device.ooms) - _FAILED) or None,
-        "first_finding": None if first is None else _in_short(first),
+        "first_finding": None if first is None else _in_brief(first),
         "next": _next(device, first),
     }
     parts = (
@@ -59,13 +59,13 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _first(findings: Sequence[Finding]) -> Finding | None:
-    """Return what to say at once: the worst of what failed, else what held the peak."""
+    """Return the most important finding: the first critical one, else what held the peak."""
     critical = [each for each in findings if each.severity == "critical"]
     peak = [each for each in findings if each.code == "peak"]
     return next(iter((*critical, *peak, *findings)), None)
 
 
-def _in_short(finding: Finding) -> dict[str, Any]:
+def _in_brief(finding: Finding) -> dict[str, Any]:
     return {
         "id": finding.id,
         "severity": finding.severity,
@@ -77,7 +77,7 @@ def _in_short(finding: Finding) -> dict[str, Any]:
 
 
 def summary_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Return one part of a summary as tables, or all of them."""
+    """Return one part of a summary as tables, or all parts."""
     found, device = _chosen_device(recording, arguments)
     wanted = arguments.get("part")
     names = [wanted] if wanted else _PARTS
@@ -97,7 +97,7 @@ def _about(recording: KeptRecording, device: DeviceFindings) -> dict[str, Any]:
 def _chosen_device(
     recording: KeptRecording, arguments: Mapping[str, Any]
 ) -> tuple[Findings, DeviceFindings]:
-    """Return the findings, and those of the device that is meant: the one a report opens with.
+    """Return all findings, and those of one device; by default the one a report opens with.
 
     Raises:
         SnapreportError: there is no such device, or none at all.
@@ -116,7 +116,7 @@ def _next(device: DeviceFindings, first: Finding | None) -> list[str]:
     if first is not None:
         said.append(f"findings with id={first.id}: its evidence and every suggestion")
     if device.recorded:
-        said.append("at: who holds the memory at the peak or any event, by line, role or stage")
+        said.append("at: what holds the memory at the peak or any event, by line, role or stage")
         said.append("whatif: the peak without something, other allocator settings, another card")
     return said
 

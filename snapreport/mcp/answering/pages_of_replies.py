@@ -21,9 +21,9 @@ USUAL, LEAST, MOST = 2000, 300, 20_000
 _AT_LEAST = 40
 """Tokens below which no text is cut."""
 _KEPT = 120
-"""Tokens for what closes a page: how much is left, and the cursor."""
+"""Tokens reserved for the end of a page: how much is left, and the cursor."""
 _FOR_PARTS = 3
-"""One in so many tokens is reserved for parts, if any, so that each page makes progress."""
+"""One third of the tokens is reserved for parts, if any, so that each page makes progress."""
 _LETTERS = 3
 """The fewest characters per token that are assumed when a text is cut."""
 _LONGEST_CURSOR = 200
@@ -35,14 +35,15 @@ class CursorError(SnapreportError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page begins: the number of items before it, over all parts."""
+    """Where a page begins."""
 
     question: str
-    """A digest of what was asked."""
+    """A digest of the question."""
     item: int = 0
+    """The number of items before the page, over all parts."""
 
     def cursor(self) -> str:
-        """Return it as a text for the client."""
+        """Return the cursor that a client gets for this place."""
         plain = f"{self.question}.{self.item}".encode()
         return base64.urlsafe_b64encode(plain).decode().rstrip("=")
 
@@ -79,9 +80,9 @@ def fit_page(reply: Reply, place: Place, limit: int = USUAL) -> dict[str, Any]:
     """Return a page of an answer as plain JSON.
 
     Args:
-        reply: the whole answer.
+        reply: the entire answer.
         place: where the page begins.
-        limit: tokens that it may have.
+        limit: the most tokens of the page.
     """
     total = sum(part.count for part in reply.parts)
     page = _Page(limit)
@@ -122,7 +123,7 @@ class _Page:
         self.left_out: list[str] = []
 
     def put(self, key: str, value: Any) -> None:
-        """Add a value to the head, cut to the room that is left."""
+        """Add a value to the head, cut to the remaining room."""
         if value is None or value in ("", [], {}):
             return
         plain = self._cut(clean(value), self.room - count_tokens(key) - 2)
@@ -133,7 +134,10 @@ class _Page:
         self.whole[key] = plain
 
     def put_part(self, part: Part, first: int, forced: bool) -> int:
-        """Add items of a part from one on, and return how many."""
+        """Add a part's items from ``first`` on, as many as fit, and return how many.
+
+        If ``forced``, the first item is added even if it has to be cut.
+        """
         frame = self._frame(part)
         room = self.room - _cost({**frame, "title": part.name})
         done, step = 0, 64
@@ -149,7 +153,7 @@ class _Page:
                     if items or not forced:
                         room = 0
                         break
-                    plain = self._cut(plain, room) or clean(plain, _AT_LEAST)  # go on by one
+                    plain = self._cut(plain, room) or clean(plain, _AT_LEAST)
                     cost = room
                 items.append(plain)
                 room -= cost

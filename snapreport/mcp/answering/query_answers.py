@@ -1,4 +1,4 @@
-"""``query``: SQL over the tables of a recording, which nothing can be written to."""
+"""``query``: read-only SQL over the tables of a recording."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def query_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply
     """Run one statement and return its rows.
 
     Raises:
-        QueryError: it is not one, would write, or takes too long; with what SQLite says.
+        QueryError: it is not one statement, would write, or takes too long.
     """
     if len(list(statements(arguments["sql"]))) > 1:
-        raise QueryError("That is more than one statement; ask them one after the other.")
+        raise QueryError("That is more than one statement; send them one at a time.")
     database = recording.database
     recording.progress(ASKING, None)
     answer = next(database.run(arguments["sql"]), None)
     if answer is None:
-        raise QueryError("There is no statement in that; ask one that reads, such as a SELECT.")
+        raise QueryError("That has no statement; send one that reads, such as a SELECT.")
     rows: list[tuple[Any, ...]] = []
     letters = 0
     for row in islice(answer.rows, MOST_ROWS):

@@ -1,4 +1,4 @@
-"""``run``: which ranks are unlike the others and why, and the figures of one."""
+"""``run``: which ranks differ from the others and why, and the figures of one rank."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def run_reply(
     skipped: Sequence[Mapping[str, str]],
     arguments: Mapping[str, Any],
 ) -> Reply:
-    """Return what a run comes to, or with ``rank`` the figures of one rank.
+    """Return the findings about a run, or with ``rank`` the figures of one rank.
 
     Args:
-        shown: what the run's folder or zip is called.
-        loaded: its figures.
+        shown: the name of the run's folder or zip in answers.
+        loaded: the run.
         skipped: files that were left out, and why.
-        arguments: as the tool takes them.
+        arguments: the tool's arguments.
 
     Raises:
-        SnapreportError: there is no such rank, or no figures of it.
+        SnapreportError: there is no such rank, or it has no figures.
     """
     if "rank" in arguments:
         return _rank_reply(shown, loaded, arguments["rank"])
@@ -212,10 +212,10 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
 
 
 def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list[int]:
-    """Return the rows of a rank: of all its devices and dumps, unless a name tells one.
+    """Return a rank's rows, one for each device and dump, unless ``wanted`` names one of them.
 
     Raises:
-        SnapreportError: there is none.
+        SnapreportError: there is no such rank, or it has no figures.
     """
     ranks = loaded.run.ranks
     if isinstance(wanted, str) and not (wanted.isdecimal() and len(wanted) < _LONGEST_NUMBER):
@@ -230,4 +230,4 @@ def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list
     if known:
         rank = ranks[known[0]]
         raise SnapreportError(f"{rank.label} has no figures: {rank.error or 'nothing was used.'}")
-    raise SnapreportError("There is no file of that rank; run without rank lists those there are.")
+    raise SnapreportError("There is no file of that rank; run without rank lists all ranks.")

@@ -1,7 +1,7 @@
-"""Estimate how many tokens a text has for a language model, rather too high than too low.
+"""Estimate how many tokens a text has for a language model: too many rather than too few.
 
-Every model has its own vocabulary, and none is installed here. The factors are chosen so that no
-answer of ours has more tokens in the two vocabularies that ``docs/mcp.md`` names.
+Every model has its own vocabulary, and we depend on none. With these factors no answer has more
+tokens in the two vocabularies that ``docs/mcp.md`` names than the estimate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PIECES = re.compile(
 
 
 def count_tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few."""
+    """Return an estimate of a text's tokens, too many rather than too few."""
     found = 0
     for word, digits, signs, others, gap in _PIECES.findall(text):
         if word:

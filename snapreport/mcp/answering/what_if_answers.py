@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 _MODES = (("settings", "capacity"), ("card",), ("fit",), ("free",), ("without",))
 _SERVES = {True: "yes", False: "no", None: "perhaps"}
 RECORDED = "recorded"
-"""Among ``settings``: how exact the replay of the recording itself is."""
+"""As the only ``settings``: asks how exact the replay of the recording itself is."""
 
 
 def what_if_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
-    """Answer one question about what was not recorded.
+    """Answer one of the questions of ``whatif``.
 
     Raises:
-        SnapreportError: two are asked at once, or what was asked for does not exist.
+        SnapreportError: two questions at once, or something in the question does not exist.
     """
     asked = [mode for mode in _MODES if any(name in arguments for name in mode)]
     if len(asked) > 1:
         names = " and ".join(mode[0] for mode in asked)
-        raise SnapreportError(f"{names} are questions of their own; ask them one after the other.")
+        raise SnapreportError(f"{names} are separate questions; ask one at a time.")
     device = recording.device(arguments.get("device"))
     about = {"file": recording.file.shown, "device": device.name}
     mode = asked[0][0] if asked else "without"
@@ -68,7 +68,7 @@ def _removals(device: Device, arguments: Mapping[str, Any]) -> Found:
             "taken_away": list(left.taken[:20]),
             "others_taken_away": max(0, len(left.taken) - 20) or None,
         }
-        name = "Held at the peak that is left"
+        name = "Held at the remaining peak"
         return head, [held_table(name, (by, "text", "name"), left.held, found.peak_bytes)]
     fields: tuple[Field, ...] = (
         (by, "text", "name"),
@@ -95,7 +95,7 @@ def _settings(device: Device, arguments: Mapping[str, Any], progress: Progress) 
     if found.hopeless:
         head["answer"] = (
             f"No setting could have helped: {format_bytes(found.floor)} are needed, and"
-            f" {format_bytes(found.capacity or 0)} are there."
+            f" {format_bytes(found.capacity or 0)} are available."
         )
     elif found.refused:
         head["answer"] = found.refused

@@ -1,4 +1,4 @@
-"""A desk that answers questions about the recordings, or the run, that are open on it."""
+"""Answers questions about a process's open recordings, or its open run."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
 }
 _PAGING = ("cursor", "max_tokens")
 _REPLIES = 4
-"""Answers that are kept, so that the next page of one is there at once."""
+"""How many answers are kept, so that their next pages need no work."""
 
 
 class Desk:
-    """Answers questions about one file, or a run, and compares a file with another."""
+    """Answers questions about one file or run, and compares a file with another."""
 
     def __init__(self, names: NamesWanted) -> None:
-        """Begin with nothing open.
+        """Start with nothing open.
 
         Args:
-            names: what becomes of the names in files.
+            names: how the names in files are treated.
         """
         self._names = names
         self._open: OrderedDict[FileBelow, KeptRecording] = OrderedDict()
@@ -53,7 +53,7 @@ class Desk:
         """Return a page of the answer, as plain JSON.
 
         Raises:
-            SnapreportError: the question has none; the message says why.
+            SnapreportError: the question cannot be answered; the message says why.
         """
         asked = {key: each for key, each in question.arguments.items() if key not in _PAGING}
         run = None
@@ -91,7 +91,7 @@ class Desk:
         return self._whole
 
     def _recording(self, file: FileBelow, progress: Progress) -> KeptRecording:
-        """Return an open recording; the one that was not used for longest makes room."""
+        """Return an open recording; the least recently used one is closed to make room."""
         if file not in self._open:
             while len(self._open) > 1:
                 self._open.popitem(last=False)

@@ -34,22 +34,22 @@ _READ_BEFORE = (
     "api.device", "diagnosis.conclude", "history.build", "mcp.keeping.keeper_process",
     "names.redaction", "read",
 )  # fmt: skip
-"""Modules that every process has loaded from its start."""
+"""Modules that processes have loaded from the start."""
 _GRACE = 3.0
-"""Seconds after which a statement that should have ended is ended with its process."""
+"""Seconds after its time limit until a statement is ended together with its process."""
 
 
 class RefusedError(SnapreportError):
-    """The question has no answer; the message says why, and nothing else."""
+    """The question cannot be answered; the message says why. The process can go on."""
 
 
 class FileKeepers:
-    """The processes that keep recordings open; close it in the end."""
+    """The processes that keep recordings open; call ``close()`` at the end."""
 
     def __init__(
         self, names: NamesWanted, *, files: int = MOST_FILES, memory: int | None = None
     ) -> None:
-        """Begin with nothing open.
+        """Start with nothing open.
 
         Args:
             names: how the names in files are treated.
@@ -68,7 +68,7 @@ class FileKeepers:
         """Return the answer; if the caller is cancelled, work on it stops at once.
 
         Raises:
-            SnapreportError: the question has none.
+            SnapreportError: the question cannot be answered.
         """
         keeper = await self._take(question.files[0])
         try:
@@ -84,11 +84,11 @@ class FileKeepers:
 
     @property
     def open_files(self) -> list[str]:
-        """Return the files that are open, by their shown names; those asked last come last."""
+        """Return the shown names of the open files, the most recently used last."""
         return [file.shown for file in self._keepers]
 
     def processes(self) -> list[int]:
-        """Return the numbers of the processes, in the same order."""
+        """Return the ids of the processes, in the same order."""
         return [one.process_id for one in self._keepers.values() if one.process_id is not None]
 
     async def _take(self, file: FileBelow) -> _Keeper:
@@ -124,7 +124,7 @@ class _Keeper:
     def __init__(self, file: FileBelow, names: NamesWanted) -> None:
         self.file = file
         self.users = 0
-        """Callers that have or wait for it."""
+        """How many callers use it or wait for it."""
         self.memory = 0
         self._names = names
         self._lock = anyio.Lock()
@@ -140,7 +140,7 @@ class _Keeper:
             done = False
             try:
                 if self._process is not None and not self._process.is_alive():
-                    self.end()  # it was ended from outside, for want of memory perhaps
+                    self.end()  # something else ended it, perhaps for lack of memory
                 if self._process is None:
                     with anyio.CancelScope(shield=True):
                         await anyio.to_thread.run_sync(self._start)
@@ -151,7 +151,7 @@ class _Keeper:
                 done = True
                 raise
             finally:
-                if not done:  # it is in the middle of something
+                if not done:  # it is still working
                     self.end()
 
     async def _asked(self, question: Question, report: Report) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _Keeper:
                 kind, content, more = message
                 if kind != PROGRESS:
                     break
-                # The file may have been opened first: the clock runs from when SQLite is asked.
+                # Opening the file does not count: the time limit starts when SQLite is asked.
                 if content == ASKING and scope.deadline == math.inf:
                     scope.deadline = anyio.current_time() + QUERY_SECONDS + _GRACE
                 await report(content, more)
@@ -187,7 +187,7 @@ class _Keeper:
         self._process.join(1)
         return NotEnoughMemoryError(
             f"The process that read {self.file.shown} ended ({self._process.exitcode}), most"
-            " likely for want of memory."
+            " likely for lack of memory."
         )
 
     def _start(self) -> None:
@@ -199,7 +199,7 @@ class _Keeper:
         self._process = process
 
     def end(self) -> None:
-        """End the process, whatever it does. Who waits for its answer hears that it ended."""
+        """End the process, whatever it does; callers that wait for it get an error."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -209,9 +209,9 @@ class _Keeper:
 
 
 def _hear(connection: Connection) -> Any:
-    """Return the next message, None where the process has ended.
+    """Return the next message, None if the process has ended.
 
-    A thread that nobody waits for any more may still be in here: it alone lets go of the pipe.
+    After a cancelled call its thread may still wait here; only that thread then releases the pipe.
     """
     with suppress(EOFError, OSError):
         return connection.recv()
@@ -219,7 +219,7 @@ def _hear(connection: Connection) -> Any:
 
 
 def _context() -> Any:
-    """Return how processes are made: from one that has read our modules already, where there is."""
+    """Return the way to start processes: from one that has loaded our modules, if possible."""
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
@@ -228,7 +228,7 @@ def _context() -> Any:
 
 
 def make_ready() -> None:
-    """Start what processes are made from, which takes a second; the first call need not wait."""
+    """Start the fork server, which takes a second, so that the first call need not wait for it."""
     if "forkserver" in get_all_start_methods() and os.name == "posix":
         from multiprocessing import forkserver
 

@@ -1,6 +1,6 @@
-"""A process that keeps a recording open and answers questions about it: what the process runs.
+"""The code of the process that keeps a recording open and answers questions about it.
 
-Whatever a stranger's file makes of it, and whatever it is in the middle of, it can be ended.
+The server can end the process at any time, whatever a stranger's file makes it do.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _BETWEEN = 0.1
-"""Seconds between two reports of progress, at least."""
+"""The least seconds between two reports of progress."""
 _ALIVE = 2.0
-"""Seconds after which a long piece of work is reported again: a client may wait only so long."""
+"""Seconds after which progress is reported again, because a client may time out without it."""
 
 
 def answer_all(connection: Connection, names: NamesWanted) -> None:
@@ -48,7 +48,7 @@ class Teller:
     """Sends progress while a question is worked on, and nothing after its answer."""
 
     def __init__(self, connection: Connection) -> None:
-        """Send over a connection."""
+        """``connection``: leads to the server."""
         self._connection = connection
         self._lock = threading.Lock()
         self._busy = False
@@ -56,7 +56,7 @@ class Teller:
         self._what = ""
 
     def begin(self) -> None:
-        """Begin to report on a new question."""
+        """Start to report on a new question."""
         self._busy, self._told, self._what = True, 0.0, ""
 
     def progress(self, what: str, fraction: float | None) -> None:
@@ -72,7 +72,7 @@ class Teller:
             self._connection.send((kind, content, used_memory()))
 
     def tell_again(self) -> None:
-        """Send the last report again from time to time while the work goes on; runs in a thread."""
+        """Repeat the last report from time to time during the work; runs in a thread."""
         with suppress(OSError):
             while True:
                 time.sleep(_ALIVE)

@@ -1,4 +1,4 @@
-"""A recording that is open: its figures, findings and tables, each worked out once."""
+"""An open recording: its figures, findings and tables, each computed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KeptRecording:
-    """One file that was opened."""
+    """One open file."""
 
     def __init__(self, file: FileBelow, names: NamesWanted, progress: Progress) -> None:
         """Open it.
@@ -30,7 +30,7 @@ class KeptRecording:
         """
         self.file = file
         self.progress = progress
-        """Told what is done for the question that is being answered."""
+        """Called with the progress of the current question."""
         with opened_below(file) as path:
             history = load_named(path, names, progress).history
             if not is_zip(path):

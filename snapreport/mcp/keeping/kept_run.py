@@ -1,4 +1,4 @@
-"""A run that is open: each file of its folder is opened by itself, and small figures are kept."""
+"""An open run: its files are opened one at a time, and only their small figures are kept."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class KeptRun:
     """The ranks in a folder, or the zip of a run."""
 
     def __init__(self, place: FileBelow, roots: Sequence[Path], names: NamesWanted) -> None:
-        """Begin with nothing read.
+        """Start with nothing read.
 
         Args:
             place: the folder, or the zip.
-            roots: resolved; files that links lead to lie below one of them, or are left out.
-            names: what becomes of the names in files.
+            roots: resolved; links that lead outside them are left out.
+            names: how the names in files are treated.
         """
         self.place = place
         self._roots, self._names = tuple(roots), names
@@ -49,10 +49,10 @@ class KeptRun:
         self._gathered: dict[FileBelow, Gathered] = {}
 
     def look(self) -> list[tuple[str, int, int]]:
-        """Find the run's files again; return what identifies each file and its present state.
+        """Find the run's files again; return the name, size and time of each.
 
         Raises:
-            InputError: there is none to be read.
+            InputError: there are no files that can be read.
         """
         if not self.place.folder:
             return [(self.place.shown, self.place.size, self.place.changed_ns)]
@@ -71,7 +71,7 @@ class KeptRun:
         for file in found.files:
             shown = quoted(visible(file.source))
             below = file_below(file.path, self._roots, shown)
-            if below is None:  # a link came meanwhile
+            if below is None:  # it was replaced by a link meanwhile
                 skipped.append(Skipped(file.path, NOT_ALLOWED))
                 continue
             host = quoted(visible(file.name.host))
@@ -84,11 +84,11 @@ class KeptRun:
         return [(each.shown, each.size, each.changed_ns) for each in self._files]
 
     def load(self, layout: str | None, progress: Progress) -> LoadedRun:
-        """Read the files that were found and are not read yet, and compare all.
+        """Read the files that were not read yet, and compare all ranks.
 
         Raises:
-            SnapreportError: the layout is for another number of ranks; a zip is damaged, is none
-                of a run, or is to be redacted.
+            SnapreportError: the layout is for another number of ranks; the zip is damaged, not of
+                a run, or cannot be redacted.
         """
         if not self.place.folder:
             return self._from_zip(layout)
@@ -97,10 +97,10 @@ class KeptRun:
             zip(self._inputs.files, self._files, strict=True), start=1
         ):
 
-            def told(what: str, fraction: float | None, place: int = place) -> None:
+            def report(what: str, fraction: float | None, place: int = place) -> None:
                 progress(f"File {place:,} of {len(self._files):,}: {what}", fraction)
 
-            outcomes.append(self._outcome(file, below, told))
+            outcomes.append(self._outcome(file, below, report))
         return put_together(self._inputs, outcomes, None, layout, self._names, named=False)
 
     def skipped(self) -> list[dict[str, str]]:
@@ -140,7 +140,7 @@ class KeptRun:
 
 
 def _quoted(value: Any) -> Any:
-    """Return a run, or a part of one, in which no text can be taken for ours."""
+    """Return a run, or part of one, with strangers' sentences put in quotes."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, tuple):

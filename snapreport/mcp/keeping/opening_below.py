@@ -12,19 +12,19 @@ from pathlib import Path
 from snapreport.ground.errors import InputError, SnapreportError
 
 _DESCRIPTORS = Path("/proc/self/fd")
-"""Where Linux has a name for each open file: opening it gives that file, and follows no link."""
+"""Linux has a name for each open file here: it leads to that file, whatever its path is now."""
 
 
 @dataclass(frozen=True)
 class FileBelow:
-    """A file below a root, found once; it is opened again and again."""
+    """A file below a root, as it was found."""
 
     root: Path
     """Resolved."""
     parts: tuple[str, ...]
     """Folders and name below the root; none of them was a link."""
     shown: str
-    """What it is called in answers."""
+    """Its name in answers."""
     device: int
     inode: int
     size: int
@@ -41,12 +41,12 @@ class FileBelow:
 def file_below(
     path: Path, roots: Sequence[Path], shown: str, *, folder: bool = False
 ) -> FileBelow | None:
-    """Return a regular file, or a folder, if it lies below a root, links resolved; else None.
+    """Return a regular file, or a folder, if it is below a root after resolving links; else None.
 
     Args:
-        path: where links may be on the way.
+        path: may contain links.
         roots: resolved.
-        shown: what it is called in answers.
+        shown: its name in answers.
         folder: whether a folder is wanted.
     """
     try:
@@ -71,21 +71,21 @@ def file_below(
 
 
 def is_below(path: Path, roots: Sequence[Path]) -> bool:
-    """Say whether a path leads to a regular file or a folder below a root, links resolved."""
+    """Say whether a path is a regular file or a folder below a root after resolving links."""
     return any(file_below(path, roots, "", folder=folder) is not None for folder in (False, True))
 
 
 @contextmanager
 def opened_below(file: FileBelow) -> Iterator[Path]:
-    """Open a file and give a path that leads to it, and to nothing else, while it is open.
+    """Open a file, and yield a path that leads to exactly this file while it is open.
 
-    Each folder on the way is opened from the one before, and a link there is an error: one can
-    only have come since the path was resolved. Where the system cannot do that, the file is
-    compared with the one that was found, before it is read and after.
+    Each folder of the path is opened from the one before. A link there is an error, because it
+    must have appeared after the path was resolved. If the system cannot do that, the file is
+    compared with the one that was found, before and after it is read.
 
     Raises:
-        InputError: it is gone, is another file now, or is none that can be read.
-        SnapreportError: what the body raises, the file called by its shown name.
+        InputError: the file is gone, was replaced, or cannot be read.
+        SnapreportError: raised by the body, with the file called by its shown name.
     """
     try:
         descriptor = _descend(file) if os.open in os.supports_dir_fd else _open(file.path)

@@ -1,4 +1,4 @@
-"""The questions that a recording's process is asked, and how it is started.
+"""The questions for a recording's process, and the process's entry point.
 
 The server imports this instead of the answering modules, to start quickly.
 """
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 PROGRESS, ANSWER, REFUSAL = "progress", "answer", "refusal"
-"""Kinds of messages; the last two end an answer, and tell how much memory the process has."""
+"""Kinds of messages; the last two end a question, and carry the process's memory in bytes."""
 
 ASKING = "Asking SQLite"
-"""The progress from which on a statement's time counts."""
+"""The progress report that starts a statement's time limit."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Question:
     files: tuple[FileBelow, ...]
     """The recording; for ``diff`` NEW and BASE; for ``run`` the folder or zip."""
     arguments: Mapping[str, Any]
-    """As the tool takes them, but for files."""
+    """The tool's arguments, except files."""
     roots: tuple[Path, ...] = ()
-    """For ``run``: folders that its files have to lie below."""
+    """For ``run``: the folders that its files have to be below."""
 
 
 def keep(connection: Connection, names: NamesWanted) -> None:

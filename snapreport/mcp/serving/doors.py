@@ -1,4 +1,4 @@
-"""How clients connect: by standard input and output, or by HTTP on this machine only."""
+"""The transports: standard input and output, or HTTP on this machine only."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _end_when_told(keepers: FileKeepers) -> None:
 
 async def _serve_stdio(server: Server[Any]) -> None:
     async with stdio_server() as (read, write):
-        # Only now: what is started here must not have the client's ends of input and output.
+        # Only now, because processes started here must not inherit the client's input and output.
         threading.Thread(target=make_ready, daemon=True).start()
         await server.run(read, write, server.create_initialization_options())
 

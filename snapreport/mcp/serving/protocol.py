@@ -1,4 +1,4 @@
-"""The server itself: turns protocol requests into questions, and sends the answers back."""
+"""The server: turns protocol requests into questions, and sends the answers back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make_server(files: RootedFiles, keepers: FileKeepers) -> Server[Any]:
 
 
 class _Service:
-    """What the server does with each request."""
+    """Handles the requests."""
 
     def __init__(self, files: RootedFiles, keepers: FileKeepers) -> None:
         self.files, self.keepers = files, keepers
@@ -107,7 +107,7 @@ class _Service:
 
         async def report(what: str, fraction: float | None) -> None:
             nonlocal steps
-            steps += 1  # it must rise with each report, and a fraction is of one part of the work
+            steps += 1  # must rise with each report; a fraction covers only part of the work
             said = what if fraction is None else f"{what}: {fraction:.0%}"
             await context.session.report_progress(steps, message=clean_text(said, 200))
 
@@ -168,11 +168,11 @@ class _Service:
 
 
 class ArgumentsError(SnapreportError):
-    """A tool was called with arguments that it does not take; the message says what it takes."""
+    """A tool was called with wrong arguments; the message lists the right ones."""
 
 
 def _with_lists(tool: types.Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a single text into a list of one where a list is wanted: agents often send that."""
+    """Turn a single text into a list where a list is expected: agents often send that."""
     takes = tool.input_schema["properties"]
     return {
         name: [value] if isinstance(value, str) and takes.get(name) == TEXTS else value
@@ -184,7 +184,7 @@ def _check(tool: types.Tool, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that a tool does not take.
 
     Raises:
-        ArgumentsError: the message has the first mistake.
+        ArgumentsError: with the first mistake.
     """
     validator = jsonschema.Draft202012Validator(tool.input_schema)
     error = jsonschema.exceptions.best_match(validator.iter_errors(dict(arguments)))

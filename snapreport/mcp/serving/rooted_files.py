@@ -18,10 +18,10 @@ from snapreport.names.quoted_strings import quoted
 from snapreport.runs.rank_names import read_name
 
 ENDINGS = (".pickle", ".pkl", ".zip", ".json", ".gz", ".zst")
-"""The most files that are listed; any file below a root can still be opened by name."""
+"""The file names that are listed end like this; a client can open any other file by its name."""
 
 _MOST_ENTRIES = 20_000
-"""The most files and folders that are searched for a list."""
+"""The most files and folders that a list searches."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//|(?![\\/]))")
 _LONGEST = 4096
 
@@ -33,8 +33,8 @@ class RootedFiles:
         """Take the roots.
 
         Args:
-            roots: folders; links to them are resolved now, once and for all.
-            names: whether the names of files are to be redacted.
+            roots: folders; links to them are resolved now.
+            names: says whether file names are redacted.
 
         Raises:
             InputError: one is not a folder.
@@ -46,14 +46,14 @@ class RootedFiles:
         """Return the file that a client names by a path below a root, or by its absolute path.
 
         Args:
-            name: as the client has it.
+            name: from the client.
             folders: whether it may be a folder, too.
 
         Raises:
-            InputError: there is none below the roots; the message reveals nothing of other files.
+            InputError: it is not below the roots; the message reveals nothing about other files.
         """
         if "\0" in name or not name or len(name) > _LONGEST:
-            raise InputError("That is not a name of a file.")
+            raise InputError("That is not the name of a file.")
         if _SCHEME.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
         for root in self.roots:
@@ -61,7 +61,7 @@ class RootedFiles:
                 if found := self._below(root / name, folder=folder):
                     return found
         if folders:
-            for path in self._runs():  # a list may call it otherwise than its folder does
+            for path in self._runs():  # the name in a list may differ from the folder's own
                 if self._shown(path) == name and (found := self._below(path, folder=True)):
                     return found
         for path in self._walk():
@@ -74,12 +74,12 @@ class RootedFiles:
         )
 
     def list(self) -> list[FileBelow]:
-        """Return the recordings below the roots, as far as names tell, in order."""
+        """Return the files below the roots that are recordings by their names, in order."""
         found = [file for path in self._walk() if (file := self._below(path)) is not None]
         return sorted(found, key=lambda file: file.shown)
 
     def list_runs(self) -> Sequence[tuple[str, int]]:
-        """Return the folders that hold files of several ranks, and of how many, in order."""
+        """Return the folders with files of several ranks, and how many ranks, in order."""
         return sorted((self._shown(path), ranks) for path, ranks in self._runs().items())
 
     def _runs(self) -> dict[Path, int]:
@@ -92,7 +92,7 @@ class RootedFiles:
         return {path: len(found) for path, found in ranks.items() if len(found) > 1}
 
     def _below(self, path: Path, *, folder: bool = False) -> FileBelow | None:
-        """Return a regular file, or a folder, if it is below a root, links resolved."""
+        """Return a regular file, or a folder, if it is below a root after resolving links."""
         found = file_below(path, self.roots, "", folder=folder)
         return None if found is None else replace(found, shown=self._shown(found.path))
 
@@ -130,7 +130,7 @@ def _root(path: Path) -> Path:
 
 
 def _run_of(path: Path, root: Path) -> Path:
-    """Return the folder that a rank's file is of a run in: above those of its host and its step."""
+    """Return the run's folder for a rank's file: above the folders of its host and step."""
     folder = path.parent
     while folder != root:
         name = read_name(f"{folder.name}/x")

@@ -1,4 +1,4 @@
-"""The tools: their names, what they are for, what they take and what they give.
+"""The tools: their names, descriptions, arguments and results.
 
 Every client has this list in its context all the time, so it is short; the guide has the rest.
 """
@@ -26,13 +26,13 @@ VIEWS = (*GROUPINGS, "tree", "allocation")
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
 TEXTS: Schema = {"type": "array", "items": _TEXT}
-"""Of names or patterns; a single text is taken, too."""
+"""A list of names or patterns; a single text is accepted, too."""
 _SIZE: Schema = {"type": ["string", "integer"]}
 _OBJECT: Schema = {"type": "object"}
 _OBJECTS: Schema = {"type": "array", "items": _OBJECT}
 
 _PAGING: Mapping[str, Schema] = {
-    "cursor": {**_TEXT, "description": "Of the last answer; repeat its arguments"},
+    "cursor": {**_TEXT, "description": "From the last answer; repeat its arguments"},
     "max_tokens": {**_NUMBER, "minimum": LEAST, "maximum": MOST, "default": USUAL},
 }
 _FILE: Schema = _TEXT
@@ -87,8 +87,8 @@ TOOLS: tuple[types.Tool, ...] = (
         "open",
         "Open a recording",
         "Start here. Without file: lists recordings and runs. With file: why it ran out of memory"
-        " or what held the peak, the first finding with changes that help, all findings in short,"
-        " and the largest holders.",
+        " or what held the peak, the first finding with changes that help, all findings in brief,"
+        " and the largest call sites.",
         {"file": _FILE, "device": _DEVICE},
         {**_ANSWER, "findings": _OBJECTS},
         needs=(),
@@ -110,7 +110,7 @@ TOOLS: tuple[types.Tool, ...] = (
     ),
     _tool(
         "at",
-        "Who holds memory at a moment",
+        "What holds memory at a moment",
         "What is live at a moment (default: the curve's peak). Name one moment: event (-1: start),"
         " time_us, stage (its peak), between two events (their peak), alloc or free of an address."
         " stack: the frames of a stack id. include, exclude: patterns of files, by line.",
@@ -153,10 +153,10 @@ TOOLS: tuple[types.Tool, ...] = (
     _tool(
         "whatif",
         "What would have helped",
-        "One question: without (patterns of names; none: a table of all) the peak had these"
-        " allocations not been made; settings of PYTORCH_ALLOC_CONF and capacity, replayed through"
+        "One question: without (patterns of names; none: a table of all) the peak without these"
+        " allocations; settings of PYTORCH_ALLOC_CONF and capacity, replayed through"
         " a model ([]: common settings); card (h100-80, 24GB): does it fit; fit or free (sizes):"
-        " the cheapest changes to get there.",
+        " the cheapest changes that reach it.",
         {
             "file": _FILE,
             "device": _DEVICE,
@@ -175,8 +175,8 @@ TOOLS: tuple[types.Tool, ...] = (
     _tool(
         "run",
         "All ranks of a run",
-        "file is a folder of ranks, or a run.zip: which ranks are unlike the others and why,"
-        " groups that behave alike, missing and broken ones, the first failure. With rank: its"
+        "file is a folder of ranks, or a run.zip: which ranks differ from the others and why,"
+        " groups of similar ranks, missing and broken ones, the first failure. With rank: its"
         " peak, holders, steps and failed requests.",
         {
             "file": _FILE,
