@@ -65,7 +65,7 @@ def diff(
         new_event: compare ``new`` after this event instead.
         by: one of ``DIFF_GROUPINGS``: the grouping of ``Diff.groups``.
         rules: for categories, as from ``load_rules()``; None for the built-in ones.
-        keep_paths: of files, as in ``load()``.
+        keep_paths: as in ``load()``.
         progress: called with what is being done.
 
     Raises:
@@ -102,7 +102,7 @@ def diff(
 def load_pair(
     base: PathLike | Snapshot, new: PathLike | Snapshot, keep_paths: bool, progress: Progress
 ) -> tuple[Snapshot, Snapshot]:
-    """Load two recordings; files of the same name are named with the folders that differ."""
+    """Load two recordings; files with the same name are called by the folders that differ, too."""
     one, other = (loaded(each, keep_paths, progress) for each in (base, new))
     same = one.history.source.name == other.history.source.name
     redacted = any(each.history.names.done == REDACTED for each in (one, other))
@@ -133,12 +133,12 @@ def render_diff(
     Args:
         found: what ``diff()`` returned.
         output: the file to write.
-        format: ``html`` or ``md``; by default from the ending of ``output``, else ``html``.
+        format: ``html`` or ``md``; by default from the extension of ``output``, else ``html``.
         force: replace an existing file.
 
     Raises:
         OutputExistsError: the file exists and ``force`` is off.
-        OutputError: it cannot be written, or its ending stands for another format.
+        OutputError: it cannot be written, or its extension is that of another format.
         ValueError: ``format`` is neither.
     """
     target = as_path(output)
@@ -170,7 +170,11 @@ def _reporter(kind: str) -> DiffReporter:
 def _pick_devices(
     base: Snapshot, new: Snapshot, device: str | int | None, new_device: str | int | None
 ) -> tuple[Device, Device]:
-    """Pick each side's device: the same one, unless NEW's was named or is unused."""
+    """Pick each side's device: the same one, unless another is named or it is unused in NEW.
+
+    Raises:
+        DeviceError: there is no such device, or the two cannot be compared.
+    """
     one = base.device(device)
     wanted = device if new_device is None else new_device
     other = _like(one, new) if wanted is None else new.device(wanted)
@@ -191,7 +195,7 @@ def _pick_devices(
 
 
 def _like(device: Device, new: Snapshot) -> Device:
-    """Return the used device of the same name, else a used one of its kind, else any."""
+    """Return the used device with the same name, else a used one of the same kind, else any."""
     wanted = device.figures.device
     same = [found for found in new.devices if found.device == wanted]
     if same and (_used(same[0]) or not any(_used(found) for found in new.devices)):

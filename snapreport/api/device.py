@@ -118,7 +118,7 @@ class Device:
 
     @property
     def steps(self) -> Steps | None:
-        """The steps of the program's loop, which are alike and which has the peak; or None."""
+        """The steps of the program's loop, their kinds and which has the peak; None if unknown."""
         return self.figures.steps
 
     @property
@@ -182,11 +182,11 @@ class Device:
 
         Args:
             event: -1 is the start.
-            time_us: since 1970, or since the first event: the last event at or before it.
+            time_us: the last event at or before this time, since 1970 or since the first event.
             stage: the peak within a stage: its name, ``name[2]`` for the second, or part of it.
             between: the peak between two events, both included.
             alloc: after the allocation at an address, or at ``(address, version)``.
-            free: after its free was requested, by address in the same way.
+            free: after the free of an allocation was requested; in the same form.
             curve: what the moment counts.
 
         Raises:
@@ -195,7 +195,7 @@ class Device:
         return self.moment(MomentWanted(event, time_us, stage, between, alloc, free, curve))
 
     def moment(self, wanted: MomentWanted) -> Moment:
-        """Return a moment that ``wanted`` names; errors as for ``at()``."""
+        """Return the moment that ``wanted`` names; raises as ``at()``."""
         curve = wanted.curve
         if curve in CURVES and curve not in self.figures.curves:
             raise MomentError(
@@ -336,8 +336,8 @@ class Device:
 
         Args:
             card: ``h100-80``, or a size such as ``24GB``.
-            allow: bytes of it that PyTorch's allocator cannot use, ``2GiB`` or a number; None for
-                what was measured while recording, else the usual amount.
+            allow: the part of the card that PyTorch's allocator cannot use, in bytes or as text,
+                ``2GiB``; None for what was measured while recording, else the usual amount.
 
         Raises:
             CardError: there is no such card, or ``allow`` is not a size.
@@ -347,7 +347,7 @@ class Device:
         return self.fits_wanted(wanted)
 
     def fits_wanted(self, card: CardWanted) -> CardFit:
-        """Answer as ``fits()`` does, for a card that has been parsed already."""
+        """Do the same as ``fits()`` for a card that is already parsed."""
         return fit_card(self.file, self.figures, card)
 
     @property

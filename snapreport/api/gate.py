@@ -87,10 +87,10 @@ def check(
         categories: the most allocated bytes of categories, by name.
         fits: a card on which each device has to fit under the recorded settings, ``h100-80`` or a
             size such as ``24GB``; ``none`` to lift the file's.
-        allow: bytes of the card that PyTorch's allocator cannot use; None for the file's, else
+        allow: the part of the card that PyTorch's allocator cannot use; None for the file's, else
             what was measured while recording, else the usual amount.
         fail_on: ids, codes, topics and severities of findings that fail the check; None for those
-            in the file, else ``critical``. A severity includes the worse ones.
+            in the file, else ``critical``. A severity includes all worse ones.
         ignore: ids, codes and topics of findings that do not fail it.
         budget: a TOML file with the same names, or a pyproject.toml with them in the table
             ``[tool.snapreport.check]``.
@@ -152,7 +152,7 @@ def find_budget(folder: Path) -> Path | None:
     """Return the nearest pyproject.toml, from a folder upward, if it has budgets.
 
     Args:
-        folder: where to begin; the path returned is relative to it if the file is in it.
+        folder: where to start; if the file is in it, the path returned is relative to it.
     """
     for each in (folder, *folder.parents):
         path = each / "pyproject.toml"
@@ -229,7 +229,7 @@ class _Checker:
             short = fit.outcome == "short"
             value, event = fit.replayed.least if short else fit.replayed.most, fit.live_event
         outcome = _FIT_OUTCOMES[fit.outcome]
-        return self._told("fits", fit.card, outcome, value, limit, event, fit.text)
+        return self._result("fits", fit.card, outcome, value, limit, event, fit.text)
 
     def _stage(self, name: str, limit: int) -> Check:
         what = f"The peak inside stage {name!r}"
@@ -302,12 +302,13 @@ class _Checker:
             notes.append(_OVERWRITTEN)
         outcome: GateOutcome = "passed" if value <= limit else "failed"
         text = budget_text(what, value, limit, " ".join(notes))
-        return self._told(name, subject, outcome, value, limit, event, text)
+        return self._result(name, subject, outcome, value, limit, event, text)
 
     def _unknown(self, name: str, subject: str, what: str, reason: str, limit: int) -> Check:
-        return self._told(name, subject, "unknown", None, limit, None, unknown_text(what, reason))
+        text = unknown_text(what, reason)
+        return self._result(name, subject, "unknown", None, limit, None, text)
 
-    def _told(
+    def _result(
         self,
         name: str,
         subject: str,

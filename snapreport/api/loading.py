@@ -1,4 +1,4 @@
-"""Load a snapshot or bundle for the Python interface: reading, analysis and answers joined."""
+"""Load a snapshot or bundle for the Python interface: ``load()`` and ``Snapshot``."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ class Snapshot:
         Args:
             device: only this one, ``1``, ``"1"``, ``"cuda:1"`` or ``"cpu"``; None for all.
             title: of a report; the file's name if None.
-            notes: the user's Markdown, to be put on top of a report.
+            notes: the user's Markdown, shown at the top of a report.
             rules: for categories, as from ``load_rules()``; None for the built-in ones.
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
                 ``role``, ``stage`` or ``context``.
             ignore: findings to leave out, by id, code or topic.
             card: say for every GPU whether its recording fits on this card: ``h100-80``, or a
                 size such as ``24GB``.
-            allow: bytes of it that PyTorch's allocator cannot use, ``2GiB`` or a number; None
-                for what was measured while recording, else the usual amount.
+            allow: the part of it that PyTorch's allocator cannot use, in bytes or as text,
+                ``2GiB``; None for what was measured while recording, else the usual amount.
             allocator: compare settings of PyTorch's allocator, as ``Device.other_settings()``
-                does; False compares only where that is quick, None never.
+                does; False compares only if that is quick, None never.
             progress: called with what is being done.
 
         Raises:
@@ -129,13 +129,13 @@ class Snapshot:
         """Return the rows of an SQL query over the tables of a bundle's ``elements.db``.
 
         Args:
-            sql: one reading statement; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
+            sql: one read-only statement; ``SELECT name, sql FROM sqlite_schema`` lists the tables.
 
         Returns:
-            a dict for each row, by the names of the columns.
+            a dict for each row, with the column names as keys.
 
         Raises:
-            QueryError: it would write, or SQLite does not understand it.
+            QueryError: the statement would write, or SQLite rejects it.
         """
         from snapreport.bundle.query.sql_query import Database, ask_once
 
@@ -181,10 +181,10 @@ def load(
     Args:
         path: a pickle (also gzip or zstd), JSON of the same shape, or a bundle, recognized by
             its first bytes. Nothing in a pickle is run.
-        keep_paths: keep file names and paths as recorded; else each is shortened as far as it
-            stays unique, and home folders are ``~``. Paths shortened in a bundle stay short.
-        redact: put stand-ins for whatever could name a user, a host or a project.
-        redact_functions: put stand-ins for the names of the project's functions, too.
+        keep_paths: keep file names and paths as recorded; otherwise each is shortened as far as
+            it stays unique, and home folders are ``~``. Paths shortened in a bundle stay short.
+        redact: replace whatever could name a user, a host or a project by stand-ins.
+        redact_functions: replace the names of the project's functions, too.
         salt: a secret that gives equal names equal stand-ins across files; None for a random
             one, which is not kept.
         progress: called with what is being done.
@@ -199,12 +199,12 @@ def load(
 
 
 def load_named(source: Path, names: NamesWanted, progress: Progress = silent) -> Snapshot:
-    """Load a snapshot or a bundle; errors as for ``load()``."""
+    """Load a snapshot or a bundle; raises as ``load()``."""
     if is_zip(source):
         with collector_off():
             history = read_bundle(source, progress)
     else:
-        # Imported only here: reading a bundle does without them.
+        # Imported only here, because reading a bundle does not need them.
         from snapreport.history.build import build_history
         from snapreport.read import read_snapshot
 
@@ -217,19 +217,19 @@ def load_named(source: Path, names: NamesWanted, progress: Progress = silent) ->
 
 
 def loaded(given: PathLike | Snapshot, keep_paths: bool, progress: Progress) -> Snapshot:
-    """Return a ``Snapshot`` as it is, or load a file."""
+    """Return a ``Snapshot`` unchanged, or load a file."""
     if isinstance(given, Snapshot):
         return given
     return load(given, keep_paths=keep_paths, progress=progress)
 
 
 def named_output(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path | None:
-    """Choose the output's name: with redaction, the input's own name gets a stand-in.
+    """Return the path to write to; with redaction, the input's own name gets a stand-in.
 
     Args:
         source: the input file.
-        output: the file to write, which is kept; or a folder to write into, or None.
-        ending: of the name, with its dot.
+        output: the file to write, which is returned; or a folder to write into, or None.
+        ending: the extension of the name, with its dot.
         names: how names are treated.
     """
     if not names.redacted or (output is not None and not output.is_dir()):
@@ -243,7 +243,7 @@ def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
     """Return stand-ins for the names of files; numbers and words such as ``rank`` stay.
 
     Args:
-        names: without their endings.
+        names: without their extensions.
         salt: as in ``load()``.
     """
     from snapreport.names.redaction import StandIns, redact_name
@@ -260,10 +260,10 @@ def open_database(
     memory: int | None = None,
     progress: Progress = silent,
 ) -> QueryProcess:
-    """Open the tables of a bundle, or those that a snapshot would give, for SQL.
+    """Open the tables of a bundle, or of the bundle that a snapshot would give, for SQL.
 
     SQLite runs in a process of its own, which is ended if a statement takes too long. The caller
-    closes the returned object.
+    has to close the returned object.
 
     Args:
         path: a bundle or a snapshot.

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def target_path(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path:
-    """Say where to write the bundle or report of a file.
+    """Return the path of a file's bundle or report.
 
     Args:
         source: the input file.
         output: the file to write, an existing folder to write into, or None for the current one.
-        ending: of a name made from the input's, with its dot.
+        ending: the extension if the output is named after the input, with its dot.
         names: how names are treated; with redaction that name gets stand-ins, too.
 
     Raises:
@@ -150,19 +150,19 @@ def render(
         path: a snapshot or a bundle.
         output: the file to write; by default named after the input, in the current folder,
             with stand-ins in the name if it is redacted.
-        format: ``html`` or ``md``; by default from the ending of ``output``, else ``html``.
+        format: ``html`` or ``md``; by default from the extension of ``output``, else ``html``.
         device: report only on this one.
         title: of the report; by default the source's name.
-        notes: Markdown to put on top of the report.
+        notes: Markdown to show at the top of the report.
         rules: for categories, as from ``load_rules()``; None for the built-in ones.
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
             ``role``, ``stage`` or ``context``.
         ignore: findings to leave out, by id, code or topic.
         card: say whether it fits on this card, ``h100-80`` or a size such as ``24GB``.
-        allow: bytes of the card that PyTorch's allocator cannot use; None for what was measured
+        allow: the part of the card that PyTorch's allocator cannot use; None for what was measured
             while recording, else the usual amount.
         allocator: compare settings of PyTorch's allocator even if that takes long; False compares
-            only where that is quick, None never.
+            only if that is quick, None never.
         from_: the first event that a page draws allocation by allocation: a number, or a time after
             the first event such as ``"1.5s"``. All other allocations are drawn as one band, their
             sum; no figure changes. If ``from_``, ``to`` and ``min_size`` are all left out, the

@@ -1,4 +1,4 @@
-"""The memory that a finished ``torch.profiler`` run saw, as a snapshot."""
+"""A finished ``torch.profiler`` run as a snapshot: ``from_profile()``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from snapreport.read import read_bytes
 def from_profile(
     profile: Any, *, name: str = "torch.profiler", keep_paths: bool = False
 ) -> Snapshot:
-    """Return the memory that a finished profile saw, as ``load()`` returns a file's.
+    """Return the memory in a finished profile as a ``Snapshot``.
 
     Args:
         profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
             ``with`` block. With ``record_shapes=True`` the gradients of every step are exact.
-        name: takes the place of a file's name in reports.
+        name: shown in reports instead of a file name.
         keep_paths: as in ``load()``.
 
     Raises:
@@ -29,7 +29,7 @@ def from_profile(
     from snapreport.recorders.profiler_snapshot import profile_to_snapshot
 
     with collector_off():
-        # Through the bytes of a file, so that both ways share their results and checks.
+        # Through the bytes of a file, so that profiles and files share all checks.
         data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
     history = build_history(read_bytes(data, name))
     return Snapshot(history if keep_paths else shorten(history))

@@ -1,4 +1,4 @@
-"""What a run keeps of the findings of one rank."""
+"""The figures of one rank that a run keeps."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
     """The card's capacity that the recorder noted, else what a failed request reported."""
     noted = findings.history.recorder
     about = None if noted is None else noted.device(str(device.device))
-    told = None if about is None else about.total_after or about.capacity
-    if told:
-        return told
+    measured = None if about is None else about.total_after or about.capacity
+    if measured:
+        return measured
     return max(
         (
             oom.reserved + oom.device_free

@@ -81,7 +81,7 @@ class Recording:
         return self._session() is not None
 
     def start(self) -> Recording:
-        """Begin to record.
+        """Start to record.
 
         Raises:
             RecordingError: nothing can be recorded here.
@@ -99,7 +99,8 @@ class Recording:
         """End the recording, write its files, and return their paths by format.
 
         Args:
-            error: the exception that ended the program's code; it gets a note with the report.
+            error: the exception that ended the program's code; it gets a note with the report's
+                path.
 
         Raises:
             RecordingError: it is not on.
@@ -126,7 +127,7 @@ class Recording:
         """Log ``words`` and print them on stderr, as ``stop()`` does unless it is quiet.
 
         Args:
-            error: what ended the program's code; if given, every rank says where its report is.
+            error: what ended the program's code; if given, every rank does so, not only the first.
         """
         if self.words:
             speaker = min(self._settings.ranks or (0,))
@@ -137,16 +138,16 @@ class Recording:
         mark(name)
 
     def step(self) -> None:
-        """Count a step of a loop; the schedule decides after which steps to take a snapshot."""
+        """Count a step of a loop, and take a snapshot if the schedule says so."""
         session = self._session()
         if session is not None:
             session.step()
 
     def snapshot(self, name: str) -> Path | None:
-        """Take a snapshot now, ``snapshot.NAME.pickle``; reports of it are made at the end.
+        """Take a snapshot now, ``snapshot.NAME.pickle``; its reports are made at the end.
 
         Returns:
-            its path; None if nothing is being recorded, or it cannot be written, which is logged.
+            its path; None if nothing is being recorded, or if writing failed, which is logged.
 
         Raises:
             ValueError: the name cannot be part of a file's name.
@@ -253,7 +254,7 @@ class Recording:
 
 
 def _headline(snapshot: Snapshot) -> str:
-    """The title of the worst finding on the device that a report opens with."""
+    """Return the title of the worst finding on the device that a report opens with."""
     found = snapshot.device().diagnosis.findings
     return found[0].title if found else ""
 
@@ -280,11 +281,11 @@ def record(
 ) -> Recording:
     """Record the memory of a ``with`` block or a decorated function.
 
-    With a CUDA device PyTorch's own memory history is recorded, without one the CPU's memory by
-    PyTorch's profiler. Every recording has a folder of its own in ``path``: ``1``, ``2`` and so
-    on; ``latest`` is the newest. When it ends, also by an exception or an out-of-memory error, it
-    holds ``snapshot.pickle``, ``snap.zip``, ``report.html`` and ``report.md``. The processes of
-    one run share the folder, each with its rank in the file names.
+    With a CUDA device this uses PyTorch's own memory history, without one PyTorch's profiler, for
+    the CPU's memory. Every recording has a folder of its own in ``path``: ``1``, ``2`` and so on;
+    ``latest`` is the newest. When the recording ends, even by an exception or an out-of-memory
+    error, the folder has ``snapshot.pickle``, ``snap.zip``, ``report.html`` and ``report.md``. The
+    processes of one run share the folder, each with its rank in the file names.
 
     Inside another recording, ours or PyTorch's, it joins that one: the outer settings stay, the
     outer recording goes on afterwards, and this one's files begin where its block begins.
@@ -293,9 +294,9 @@ def record(
         path: the folder for the numbered ones; created if missing.
         stacks: ``python``, or ``all`` with C++ frames, without which the work of ``backward`` has
             no names; by default ``all`` if PyTorch can.
-        context: whose call stacks are kept: of ``all`` events, of allocations (``alloc``), of
-            what is live (``state``), or ``none``.
-        max_entries: how many events to keep per device, the newest; None for no limit. An event
+        context: which call stacks are kept: those of ``all`` events, of allocations (``alloc``),
+            of live memory (``state``), or ``none``.
+        max_entries: how many of the newest events to keep per device; None for no limit. An event
             takes up to a few kB of the host's memory.
         compile_context: name the compiled region of each event.
         pinned: record pinned host memory too, if PyTorch can.
@@ -303,7 +304,7 @@ def record(
         on_oom: write a snapshot when a request for memory fails; or a function to call with its
             path.
         title: of the reports; by default the program's name.
-        notes: Markdown to put on top of the reports.
+        notes: Markdown to show at the top of the reports.
         modules: a module, several, or a mapping of names to modules: their parameters, gradients
             and buffers that are live at the end then get exact roles instead of inferred ones.
         optimizers: an optimizer or several: the same for their state.
@@ -314,7 +315,7 @@ def record(
         quiet: do not say on stderr or in the log where the report is.
 
     Raises:
-        OutputError: ``path`` has a file's ending.
+        OutputError: ``path`` has the extension of a file.
         ValueError, TypeError: an argument is invalid.
     """
     check_folder(Path(path))
@@ -395,8 +396,8 @@ def schedule(*, skip: int = 0, every: int = 1, count: int | None = None) -> Sche
 
     Args:
         skip: how many steps to skip first.
-        every: of each so many steps that follow, take a snapshot after the first.
-        count: how many snapshots to take in all; None for no limit.
+        every: take a snapshot after the first of every so many steps that follow.
+        count: how many snapshots to take in total; None for no limit.
 
     Raises:
         ValueError: a number is negative, or ``every`` is 0.
@@ -414,10 +415,10 @@ def _recorders() -> list[Recorder]:
 
 
 def _stop_at_exit() -> None:
-    """Finish recordings that were started and not stopped, given the program's last exception."""
-    # In a notebook that is the last cell's error, which may be long ago.
-    told = "IPython" not in sys.modules and not hasattr(sys, "ps1")
-    error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if told else None)
+    """Finish recordings that were not stopped, with the exception that ended the program."""
+    # In a notebook or shell last_value is the last cell's error, which may be long ago.
+    is_program = "IPython" not in sys.modules and not hasattr(sys, "ps1")
+    error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if is_program else None)
     while True:
         with _lock:
             if not _active:

@@ -1,4 +1,4 @@
-"""Whether a snapshot is converted already, by the source that its bundle names."""
+"""Find out whether a snapshot is already converted, from the source in its bundle's manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_converted(source: Path, target: Path) -> bool:
     """Say whether a complete bundle of exactly this file exists, made by this version.
 
     The snapshot's SHA-256 is compared, so all of it is read, but not parsed. A bundle with a cut
-    does not count; whether it was made with full paths cannot be seen.
+    does not count. The manifest does not say whether the bundle has full paths.
     """
     try:
         if not is_zip(target):

@@ -1,4 +1,4 @@
-"""Read the figures that a report carries, without a browser and without the snapshot."""
+"""Read the figures in a report, without a browser and without the snapshot."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MARK = b'content="snapreport"'
 _SUMMARY, _END = b'<script type="application/json" id="summary">', b"</script>"
 _BEGIN = 4096
 _LARGEST = 1 << 28
-"""The most bytes of a page that are read; ours are far smaller, but this one may be anyone's."""
+"""The most bytes of a page that are read; ours are far smaller, but a stranger's may not be."""
 
 
 def is_report(path: Path) -> bool:
-    """Say whether a file begins as our pages do; False if it cannot be read."""
+    """Say whether a file begins like our pages; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             begin = file.read(_BEGIN)
@@ -30,8 +30,8 @@ def is_report(path: Path) -> bool:
 def read_report_summary(path: Path) -> dict[str, Any]:
     """Return the JSON object in the element ``summary`` of a page.
 
-    In a report it is what ``snapreport summary --json`` prints for its snapshot, with long lists
-    cut. The page may be a stranger's: nothing but its being an object has been checked.
+    In a report this is what ``snapreport summary --json`` prints for its snapshot, with long lists
+    cut. The page may be a stranger's: the only check is that the JSON is an object.
 
     Raises:
         InputError: the file cannot be read.

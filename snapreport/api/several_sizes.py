@@ -14,7 +14,7 @@ from snapreport.ground.units import format_bytes, parse_size
 from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth
 
 _FAR = 0.1
-"""A recorded peak further off than this share of it is refused."""
+"""Recordings are refused if the fit misses a recorded peak by more than this share of it."""
 
 
 def batch_growth(
@@ -34,7 +34,7 @@ def batch_growth(
             tell quadratic growth from linear.
         fit: the size that the peak has to fit into, in bytes or as text, ``"24GB"``.
         at: further sizes to estimate the peak for.
-        device: in all of them; None for the one that a report opens with.
+        device: the device in all recordings; None for the one that a report opens with.
         keep_paths: as for ``load()``.
         progress: as for ``load()``.
 
@@ -54,7 +54,7 @@ def batch_growth(
 def growth_of(
     devices: Mapping[int, Device], fit: int | str | None = None, at: Sequence[int] = ()
 ) -> BatchGrowth:
-    """Return the same for devices of loaded snapshots, by batch size."""
+    """Do the same as ``batch_growth()`` for devices of loaded snapshots, by batch size."""
     if len(devices) < 2:
         raise PlanError("recordings at two or more batch sizes are needed.")
     if (smallest := min(*devices, *at)) < 1:
@@ -80,8 +80,8 @@ def growth_of(
 
 
 def _refuse_falling(several: SeveralSizes) -> None:
-    told = list(zip(several.laws.batches.tolist(), several.requested, strict=True))
-    for (small, before), (large, after) in pairwise(told):
+    peaks = list(zip(several.laws.batches.tolist(), several.requested, strict=True))
+    for (small, before), (large, after) in pairwise(peaks):
         if after < before:
             raise PlanError(
                 f"the peak falls from {format_bytes(before)} at batch {small} to"
@@ -96,7 +96,7 @@ def _refuse_missed(growth: BatchGrowth) -> None:
         if recorded is not None and abs(expected - recorded) > _FAR * recorded:
             raise PlanError(
                 f"the recordings do not fit together: at batch {peak.batch} a peak of"
-                f" {format_bytes(recorded)} was recorded, and {format_bytes(expected)} would follow"
-                " from all of them. Record the same steps of one program, at sizes where it does"
-                " the same work."
+                f" {format_bytes(recorded)} was recorded, but all recordings together predict"
+                f" {format_bytes(expected)}. Record the same steps of one program, at sizes where"
+                " it does the same work."
             )

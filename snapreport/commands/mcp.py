@@ -38,8 +38,8 @@ TOKEN = "SNAPREPORT_MCP_TOKEN"  # noqa: S105  (a variable's name)
 def mcp(roots: tuple[Path, ...], port: int | None, names: NamesWanted) -> None:
     """Serve the recordings below some FOLDERs to agents over the Model Context Protocol.
 
-    A client starts this command and calls its tools: open, summary, findings, at, diff, whatif
-    and query. Nothing is written, and nothing outside the folders is read. docs/mcp.md has the
+    A client starts this command and calls its tools: open, summary, findings, at, diff, whatif,
+    run and query. Nothing is written, and nothing outside the folders is read. docs/mcp.md has the
     settings of common clients.
 
     This needs the official SDK: pip install 'mcp>=2,<3'
