@@ -62,7 +62,7 @@ from snapreport.model.category_rules import Rule
     type=click.Choice(DIFF_GROUPINGS),
     default="site",
     show_default=True,
-    help="What to list the changes of.",
+    help="What to group the changes by.",
 )
 @rules_option
 @run_options
@@ -73,7 +73,12 @@ from snapreport.model.category_rules import Rule
     type=ANY_PATH,
     help="Write a page (.html) or Markdown for an issue comment (.md) instead of text.",
 )
-@click.option("--format", "format_", type=click.Choice(["html", "md"]), help="Of REPORT.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["html", "md"]),
+    help="REPORT's format; by default from its extension.",
+)
 @force_option
 @answer_options(10)
 def diff(
@@ -173,7 +178,7 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
 
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
-    """Find out where the report goes, and fail before any work is done if it cannot go there."""
+    """Return where to write the report; fail before any work is done if that is not possible."""
     kind = format_ or report_format(output)
     target = output_path(new, output, f".diff.{kind}")
     output_path(base, target, f".{kind}")  # it must not replace BASE either

@@ -14,7 +14,7 @@ from snapreport.ground.cards.card_lookup import wanted_card
 @click.command(short_help="Explore a snapshot in the terminal.")
 @click.argument("source", metavar="SNAPSHOT|BUNDLE", type=ANY_PATH)
 @click.argument("other", metavar="[OTHER]", required=False, type=ANY_PATH)
-@device_option("Begin with this device")
+@device_option("Start with this device")
 @click.option(
     "--theme",
     type=click.Choice(["dark", "light", "terminal"]),
@@ -34,9 +34,9 @@ def explore(
 ) -> None:
     """Explore a SNAPSHOT or BUNDLE in the terminal, over SSH too, without a browser.
 
-    It has the report's views, all at one moment: overview, timeline, call stacks and the rest; ?
-    lists the keys. With an OTHER file the two stand side by side. A snapshot's bundle is kept in
-    your cache, which holds 2 GiB at most, so that it opens at once the next time.
+    It has the report's views, all at one moment: overview, timeline, call stacks and so on; ?
+    lists the keys. An OTHER file is shown side by side with the first. A snapshot's bundle is kept
+    in your cache, which holds 2 GiB at most, so that it opens at once the next time.
 
     This needs Textual: pip install textual platformdirs
 

@@ -21,7 +21,7 @@ from snapreport.commands.output.console import INTERRUPTED
 from snapreport.ground.errors import InputError
 
 FORMATS = ("pickle", "zip", "html", "md")
-"""As ``recording.FORMATS`` and the name below: that module takes long to import."""
+"""Copies of ``recording.FORMATS`` and ``MAX_ENTRIES``: importing that module is slow."""
 MAX_ENTRIES = 1_000_000
 
 
@@ -55,7 +55,7 @@ MAX_ENTRIES = 1_000_000
 @click.option(
     "--stacks",
     type=click.Choice(["python", "all"]),
-    help="Record call stacks of Python alone, or of C++ too. By default of both if PyTorch can.",
+    help="Record call stacks of Python only, or with C++. By default with C++ if PyTorch can.",
 )
 @click.option(
     "--max-entries",
@@ -74,7 +74,7 @@ MAX_ENTRIES = 1_000_000
     type=click.IntRange(min=0),
     help="Record only this one of several processes. May be repeated; by default all.",
 )
-@click.option("--force", is_flag=True, help="Remove the newest recording so far.")
+@click.option("--force", is_flag=True, help="Remove the previous recording when this one is done.")
 @quiet_option
 def record(
     program: str,
@@ -166,8 +166,8 @@ def _find(program: str, module: bool) -> None:
 def _run(program: str, module: bool) -> tuple[dict[str, object], BaseException | None]:
     """Run the program to its end, and return its names and what ended it.
 
-    Keeping the names keeps their values live at the end, as when a program records itself. And the
-    CPU profiler finds a function's name and file only while its code exists.
+    Keeping the names keeps their values live at the end, as when a program records itself. The CPU
+    profiler also needs them: it finds a function's name and file only while its code exists.
     """
     # By its absolute path, as Python names its main file: the program may change folders.
     path = str(Path(program).absolute())

@@ -51,21 +51,21 @@ from snapreport.model.name_treatment import NamesWanted
     "format_",
     type=click.Choice(["html", "md", "zip"]),
     help="A page, or Markdown for an issue comment; for a run also a zip, from which both can be"
-    " made. By default from REPORT's ending, else html.",
+    " made. By default from REPORT's extension, else html.",
 )
-@device_option("Report on this device alone")
+@device_option("Report only on this device")
 @click.option("--title", metavar="TEXT", help="Title of the report; by default the input's name.")
 @click.option(
     "--notes",
     metavar="FILE.md",
     type=ANY_PATH,
-    help="Put this Markdown on top of the report.",
+    help="Show this Markdown at the top of the report.",
 )
 @rules_option
 @click.option(
     "--colour",
     type=click.Choice(["site", "category", "role", "stage", "context"]),
-    help="Colour the page's timeline by this at first; site (call site) by default.",
+    help="How the page's timeline is coloured at first; by default by site (call site).",
 )
 @card_option
 @allow_option
@@ -112,7 +112,7 @@ def render(
     comment. The report's path is printed.
 
     A RUN is several files, such as one per rank, folders of them, or the zip that this command
-    makes of them. Its report compares the ranks: which are unlike the others, and why. Pages of
+    makes of them. Its report compares the ranks: which differ from the others, and why. Pages of
     single ranks go into the folder ranks beside the run's page; -o may name a folder for both.
     Folders are searched for snapshots and bundles, subfolders too; a snapshot with its bundle
     beside it is left out.
@@ -151,7 +151,7 @@ def render(
     if many:
         _render_run(sources, output, format_, quiet, pages=pages, **vars(run), **options)
         if for_ == "github" and format_ != "md" and not quiet:
-            say("GitHub attaches no .html: zip the folder, or gzip -k the page that matters.")
+            say("GitHub does not accept .html: zip the folder, or gzip -k the page that matters.")
         return
     with progress_bar(quiet) as progress:
         path = snapreport.render(sources[0], output, format=format_, progress=progress, **options)
@@ -189,7 +189,7 @@ def _how_to_attach(path: Path, format_: str) -> str:
     if format_ == "md":
         return f"gh issue comment NUMBER -F {path} posts it as a comment."
     # GitHub issues take .zip and .gz, but not .html.
-    return f"GitHub attaches no .html: gzip -k {path}, and drag {path}.gz into the issue."
+    return f"GitHub does not accept .html: gzip -k {path}, and drag {path}.gz into the issue."
 
 
 def _is_same(target: Path, notes: Path) -> bool:

@@ -71,7 +71,7 @@ def stages(
         every = sorted({stage.name for stage in found.stages})
         some = ", ".join(every[:5]) + (", ..." if every[5:] else "")
         raise MomentError(
-            f"no stage's name has {' or '.join(names)} in it; this recording has {some}."
+            f"no stage's name contains {' or '.join(names)}; this recording has {some}."
         )
     tops = [_top_stacks(found, stage, stacks) for _, stage in numbered]
     if answer.as_json:

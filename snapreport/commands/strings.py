@@ -15,10 +15,10 @@ from snapreport.commands.output.console import print_bytes, progress_bar, say
 from snapreport.ground.safe_text import visible
 
 _LONGEST = 1000
-"""Characters of a string that are listed."""
+"""The most characters of a string that are listed."""
 
 _WIDEST_KIND = 40
-"""Width of the column of kinds; a setting's kind holds its name, which may be any text."""
+"""The largest width of the column of kinds: a setting's kind has its name, which may be long."""
 
 
 @click.command(short_help="List what a file gives away.")
@@ -34,10 +34,10 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     """List every distinct string of a report, bundle, export or snapshot.
 
     Each is on a line with its kind and count: whoever has FILE can read all of these. --json has
-    very long ones in full. Data packed into a page is included. The ending of FILE says whether it
-    is a page, text, SVG, CSV, pprof profile or Perfetto trace. --check looks for home folders,
-    user and host names (yours, and those in home folders that are named), e-mail addresses, URLs,
-    and anything that looks like a key.
+    very long ones in full. Data packed into a page is included. The extension of FILE tells whether
+    it is a page, text, SVG, CSV, pprof profile or Perfetto trace. --check looks for home folders,
+    user and host names (yours, and those in paths to home folders), e-mail addresses, URLs, and
+    anything that looks like a key.
 
     \b
     Example:
@@ -73,7 +73,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
 
 
 def _begin(text: str) -> str:
-    """Cut a string that would fill the screen; --check looks at all of it."""
+    """Return the beginning of a very long string; --check looks at all of it."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
 
 

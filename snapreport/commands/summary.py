@@ -70,10 +70,10 @@ def summary(
     can be trusted. --findings and --recording print those parts in full. The exit status is 0
     whatever is found; use `snapreport check` to fail.
 
-    A REPORT, a page that `snapreport render` made, carries its summary, which is printed.
+    For a REPORT, a page that `snapreport render` made, it prints the summary in the page.
 
     For a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
-    them, it says which ranks are unlike the others, and why.
+    them, it says which ranks differ from the others, and why.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def summary(
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
             raise click.UsageError(
-                f"{source} is a report, which carries one summary; only the options --json and"
+                f"{source} is a report, whose summary is fixed; only the options --json and"
                 " --full apply to it."
             )
         _say_saved(source, answer)

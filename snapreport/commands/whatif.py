@@ -45,7 +45,7 @@ RECORDED, TABLE = "recorded", "table"
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help="Take away all whose name matches: part of it, a glob or /regex/; may be repeated.",
+    help="Take away everything whose name matches: part of it, a glob or /regex/; may be repeated.",
 )
 @click.option(
     "--by",
@@ -66,10 +66,10 @@ RECORDED, TABLE = "recorded", "table"
     "--capacity",
     metavar="SIZE",
     callback=reads(size_with_unit),
-    help="Whether the recording would fit into this much reserved memory, under the settings of"
+    help="Say whether the recording would fit into this much reserved memory, under the settings of"
     " --allocator or common ones.",
 )
-@curve_option(COUNTED, "Whose peak.")
+@curve_option(COUNTED, "The curve whose peak counts.")
 @rules_option
 @answer_options(15)
 def whatif(
@@ -85,8 +85,8 @@ def whatif(
 ) -> None:
     """Print the peak of a SNAPSHOT or BUNDLE had a call site, role or stage allocated nothing.
 
-    The peak is exact: without some allocations another moment may be the peak. All else stays as
-    recorded.
+    The peak is exact: without some allocations another moment may be the peak. Everything else
+    stays as recorded.
 
     With --allocator or --capacity the recording is replayed through a model of PyTorch's allocator
     under other settings: the smallest capacity that serves it, and the peak of reserved memory
@@ -102,10 +102,10 @@ def whatif(
     if capacity is not None and allocator is None:
         allocator = TABLE
     if capacity is not None and allocator == RECORDED:
-        raise click.UsageError("--capacity takes no --allocator recorded, which checks the replay.")
+        raise click.UsageError("--capacity needs settings; --allocator recorded has none.")
     if allocator is not None:
         if patterns or rules is not None:
-            raise click.UsageError("--allocator takes no --without and no --rules.")
+            raise click.UsageError("--allocator does not go with --without or --rules.")
         _replayed(answer.device(source, device), allocator, capacity, answer)
         return
     if rules is not None and by != "category":

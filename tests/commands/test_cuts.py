@@ -94,7 +94,7 @@ def test_for_github_fits_and_says_how_to_attach(run: Run, snapshot: Path, folder
     assert result.exit_code == 0
     assert result.stdout == "snap.html\n"
     assert result.stderr == (
-        "GitHub attaches no .html: gzip -k snap.html, and drag snap.html.gz into the issue.\n"
+        "GitHub does not accept .html: gzip -k snap.html, and drag snap.html.gz into the issue.\n"
     )
     assert run("render", snapshot, "--for", "github", "-q", "--force").stderr == ""
     result = run("render", snapshot, "-o", "a.md", "--for", "github")

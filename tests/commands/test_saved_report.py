@@ -99,7 +99,7 @@ def test_options_that_need_the_snapshot_are_refused(run: Run, page: Path) -> Non
     for option in (["--findings"], ["--card", "h100-80"], ["--device", "0"]):
         result = run("summary", page, *option)
         assert result.exit_code == 2
-        assert "carries one summary" in result.stderr
+        assert "summary is fixed" in result.stderr
 
 
 def test_other_commands_point_to_it(run: Run, page: Path) -> None:

@@ -56,10 +56,10 @@ def test_where_nothing_helps_that_is_all_that_is_said(run: Run, samples: Path) -
         (["--allocator", "backend:cudaMallocAsync"], "not modelled"),
         (
             ["--capacity", "4GiB", "--allocator", "recorded"],
-            "--capacity takes no --allocator recorded",
+            "--capacity needs settings",
         ),
         (["--capacity", "24", "--allocator"], "write a unit"),
-        (["--without", "x", "--allocator", "recorded"], "no --without"),
+        (["--without", "x", "--allocator", "recorded"], "does not go with --without"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(

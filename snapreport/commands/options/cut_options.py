@@ -14,7 +14,7 @@ from snapreport.model.cut import Bound, cut_size, make_cut, parse_bound
 F = TypeVar("F", bound=Callable[..., Any])
 
 GITHUB_LIMIT = "25MB"
-"""The largest file that GitHub takes as an attachment."""
+"""The largest file that GitHub accepts as an attachment."""
 
 
 _from = click.option(
@@ -62,5 +62,5 @@ for_option = click.option(
     "--for",
     "for_",
     type=click.Choice(["github"]),
-    help=f"Fit the place it is sent to: github means --fit {GITHUB_LIMIT}.",
+    help=f"Fit the limit of this site: github means --fit {GITHUB_LIMIT}.",
 )

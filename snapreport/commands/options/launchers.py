@@ -56,7 +56,7 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
 def _place(arguments: Sequence[str]) -> int:
     """Return the index of the launched program: a Python file, or the name after ``-m``.
 
-    The number of arguments if none looks like a program.
+    If no argument looks like a program, return the number of arguments.
     """
     for k, each in enumerate(arguments):
         if each in _MODULE:

@@ -1,4 +1,4 @@
-"""Options of commands that take an entire run, and checks for being given one."""
+"""Options of commands that take an entire run, and checks for whether they were given one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 pages_option = click.option(
     "--pages",
     type=click.Choice(["all", "odd", "none"]),
-    help="Ranks that get a page of their own beside the run's page: odd means the ranks unlike the"
-    " others, one rank of each group, and the first that failed.  [default: odd]",
+    help="Ranks that get a page of their own beside the run's page: odd means ranks that differ"
+    " from the others, one rank of each group, and the first that failed.  [default: odd]",
 )
 
 

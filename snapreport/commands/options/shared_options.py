@@ -75,7 +75,7 @@ def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
 
 
 _TINY = 1024
-"""A size below this is taken for a number without its unit."""
+"""A size below this many bytes must be a number without its unit."""
 
 
 def size_with_unit(text: str) -> int:
@@ -109,7 +109,7 @@ def _check_names(
     for name in single:
         if not names_a_finding(name):
             known = ", ".join((*TOPICS, *CODES))
-            raise click.BadParameter(f"{name!r} names no finding; known are {known}.")
+            raise click.BadParameter(f"{name!r} is not the name of a finding; known are {known}.")
     return single
 
 

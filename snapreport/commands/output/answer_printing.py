@@ -1,4 +1,4 @@
-"""Load a device, find the moment asked for, and print the answer as text or JSON."""
+"""What commands that print an answer share: options, loading a device, text and JSON."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def load_device(source: Path, device: str | None, quiet: bool) -> Device:
 
 
 def device_json(device: Device) -> dict[str, Any]:
-    """Return the names of a file and a device, with which most answers begin."""
+    """Return the names of the file and the device; most answers begin with them."""
     return {"file": device.file.source.name, "device": device.name}
 
 

@@ -59,9 +59,9 @@ class Commands(click.Group):
             if error.errno != errno.ENAMETOOLONG:
                 raise
             name = visible(str(error.filename))[:60]
-            raise OneLineError(f"{name}… is too long for a file's name.") from error
+            raise OneLineError(f"{name}… is too long for a file name.") from error
         except MemoryError as error:
-            message = "not enough memory for this file; try again where more is free."
+            message = "not enough memory for this file; free some, and try again."
             raise OneLineError(message) from error
         except KeyboardInterrupt:
             click.echo("Interrupted; no unfinished file is left behind.", err=True)
@@ -73,7 +73,7 @@ def _calm(error: click.ClickException) -> None:
 
 
 def exit_on_terminate() -> None:
-    """Make SIGTERM, which batch systems send, clean up as Ctrl-C does."""
+    """Make SIGTERM, which batch systems send, clean up like Ctrl-C."""
 
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
@@ -145,7 +145,7 @@ def print_bytes(text: bytes) -> None:
 
 
 def print_clean(text: bytes) -> None:
-    """Write a result to stdout that is already escaped but for our own colours: a ``Page``'s."""
+    """Write a rendered ``Page`` to stdout; it is already escaped, except for our own colours."""
     _write(text)
 
 

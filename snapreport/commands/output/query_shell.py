@@ -22,7 +22,7 @@ Anything else is SQL, run when a line ends in a semicolon. Ctrl-C drops what was
 """
 
 ReadLine = Callable[[str], str]
-"""Gives the line typed after a prompt; raises EOFError at the end, KeyboardInterrupt on Ctrl-C."""
+"""Returns the line typed at a prompt; raises EOFError at the end, KeyboardInterrupt on Ctrl-C."""
 
 
 class Shell:
@@ -34,7 +34,7 @@ class Shell:
         schema: Callable[[str | None], str],
         tables: Sequence[str],
     ) -> None:
-        """Take the function that runs a statement, and the tables that can be queried."""
+        """``run`` answers a statement; ``schema`` describes one table, or all."""
         self._run = run
         self._schema = schema
         self._tables = tables

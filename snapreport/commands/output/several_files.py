@@ -31,7 +31,7 @@ def load_a_run(paths: Path, wanted: RunWanted, quiet: bool, **options: Any) -> L
         paths: as in ``load_run()``.
         wanted: how to read its files.
         quiet: print only errors.
-        options: others of ``load_run()``.
+        options: other arguments of ``load_run()``.
 
     Raises:
         Exit: no file gave any figures.
@@ -48,10 +48,10 @@ def load_a_run(paths: Path, wanted: RunWanted, quiet: bool, **options: Any) -> L
 
 
 def end_with_errors(*runs: LoadedRun) -> None:
-    """End with status 1 where a file gave no figures.
+    """End with status 1 if a file gave no figures.
 
     Raises:
-        Exit: one did not.
+        Exit: a file gave none.
     """
     if any(each.errors for each in runs):
         raise click.exceptions.Exit(1)
