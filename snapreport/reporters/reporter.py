@@ -12,7 +12,7 @@ class Reporter(Protocol):
     """Writes the findings about a file in one format."""
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
-        """Write a whole report; nothing is closed."""
+        """Write an entire report; ``out`` stays open."""
         ...
 
 
@@ -20,5 +20,5 @@ class DiffReporter(Protocol):
     """Writes a comparison of two recordings in one format."""
 
     def render(self, diff: Diff, out: BinaryIO) -> None:
-        """Write a whole report; nothing is closed."""
+        """Write an entire report; ``out`` stays open."""
         ...

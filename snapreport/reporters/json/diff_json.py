@@ -14,7 +14,7 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
     """Return every figure of a comparison, in bytes, events and microseconds.
 
     Each row of ``changes``, ``sites``, ``parts`` and ``categories`` has the same scalar fields,
-    and the ``change`` of each of those lists sums to that of the whole.
+    and their ``change`` adds up to that of the comparison.
     """
     return {
         "snapreport": __version__,

@@ -1,4 +1,4 @@
-"""Findings, and whether a recording can be trusted, as plain objects for JSON."""
+"""Findings, and how far a recording can be trusted, as plain objects for JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def trust_as_json(trust: Trust) -> dict[str, Any]:
-    """Return it as plain objects, sizes in bytes."""
+    """Return how far a recording can be trusted as plain objects, sizes in bytes."""
     facts = asdict(trust.facts)
     for name in ("at_peak", "at_end"):
         parts = getattr(trust.facts, name)

@@ -30,21 +30,21 @@ VERSIONS = {
     "query": 1,
     "strings": 1,
 }
-"""Of each format; it rises when something is taken away or changes its meaning."""
+"""The version of each format; it rises when a field is removed or changes its meaning."""
 
 
 def with_format(name: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Put first what an answer is: one of ``VERSIONS``, and its version."""
+    """Return an answer with its format, one of ``VERSIONS``, as the first field."""
     return {"format": {"name": f"snapreport.{name}", "version": VERSIONS[name]}, **answer}
 
 
 def fields_of(record: object, names: str) -> dict[str, Any]:
-    """Return some attributes of a record, in this order; ``names`` has a space between each two."""
+    """Return attributes of a record, in the order of ``names``, which spaces separate."""
     return {name: getattr(record, name) for name in names.split()}
 
 
 def frames_of(stacks: StackTable, stack: int) -> list[dict[str, Any]]:
-    """Return a call stack as frames, innermost first; a line that is not known is None."""
+    """Return a call stack's frames, innermost first; an unknown line is None."""
     frames = stacks.frames
     return [
         {
@@ -58,14 +58,14 @@ def frames_of(stacks: StackTable, stack: int) -> list[dict[str, Any]]:
 
 
 def stack_table(stacks: StackTable, used: Iterable[int]) -> list[dict[str, Any]]:
-    """Return each of the stacks that are used, once, by id."""
+    """Return each used stack once, ordered by id."""
     return [
         {"id": stack, "frames": frames_of(stacks, stack)} for stack in sorted(set(used) - {NO_ID})
     ]
 
 
 def group_as_json(group: Group, stacks: StackTable, by: str) -> dict[str, Any]:
-    """Return a group, and where it is by stack all frames of that stack."""
+    """Return a group; if groups are by stack, with all frames of its stack."""
     plain = asdict(group)
     stack = plain.pop("stack")
     if by == "stack":
@@ -74,7 +74,8 @@ def group_as_json(group: Group, stacks: StackTable, by: str) -> dict[str, Any]:
 
 
 def steps_as_json(steps: Steps) -> dict[str, Any]:
-    """Return the steps of a device; they may be many, and each is flat."""
+    """Return the steps of a device."""
+    # vars() rather than asdict(): there may be many, and they hold no records.
     rows = [{**vars(step), "change": step.change} for step in steps.steps]
     return {**vars(steps), "steps": rows}
 

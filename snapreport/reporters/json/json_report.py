@@ -34,7 +34,7 @@ class JsonReporter:
 
 
 def findings_as_json(findings: Findings) -> dict[str, Any]:
-    """Return the findings as plain objects: what JSON readers and the page get."""
+    """Return the findings as plain objects, for JSON and for the page."""
     history = findings.history
     devices = [_device(device, _capacity(findings, device)) for device in findings.devices]
     if findings.picture is not None:
@@ -61,7 +61,7 @@ def _warnings(found: Sequence[Finding]) -> list[dict[str, str]]:
 
 
 def _recording(findings: Findings) -> dict[str, Any] | None:
-    """What was noted while recording; the storages are in the allocations' categories."""
+    """Return the recorder's notes, storages only counted: they are in the categories."""
     noted = findings.history.recorder
     if noted is None:
         return None
@@ -113,7 +113,7 @@ def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
             for site in device.sites
         ],
         "roles": [asdict(role) for role in device.held_by_role],
-        "stages": [dict(vars(stage)) for stage in device.stages],  # they may be many, and are flat
+        "stages": [dict(vars(stage)) for stage in device.stages],  # many, and flat
         "steps": None if device.steps is None else steps_as_json(device.steps),
         "ooms": [
             {key: value for key, value in asdict(oom).items() if key != "stack"}

@@ -10,7 +10,7 @@ from snapreport.model.trust import ReservedParts
 from snapreport.reporters.words.trust_words import PARTS
 
 _KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
-"""CSS names of parts, where they differ from ours."""
+"""CSS classes of parts, where they differ from the names in ``PARTS``."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class Part:
     label: str
     bytes: int
     percent: float
-    """Of reserved memory."""
+    """Its percentage of reserved memory."""
 
     @property
     def text(self) -> str:
-        """Label and size."""
+        """The label and the size."""
         return f"{self.label} {format_bytes(self.bytes)}"
 
 
 def reserved_parts(device: DeviceFindings) -> tuple[Part, ...]:
-    """Split reserved memory at the peak; nothing where no allocator reserved any.
+    """Split reserved memory at the peak; empty if no allocator reserved any.
 
-    Blocks awaiting their free are a part of their own where there are any: requested and slack
-    are then those of the allocated blocks, which the call sites hold.
+    Blocks awaiting free, if any, are a part of their own; requested and slack then count only the
+    allocated blocks, which the call sites hold.
     """
     peak = device.peak
     if not peak.reserved or peak.inactive is None or peak.fragmentation is None:
@@ -53,6 +53,6 @@ def reserved_parts(device: DeviceFindings) -> tuple[Part, ...]:
 
 
 def parts_of(found: ReservedParts) -> tuple[Part, ...]:
-    """Return the parts at any moment at which memory was reserved."""
+    """Return the parts at a moment when memory was reserved."""
     sizes = [(_KINDS.get(name, name), title, getattr(found, name)) for name, title in PARTS]
     return tuple(Part(*each, 100 * max(each[-1], 0) / found.reserved) for each in sizes)

@@ -1,4 +1,4 @@
-"""Orders in which long columns of the page's data deflate best; the page puts them right again.
+"""Orders in which long columns of the page's data compress best; the page restores the original.
 
 ``templates/app/lib/data/orders.ts`` does the reverse.
 """
@@ -14,21 +14,20 @@ from snapreport.native.sorting import stable_order
 Ids = NDArray[np.int64]
 
 _KINDS = 4
-"""Of events: none of an allocation, alloc, free_requested, free_completed."""
+"""Kinds of events: other than an allocation's, alloc, free_requested, free_completed."""
 
 
 def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.int64]:
     """Order one number per event by what happened there and at the event before.
 
-    How long an event comes after the one before depends on what the two are: those of a kind stand
-    together, in event order, for gzip to find alike. That took an eighth off the times of real
-    recordings.
+    The time between two events depends on their kinds, so gzip does better if equal pairs of kinds
+    are together, in event order. That made the times of real recordings an eighth smaller.
 
     Args:
         values: int64, shape (n_events,).
     """
     kinds = np.zeros(len(values), dtype=np.uint8)
-    # What two columns say of one event, the later one decides.
+    # If an event is in two columns, the later column decides.
     columns = (
         (2, allocations.free_requested_event),
         (3, allocations.free_event),
@@ -43,13 +42,13 @@ def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.i
 
 
 def by_last_use(ids: Ids) -> tuple[Ids, Ids]:
-    """Say of each id how many places before it stood last: memory that was freed is used again.
+    """Return how many places back each id was last used; freed addresses are soon used again.
 
     Args:
         ids: shape (n,).
 
     Returns:
-        The distances, 0 where an id stands for the first time, and those ids, in order.
+        The distances, 0 at the first use of an id, and the ids in order of first use.
     """
     order = stable_order(ids)
     same = np.zeros(len(ids), dtype=bool)

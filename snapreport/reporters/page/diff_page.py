@@ -27,7 +27,7 @@ _STAGES = 100
 
 @dataclass(frozen=True)
 class Table:
-    """Changes of one grouping."""
+    """The changes by one grouping."""
 
     by: str
     title: str
@@ -35,7 +35,7 @@ class Table:
     rows: Sequence[Change]
     rest: str
     largest: int
-    """The largest change, to which the bars are drawn; never 0."""
+    """The largest change, which gets a full bar; never 0."""
 
 
 class DiffHtmlReporter:
@@ -80,6 +80,6 @@ def _table(diff: Diff, changes: Sequence[Change], by: str) -> Table:
 
 
 def _place(change: Change) -> str:
-    """The last two parts of the path and the line: enough to know it by."""
+    """Return the last two parts of the path, with the line: enough to recognise it."""
     text = place_text(place_of(change)).replace("\\", "/")
     return "/".join(text.split("/")[-2:])

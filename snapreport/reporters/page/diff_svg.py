@@ -1,4 +1,4 @@
-"""The picture of a comparison: both curves from their own starts, on one axis of bytes."""
+"""The picture of a comparison: both curves from their starts, on the same axis of bytes."""
 
 from __future__ import annotations
 
@@ -38,27 +38,28 @@ class SidePicture:
     area: str
     """The same, closed along the bottom."""
     x: float
-    """Of the moment compared, in percent; likewise the next."""
+    """Position of the compared moment, in percent of the width."""
     y: float
+    """Position of its bytes, in percent of the height, from the top."""
     bands: tuple[Band, ...]
 
 
 @dataclass(frozen=True)
 class DiffPicture:
-    """Both curves over one axis."""
+    """Both curves on one axis."""
 
     axis: str
     """``events`` or ``time``."""
     base: SidePicture
     new: SidePicture
     heights: tuple[tuple[float, str], ...]
-    """Height in percent and label of each line across."""
+    """Position in percent, from the top, and label of each horizontal line."""
     ticks: tuple[tuple[float, str], ...]
-    """Place in percent and label of each mark along."""
+    """Position in percent and label of each tick of the axis."""
 
 
 def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
-    """Draw both curves by their progress, and by time where both recordings have times."""
+    """Draw both curves by progress, and also by time if both recordings have times."""
     pictures = [_draw(diff, "events", *(_progress(side) for side in (diff.base, diff.new)))]
     times = [_elapsed(side) for side in (diff.base, diff.new)]
     if times[0] is not None and times[1] is not None:
@@ -67,12 +68,12 @@ def draw_diff(diff: Diff) -> tuple[DiffPicture, ...]:
 
 
 def _progress(side: DiffSide) -> NDArray[np.int64]:
-    """Where each event begins, the start first and the end last; (events + 2,)."""
+    """Return where each event begins, from the start to the end; (events + 2,)."""
     return np.arange(side.figures.history.events + 2, dtype=np.int64)
 
 
 def _elapsed(side: DiffSide) -> NDArray[np.int64] | None:
-    """Microseconds from the first event to each event, the start first; None without times."""
+    """Return each event's microseconds since the first, from start to end; None without times."""
     times = side.figures.times
     if len(times) < 2 or not bool((times != NO_TIME).all()):
         return None
@@ -84,7 +85,7 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
     curves = diff.curves()
     highest = max(int(curve.max()) for curve in curves) or 1
     top = highest * 1.06
-    # Progress is of each recording's own length; a second is as long in both.
+    # Progress is relative to each recording's length; seconds have the same scale in both.
     ends = (int(base[-1]), int(new[-1]))
     whole = ends if axis == "events" else (max(ends), max(ends))
     sides = [
@@ -112,13 +113,13 @@ def _draw(diff: Diff, axis: str, base: NDArray[np.int64], new: NDArray[np.int64]
 def _side(
     side: DiffSide, curve: NDArray[np.int64], begin: NDArray[np.int64], end: int, top: float
 ) -> SidePicture:
-    """Reduce a curve to columns of which none loses its maximum.
+    """Reduce a curve to columns that each keep their maximum.
 
     Args:
         side: the recording.
         curve: int64, (events + 1,).
         begin: where each of its values begins on the axis, and the end; (events + 2,).
-        end: of the axis.
+        end: the end of the axis.
         top: the bytes at the upper edge.
     """
     columns = min(_COLUMNS, max(end, 1))
@@ -127,7 +128,7 @@ def _side(
     drawn = int(min(last.max(), columns - 1)) + 1
     most = np.zeros(drawn, np.int64)
     np.maximum.at(most, np.minimum(first, drawn - 1), curve)
-    # A value that lasts for columns counts in each of them, and the last value of one in the next.
+    # A value counts in every column that it reaches into.
     lasting = np.flatnonzero(last > first)
     for i in lasting.tolist():
         np.maximum(most[first[i] : last[i] + 1], curve[i], out=most[first[i] : last[i] + 1])
@@ -144,7 +145,7 @@ def _side(
 
 
 def _bands(stages: tuple[StageUse, ...], begin: NDArray[np.int64], end: int) -> list[Band]:
-    """The stages of the outer levels, the longest first where there are too many."""
+    """Return the longest stages of the outer levels, longest first."""
     found = []
     for stage in stages:
         first, last = max(stage.start_event, 0), max(stage.end_event, 0)

@@ -1,4 +1,4 @@
-"""How the page shows findings: in which order, which is open, and the view that shows it."""
+"""How the page shows findings: their order, which one is open, and links to their views."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class FindingCard:
 
     finding: Finding
     link: str
-    """Fragment of the view that shows it, without ``#``; ``""`` where there is none."""
+    """Fragment of the view that shows it, without ``#``; ``""`` if there is none."""
     oom: int | None
-    """Which failed request it is about."""
+    """The index of the failed request that it is about; None if it is about none."""
     hint: str
-    """What the first thing that would help gives, for who does not open the finding."""
+    """The biggest saving that it offers, readable while the finding is closed."""
     opens: bool
-    """Whether it is open from the start."""
+    """Whether it is open at first."""
 
 
 def lay_out(
     findings: Sequence[Finding], device: int = 0, ooms: Sequence[OomEvent] = ()
 ) -> tuple[FindingCard, ...]:
-    """Lay out findings for the page, the worst first; the one to act on first is open.
+    """Lay out findings for the page, the worst first; the most useful one is open.
 
     Args:
         findings: about one device.
-        device: the device's place in the page.
+        device: the device's index in the page.
         ooms: the device's failed requests.
     """
     events = [oom.event for oom in ooms]
@@ -43,14 +43,14 @@ def lay_out(
 
 
 def lay_out_of_file(findings: Sequence[Finding]) -> tuple[FindingCard, ...]:
-    """Lay out what concerns all devices: open where critical, else one line above the device."""
+    """Lay out the findings about the file; only critical ones are open."""
     return tuple(
         replace(each, opens=each.finding.severity == "critical") for each in lay_out(findings)
     )
 
 
 def _to_act_on(findings: Sequence[Finding]) -> Finding | None:
-    """The failure, else the finding whose advice frees the most, else the first that is no note."""
+    """Return a critical finding, else the one that frees the most, else the first warning."""
 
     def frees(finding: Finding) -> int:
         return max((each.expected for each in finding.suggestions), default=0)

@@ -1,4 +1,4 @@
-"""The report as one HTML file that opens offline: template, style, script and data in one."""
+"""The report as one HTML file that opens offline, with its styles, script and data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DevicePage:
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
     curves: tuple[str, ...]
-    """Those whose peaks are listed: without an allocator all are one."""
+    """The curves whose peaks are listed; without an allocator they are equal, so only one."""
     cut: CutText | None
     """What is not drawn one by one."""
 
@@ -113,7 +113,7 @@ class HtmlReporter:
 
 
 def _render_notes(notes: str) -> Markup:
-    """The user's Markdown as HTML; raw HTML stays text, and pictures need a network."""
+    """Render the user's Markdown; raw HTML stays text, and so do pictures, which need a network."""
     if not notes:
         return Markup()
     from markdown_it import MarkdownIt  # most pages have no notes
@@ -123,7 +123,7 @@ def _render_notes(notes: str) -> Markup:
 
 
 def _short(summary: dict[str, Any]) -> dict[str, Any]:
-    """The summary with its long lists cut; the payload holds them whole."""
+    """Return the summary with its long lists cut; the payload holds all of them."""
     devices = [
         device
         | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
@@ -131,7 +131,7 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
         for device in summary["devices"]
     ]
     noted = summary["recording"]
-    if noted is not None:  # hundreds of counters, of which the page shows what there is to say
+    if noted is not None:  # without hundreds of counters that the page does not show
         names = ("device", "name", "capacity")
         noted |= {"devices": [{name: row[name] for name in names} for row in noted["devices"]]}
     return summary | {"devices": devices, "recording": noted}
@@ -158,7 +158,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
         ),
         cut=cut,
         findings_cards=lay_out(
-            # What the answer says already need not be said twice.
+            # The answer above the findings has already said it.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],
             place,
             device.ooms,
@@ -184,7 +184,7 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
     name = "Peak allocated" if recorded else "Allocated at the end"
     most = "The most at any event of this recording." if recorded else f"What is live {moment}."
     if peak.reserved is None or peak.inactive is None:
-        # No allocator: nothing is reserved, and nothing is larger than what was asked for.
+        # No allocator: nothing is reserved, and blocks are as large as requested.
         meaning = f"Bytes that live tensors asked for. {most}"
         return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
     return (

@@ -1,10 +1,10 @@
 """Packs findings into the block of typed columns that the report page unpacks.
 
 The layout, format 3: a u32 length, that many bytes of JSON header, zeros up to a multiple of 8,
-then the columns, each at a multiple of 8. All of it little-endian, gzip-compressed, and base64 in
-the page. A column has the lowest bytes of all its values first, then the next ones, and so on:
-the higher bytes are alike, so that gzip makes little of them. The long columns that the first
-picture does without are a block of their own, which the page unpacks after it.
+then the columns, each at a multiple of 8. Everything is little-endian, gzip-compressed, and base64
+in the page. A column holds the lowest bytes of all its values, then the next higher ones, and so
+on: higher bytes are alike, so gzip makes them small. Long columns that the first picture does not
+need are a second block, which the page unpacks later.
 ``templates/app/lib/data/payload.ts`` reads it.
 """
 
@@ -41,19 +41,19 @@ _SIGNED = (("i8", np.int8), ("i16", np.int16), ("i32", np.int32))
 
 
 class Columns:
-    """Typed columns laid end to end, with the directory that finds them again."""
+    """Typed columns, one after the other; ``add`` returns where each is."""
 
     def __init__(self, *, later: bool = False) -> None:
-        """``later``: whether they are those that the page unpacks after its first picture."""
+        """``later``: whether the page unpacks them after its first picture."""
         self._later = later
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, values: ArrayLike, *, delta: bool = False) -> dict[str, Any]:
-        """Append one column in the narrowest type that holds it; returns its directory entry.
+        """Append one column in the narrowest type that holds it; return its directory entry.
 
         Args:
-            values: integers, shape (n,), each below 2**53 in size.
+            values: integers, shape (n,), each below 2**53 in magnitude.
             delta: store the differences, which are small where the values only grow.
         """
         column = np.asarray(values, dtype=np.int64)
@@ -70,11 +70,11 @@ class Columns:
         return entry
 
     def tobytes(self) -> bytes:
-        """All columns, one after the other."""
+        """Return all columns, one after the other."""
         return b"".join(self._parts)
 
     def with_header(self, header: dict[str, Any]) -> bytes:
-        """The same behind a header of plain objects, which says where each of them is."""
+        """Return a header of plain objects, which says where each column is, and the columns."""
         head = orjson.dumps(header)
         body = len(head).to_bytes(4, "little") + head
         return body + bytes(-len(body) % 8) + self.tobytes()
@@ -86,7 +86,7 @@ class Packed(NamedTuple):
     first: bytes
     """The header, and the columns that the first picture needs."""
     later: bytes
-    """Columns alone."""
+    """The other columns, without a header."""
 
 
 def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
@@ -100,7 +100,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     strings = Strings()
     drawn = drawn_devices(findings)
     subset = StackSubset(history.stacks, _used_stacks(drawn))
-    # Most nodes follow their parents, so those grow with them.
+    # Most nodes come after their parents, so the parents' ids grow, too.
     shared = {
         name: columns.add(values, delta=name == "node_parent")
         for name, values in subset.columns(strings).items()
@@ -120,7 +120,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     ]
     if findings.picture is not None:
         for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
-            # What a page needs to know of the allocations that it does not have.
+            # What the page needs to know about the allocations that it does not draw.
             packed["window"] = part.window
             packed["columns"] |= {
                 name: columns.add(values, delta=name != "version")
@@ -145,25 +145,25 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
 
 def _compressed(body: bytes) -> bytes:
     # gzip, not zstd: the browser unpacks this, and DecompressionStream has no zstd. Level 9 took
-    # 3.6 s instead of 0.3 s for a million events and saved 1 to 10%. Where there is much of it,
-    # level 5 takes a quarter less time than level 6, and makes the page 3 % larger.
+    # 3.6 s instead of 0.3 s for a million events and saved 1 to 10%. For a large payload, level 5
+    # takes a quarter less time than level 6 and makes the page 3% larger.
     packer = zlib.compressobj(level=6 if len(body) < _MUCH else 5, wbits=31)
     return packer.compress(body) + packer.flush()
 
 
 _MUCH = 1 << 22
-"""Bytes of a payload, unpacked: of about 150,000 allocations."""
+"""Unpacked bytes of a large payload, of about 150,000 allocations."""
 
 _NUMBERS = frozenset([int, float, bool, type(None)])
 
 
 def shown_data(value: Any) -> Any:
-    """Return plain data whose texts, a stranger's, cannot reverse a line of the page."""
+    """Return plain data with its texts made safe to show: strangers wrote them."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
         return {
-            # Most are numbers, and there may be a million.
+            # Most values are numbers, and there may be a million.
             _shown_key(key): item if type(item) in _NUMBERS else shown_data(item)
             for key, item in value.items()
         }
@@ -185,7 +185,7 @@ def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
 
 
 def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
-    """The ids of the stacks that something on the page can show, in order."""
+    """Return the ids of the stacks that the page can show, in order."""
     used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
     for device in devices:
         allocations, other = device.history.allocations, device.history.other
@@ -270,7 +270,7 @@ def _allocation_columns(
     addresses: _Numbered,
     streams: _Numbered,
 ) -> dict[str, Any]:
-    """Columns that need no other table: sizes by class, events by difference, addresses by id."""
+    """Pack an allocation's sizes, events, addresses, streams and pools."""
     columns, later = blocks
     classes, size_class = _size_classes(allocations)
     back, first = by_last_use(addresses[1])
@@ -299,7 +299,7 @@ def _segment_columns(
     address: NDArray[np.int64],
     stream: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """The lives of segments: what is in them at an event, and fragmentation, follow from these."""
+    """Pack the lives of segments; the page derives their contents and fragmentation from these."""
     sizes, size = distinct(segments.size)
     return {
         "segment_addr": columns.add(address),
@@ -315,13 +315,13 @@ def _segment_columns(
 
 
 _Numbered = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
-"""Distinct values, ascending, and the place among them of each row."""
+"""Distinct values, ascending, and for each row the index of its value."""
 
 
 def _places(
     columns: tuple[NDArray[np.int64], ...],
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Return the distinct values of some columns together, and the places of each one's rows."""
+    """Return the distinct values of all columns together, and each column as indices of these."""
     values, place = distinct(np.concatenate(columns))
     return values, np.split(place, np.cumsum([len(column) for column in columns])[:-1])
 
@@ -329,10 +329,10 @@ def _places(
 def _size_classes(
     allocations: Allocations,
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """The distinct requested and block sizes, in order, and each allocation's place among them."""
+    """Return the distinct combinations of sizes, in order, and each allocation's index in them."""
     slack = allocations.block_size - allocations.size
     width = allocations.block_size_max - allocations.block_size
-    # The order is the same, and what is small need not be sorted.
+    # Slack and width sort as the block sizes do, and small values need no sorting.
     (size, slack, width), place = _distinct_rows((allocations.size, slack, width))
     return [size, size + slack, size + slack + width], place
 
@@ -340,7 +340,7 @@ def _size_classes(
 def _distinct_rows(
     columns: tuple[NDArray[np.int64], ...],
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """The distinct rows of some columns, in order, and each row's place among them."""
+    """Return the distinct rows of some columns, in order, and each row's index in them."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     numbered = [distinct(column) for column in columns]
     for values, ids in numbered:
@@ -355,7 +355,7 @@ def _distinct_rows(
 
 
 def _times_by_event(device: DeviceFindings) -> tuple[int | None, NDArray[np.int64]]:
-    """Microseconds after the first known time for each event; empty where there are no times."""
+    """Return the first known time, and each event's microseconds after it; empty without times."""
     times = device.times
     known_events = np.flatnonzero(times != NO_TIME)
     if not len(known_events):
@@ -363,6 +363,6 @@ def _times_by_event(device: DeviceFindings) -> tuple[int | None, NDArray[np.int6
     origin = int(times[known_events[0]])
     if len(known_events) == len(times):
         return origin, times - origin
-    # An event without a time has that of the event before it; those before the first known have it.
+    # An event without a time gets that of the last event with one, or else the first known time.
     latest = np.searchsorted(known_events, np.arange(len(times)), side="right") - 1
     return origin, times[known_events[np.maximum(latest, 0)]] - origin

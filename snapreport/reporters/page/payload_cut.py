@@ -13,7 +13,7 @@ from snapreport.model.history import Allocations
 
 
 def drawn_devices(findings: Findings) -> list[DeviceFindings]:
-    """Return the devices as they are drawn: with just the allocations that are, and their times."""
+    """Return the devices with only the allocations that are drawn, and with the drawn times."""
     if findings.picture is None:
         return list(findings.devices)
     return [_drawn(*each) for each in zip(findings.devices, findings.picture.devices, strict=True)]
@@ -36,10 +36,10 @@ def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
 
 
 def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.int64]]:
-    """Return the columns that only such a page has; all but ``version`` are to be stored as events.
+    """Return the columns that only such a page has; all but ``version`` are stored as differences.
 
-    ``row``: of each drawn allocation, among all of the device; ``version``: how many came before
-    at its address, which can no longer be counted; ``rest_*``: as in ``model.cut.Rest``.
+    ``row``: each drawn allocation's row among all of the device; ``version``: how many allocations
+    came before it at its address, unknown to the page; ``rest_*``: as in ``model.cut.Rest``.
     """
     rest = drawn.rest
     return {

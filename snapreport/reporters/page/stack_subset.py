@@ -14,21 +14,21 @@ from snapreport.native.sorting import distinct, unique
 
 
 class Strings:
-    """Distinct strings in the order in which they were first asked for, as they may be shown."""
+    """Distinct strings in the order of their first use, made safe to show."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
         self._ids: dict[str, int] = {}
 
     def id(self, text: str) -> int:
-        """The row of a string, added when new."""
+        """Return the row of a string, which is added if new."""
         if text not in self._ids:
             self._ids[text] = len(self.values)
             self.values.append(shown(text))
         return self._ids[text]
 
     def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Turn rows of another table into rows of this one; negative ids stay."""
+        """Turn rows of another table into rows of this one; negative ids stay as they are."""
         used, place = distinct(ids)
         table = {int(i): self.id(texts[i]) for i in used if i >= 0}
         new = np.array([table.get(int(i), int(i)) for i in used], dtype=np.int64)
@@ -36,28 +36,28 @@ class Strings:
 
 
 class StackSubset:
-    """Some stacks of a table with just the nodes and frames that they are made of."""
+    """Some stacks of a table, with only their nodes and frames."""
 
     def __init__(self, stacks: StackTable, used: NDArray[np.int64]) -> None:
         """``used``: stack ids, ascending and distinct."""
         self._stacks = stacks
         self.used = used
-        """Old ids of the stacks, likewise."""
+        """Old ids of the stacks, ascending and distinct."""
         nodes = stacks.stack_node[used]
         self._nodes = with_ancestors(stacks.node_parent, nodes[nodes >= 0])
         self.frames = unique(stacks.node_frame[self._nodes]).astype(np.int64)
-        """Old ids of the frames, ascending: the new id is the place here."""
+        """Old ids of the frames, ascending; a frame's new id is its index here."""
 
     def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """New ids of stacks; negative ids, and those outside the subset, become -1."""
+        """Return the new ids of stacks; negative ids, and those outside the subset, become -1."""
         return _position(self.used, np.asarray(stack_ids, dtype=np.int64))
 
     def renumber_frames(self, frame_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """New ids of frames; negative ids, and those outside the subset, become -1."""
+        """Return the new ids of frames; negative ids, and those outside the subset, become -1."""
         return _position(self.frames, np.asarray(frame_ids, dtype=np.int64))
 
     def columns(self, strings: Strings) -> dict[str, NDArray[np.int64]]:
-        """The tables as columns; names and files go into ``strings``."""
+        """Return the tables as columns; names and files go into ``strings``."""
         stacks, frames = self._stacks, self._stacks.frames
         names = [strings.id(frames.names[f]) for f in self.frames]
         files = [strings.id(frames.filenames[f]) for f in self.frames]
@@ -75,7 +75,7 @@ class StackSubset:
 
 
 def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Where each id stands in a sorted table, -1 where it does not."""
+    """Return the index of each id in a sorted table, -1 if it is not there."""
     if not len(table):
         return np.full(len(ids), -1, dtype=np.int64)
     last = int(table[-1])

@@ -1,4 +1,4 @@
-"""The steps as a page gets them: the rows in columns, as there may be thousands."""
+"""The steps in the payload: as columns, because there may be thousands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = ("unknown", "warm-up", "steady", "other")
 
 
 def pack_steps(steps: Steps, add: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Return the steps but for what follows from the curve.
+    """Return the steps, without the figures that the page can read off the curve.
 
     Args:
         steps: of one device.

@@ -17,7 +17,7 @@ WIDTH, HEIGHT = 1000, 260
 _COLUMNS = 500
 _TICKS = 4
 _ROOM = 1.2
-"""The picture is this times as high as the highest value, for a label above it."""
+"""The picture's height in multiples of the highest value; the rest is room for a label."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,16 @@ class CurvePicture:
     """Paths and labels of one device's picture; the template puts them into an ``svg`` element."""
 
     allocated: str
-    """Path data of the filled area; likewise the next two, as lines."""
+    """Path data of the filled area."""
     requested: str
+    """Path data of the line."""
     reserved: str
-    """Empty where no allocator reserves memory."""
+    """Path data of the line; empty where no allocator reserves memory."""
     ticks: tuple[tuple[float, str], ...]
-    """Height in the picture and label of each line across it."""
+    """Position from the top and label of each horizontal line."""
     last_event: str
     events: tuple[tuple[float, str, str], ...]
-    """Place in percent, label and anchor of each mark along it."""
+    """Position in percent, label and ``text-anchor`` of each tick of the axis."""
     bands: tuple[Band, ...]
     all_stages: bool
     """Whether ``bands`` has every level of stages."""
@@ -41,7 +42,7 @@ class CurvePicture:
 
 
 def draw_curves(device: DeviceFindings) -> CurvePicture:
-    """Reduce the curves to a picture in which no column loses its maximum."""
+    """Reduce the curves to columns that each keep their maximum."""
     events = device.history.events
     allocated, requested = device.curves["allocated"], device.curves["requested"]
     reserved = device.curves.get("reserved")
@@ -67,26 +68,26 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
 
 
 def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
-    """Return path data of a line that keeps each value for ``width``; ``top`` as below."""
+    """Return path data of a line that keeps each value for ``width``; ``top`` is at the top."""
     ys = [height_of(value, top) for value in values.tolist()]
     steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
     return f"M0 {ys[0]}{''.join(steps)}"
 
 
 def height_of(value: int, top: float) -> float:
-    """Return where a number of bytes lies below the upper edge, which is at ``top``."""
+    """Return how far below the upper edge a number of bytes is drawn; ``top`` is at that edge."""
     return round(HEIGHT * (1 - value / top), 1)
 
 
 def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
-    """The most of a curve in each of at most ``most`` equal runs of events."""
+    """Return the maxima of a curve in at most ``most`` equal runs of events."""
     columns = min(most, len(curve))
     starts = np.arange(columns) * len(curve) // columns
     return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
 
 
 def round_values(highest: int) -> list[int]:
-    """Return multiples of a power of two up to the highest value, at most ``_TICKS`` and a few."""
+    """Return the multiples of a power of two up to the highest value, at most ``_TICKS``."""
     step = 1
     while highest // step > _TICKS:
         step *= 2

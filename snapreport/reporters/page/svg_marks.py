@@ -1,4 +1,4 @@
-"""What lies over the static picture: stages, events, the peak and failed requests."""
+"""Marks on the static picture: stages, events, the peak and failed requests."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from snapreport.model.findings import DeviceFindings, StageUse
 _MOST_BANDS = 120
 _DEPTHS = 5
 _THIN = 0.1
-"""Percent: of narrower bands, one is drawn in each such column."""
+"""Percent of the width: of narrower bands, only one is drawn in each column of this width."""
 _NAMED = 4.0
-"""Percent: narrower bands have no room for a name."""
+"""Percent of the width: narrower bands have no room for a name."""
 _EVENT_TICKS = 5
 _MOST_LABELS = 4
 
-# Labels may not meet on the narrowest screen: CSS pixels of the picture and its letters there.
+# Labels must not overlap on the narrowest screen: sizes of the picture and of letters, CSS pixels.
 _WIDTH, _HEIGHT = 380.0, 168.0
 _LETTER, _LINE = 6.6, 15.0
 _GAP = 7.0
 _ROWS = (-1, 0, 1, -2, 2, -3, 3)
-"""Lines that a label may stand below its point."""
+"""How many lines below its point a label may be, in order of preference."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Label:
-    """A text beside a marked point: pixels from there, and the side it grows to."""
+    """A text beside a marked point: its offset in pixels, and its ``text-anchor``."""
 
     text: str
     dx: float
@@ -57,14 +57,13 @@ class Mark:
     y: float
     title: str
     label: Label | None
-    """None where there is no room for one."""
+    """None if there is no room for one."""
 
 
 def stage_bands(stages: tuple[StageUse, ...], events: int) -> tuple[tuple[Band, ...], bool]:
     """Return the stages as bands, outer before inner, and whether all levels are there.
 
-    Whole levels are left out from the innermost on, and short stages of the outermost, until there
-    are few enough for a small page.
+    To keep the page small, inner levels are left out, and the shortest stages of the outermost.
     """
     drawn: list[Band] = []
     depths = sorted({stage.depth for stage in stages})
@@ -99,7 +98,7 @@ def _level(stages: list[StageUse], row: int, events: int) -> list[Band]:
 
 
 def _hash(text: str) -> int:
-    """FNV-1a over UTF-16, as the page's script has it: paper and screen give a name one tone."""
+    """Return FNV-1a over UTF-16, as the page's script does, so that print and screen agree."""
     value = 0x811C9DC5
     units = text.encode("utf-16-le", "surrogatepass")
     for at in range(0, len(units), 2):
@@ -108,7 +107,7 @@ def _hash(text: str) -> int:
 
 
 def event_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
-    """Return place in percent, label and ``text-anchor`` of round events."""
+    """Return position in percent, label and ``text-anchor`` of round event numbers."""
     rough = max((events - 1) / _EVENT_TICKS, 1)
     power = 10 ** math.floor(math.log10(rough))
     apart = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)
@@ -126,11 +125,11 @@ def event_place(event: int, events: int) -> float:
 
 
 def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
-    """Return the failed requests and the peak, which lies over them.
+    """Return the failed requests, then the peak, which is drawn over them.
 
     Args:
-        device: of the picture.
-        top: the bytes at its upper edge.
+        device: the device of the picture.
+        top: the bytes at the picture's upper edge.
     """
     events = device.history.events
     allocated = device.curves["allocated"]
@@ -147,18 +146,18 @@ def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
         for where, words in at.items()
     ]
     peak = ("peak", *place(device.peak.event), f"peak {format_bytes(device.peak.allocated)}")
-    # The peak chooses its label's place first.
+    # The peak's label is placed first.
     chosen = _place_labels([peak, *points[:_MOST_LABELS]])
     labels = [*chosen[1:], *[None] * (len(points) - len(chosen) + 1), chosen[0]]
     return tuple(Mark(*point, label) for point, label in zip([*points, peak], labels, strict=True))
 
 
 _Rect = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels."""
+"""Left, top, right and bottom in pixels."""
 
 
 def _place_labels(points: list[tuple[str, float, float, str]]) -> list[Label | None]:
-    """Find places that hide no point and no other label; earlier points choose first."""
+    """Place labels so that they hide no point and no other label; earlier points go first."""
     centres = [(x * _WIDTH / 100, y * _HEIGHT / 100) for _, x, y, _ in points]
     taken: list[_Rect] = [(x - 5, y - 5, x + 5, y + 5) for x, y in centres]
     labels: list[Label | None] = []
@@ -178,7 +177,7 @@ def _place_labels(points: list[tuple[str, float, float, str]]) -> list[Label | N
 
 
 def _candidates(text: str) -> list[Label]:
-    """Above the point to either side, beside it, below it, then further away."""
+    """Return a label's places by preference: above, beside and below the point, then further."""
     return [
         Label(text, side * _GAP, 0.3 * _LINE + row * _LINE, anchor)
         for row in _ROWS

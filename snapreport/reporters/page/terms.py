@@ -1,4 +1,4 @@
-"""Marks the words of ours in a text, so that a page can say what they mean."""
+"""Marks glossary terms in a text, so that a page can define them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from snapreport.ground.safe_text import shown
 
 # The longest first: "private pool" before "pool". Plurals count too.
 _NAMES = "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True)))
-# Neither code nor the name of a function or file is ours: stream.wait_stream(), graph.pool(),
-# "step (block.py:28)"; and an "except block" is Python's.
+# Not terms: code and names of functions or files, such as stream.wait_stream(), graph.pool() and
+# "step (block.py:28)", and Python's "except block".
 _TERM = re.compile(
     r"(?=[a-z]{2})(?<!except )(?<!::)(?<![\w.=/\\])"
     rf"(?P<term>{_NAMES})(?:e?s)?"
@@ -23,14 +23,14 @@ _MEANINGS = {term.lower(): meaning for term, meaning in GLOSSARY.items()}
 
 
 class Definitions:
-    """Explains each word the first time that it comes up in one part of a page."""
+    """Defines each term at its first use in one part of a page."""
 
     def __init__(self) -> None:
-        """Begin a part in which no word was explained yet."""
+        """Begin a part in which no term has been defined yet."""
         self._explained: set[str] = set()
 
     def mark(self, text: str) -> Markup:
-        """Return text as HTML, with what each new word means beside it."""
+        """Return text as HTML, with a definition at each new term."""
         text = shown(text)
         parts: list[Markup] = []
         end = 0

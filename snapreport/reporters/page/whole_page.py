@@ -41,7 +41,7 @@ _NUMBERS = {
     "amount": amount,
     "plural": plural,
 }
-"""How every template writes numbers."""
+"""The functions that every template formats numbers with."""
 
 
 def write_page(
@@ -50,19 +50,19 @@ def write_page(
     *,
     style: str = "",
     script: str = "",
-    format: int | None = None,  # noqa: A002  (the word of the bundle and of JSON)
+    format: int | None = None,  # noqa: A002  (the bundle and JSON call it that)
     workers: bool = False,
     **values: Any,
 ) -> None:
     """Write a page as UTF-8.
 
     Args:
-        out: where to.
-        template: its name.
-        style: the name of its own style sheet, which comes after the one that all pages have.
-        script: the name of its built script; ``""`` for a page that only shows.
-        format: of the data in it.
-        workers: whether its script may run itself as a worker.
+        out: the file to write to.
+        template: the template's name.
+        style: the name of the page's own style sheet, added after the common one.
+        script: the name of the built script; ``""`` for a page without one.
+        format: the format of the page's data.
+        workers: whether the script may run itself as a worker.
         values: what the template shows.
     """
     styles = {"built/style.css": built("style.css")}
@@ -71,7 +71,7 @@ def write_page(
     scripts = {}
     if script:
         scripts = {"starts": STARTER, "unpacks the next": LOADER, f"built/{script}": built(script)}
-        # Ours, not a stranger's, and hashed as they stand: they must not be escaped.
+        # Not escaped: these are not a stranger's, and their hashes are of the text as it is.
         values |= {"starter": Markup(STARTER), "loader": Markup(LOADER)}  # noqa: S704
         values |= {"app": Markup(built_packed(script))}  # noqa: S704
     about = about_page(styles, scripts, format)
@@ -95,12 +95,12 @@ def about_page(
     scripts: Mapping[str, str],
     format: int | None,  # noqa: A002
 ) -> dict[str, Any]:
-    """Return what a page says of itself, of scripts and styles the hashes in its policy.
+    """Return what a page says about itself, with the hashes of scripts and styles in its policy.
 
     Args:
-        styles: the text of each by its file, below the folder of the templates.
-        scripts: likewise, or by what they do.
-        format: of the page's data; None where there is only what is seen.
+        styles: the text of each style sheet by its file, below the folder of the templates.
+        scripts: the text of each script by its file, or by what it does.
+        format: the format of the page's data; None for a page without data.
     """
     return {
         "version": __version__,
@@ -113,13 +113,13 @@ def about_page(
 
 @cache
 def inlined() -> list[dict[str, str]]:
-    """Return name, version, licence and its text of all code of others in the built files."""
+    """Return name, version, licence and licence text of all third-party code in the built files."""
     rows: list[dict[str, str]] = orjson.loads((templates_folder() / "inlined.json").read_bytes())
     return rows
 
 
 def json_for_script(data: dict[str, Any]) -> Markup:
-    """JSON that no HTML parser can mistake for the end of the script element around it."""
+    """Return JSON in which no HTML parser can find the end of the script element around it."""
     text = plain_json(orjson.dumps(data)).decode()
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -127,5 +127,5 @@ def json_for_script(data: dict[str, Any]) -> Markup:
 
 
 def data_for_script(data: bytes) -> Markup:
-    """Bytes as text that stands in a script element."""
+    """Return bytes as base64, for a script element."""
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704

@@ -1,6 +1,6 @@
-"""What a run's heat map shows at first: the axis, and which bytes its colours stand for.
+"""What a run's heat map shows at first: its axis, and the bytes that its colours stand for.
 
-What is far above the rest has a colour of its own.
+Values far above the rest have a colour of their own.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
 
 USUAL = 0.95
-"""So many of the ranks are usual, whatever the others do."""
+"""The share of ranks, by lowest peak, that counts as usual."""
 _FAR = 2
-"""A peak over this many times the highest usual one is far above, and not on the scale."""
+"""Peaks of more than this many times the highest usual one are above the scale."""
 _FLAT = 0.5
-"""Where nearly all cells are above this part of the scale, it does not begin at 0."""
+"""If nearly all cells are above this part of the scale, it does not begin at 0."""
 
 
 _COVERED = 0.15
-"""Where ranks cover less of the time of all, as dumps of different days do, it shows nothing."""
+"""The time axis is used only if ranks cover this share of it; dumps of different days do not."""
 
 
 @dataclass(frozen=True)
 class HeatScale:
-    """The ends of the scale, and of what there is."""
+    """The ends of the scale (``low``, ``high``), and the lowest and highest value of any cell."""
 
     low: int
     high: int
@@ -37,7 +37,7 @@ class HeatScale:
 
 
 def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
-    """Return the scale of one curve's cells, an array for each rank; -1 in a cell is none."""
+    """Return the scale of one curve's cells, an array for each rank; -1 is an empty cell."""
     cells = [row[row >= 0] for row in rows]
     cells = [row for row in cells if len(row)]
     if not cells:
@@ -51,7 +51,7 @@ def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
 
 
 def first_axis(devices: Sequence[DeviceFacts]) -> Literal["time", "event"]:
-    """Return the axis on which ranks lie side by side: time where they were recorded together."""
+    """Return the axis to compare ranks on: time, if they were recorded at the same time."""
     known = [_reach(device.by_time) for device in devices if device.by_time is not None]
     if not known:
         return "event"

@@ -18,7 +18,7 @@ from snapreport.reporters.run.run_rows import rows_of
 
 _COLUMNS, _ROWS = 96, 64
 CLASSES = 8
-"""Colours between the ends of the scale."""
+"""The number of colours on the scale."""
 _OVER = CLASSES
 
 
@@ -29,20 +29,22 @@ class HeatPicture:
     columns: int
     rows: int
     paths: tuple[tuple[str, Markup], ...]
-    """Class of the colour, path data: ours, and longer than texts that are shown may be."""
+    """CSS class and path data of each colour; markup, as it is longer than shown texts may be."""
     axis: Literal["time", "event"]
     last: str
     """The end of the axis; it begins at 0."""
     top: str
-    """The names of the first and the last row."""
+    """The name of the first row."""
     bottom: str
+    """The name of the last row."""
     bundle: int
-    """How many ranks share a row; it shows the most of them."""
+    """How many ranks share a row, which shows their highest value."""
     low: str
-    """What the colours stand for; likewise ``high``."""
+    """The bytes of the lowest colour."""
     high: str
+    """The bytes of the highest colour."""
     clipped: str
-    """What is above them; ``""`` if nothing is."""
+    """The highest value above the scale; ``""`` if there is none."""
 
 
 def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
@@ -83,7 +85,7 @@ def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
 
 
 def _table(curves: list[Cells]) -> tuple[NDArray[np.int64], int, int]:
-    """Return the most of each rank in each of a few cells, their width and the first one."""
+    """Return the maxima of each rank in at most ``_COLUMNS`` cells, their shift, and the first."""
     wide = to_one_width(curves, _COLUMNS)
     first = min(cells.first for cells in wide)
     end = max(cells.first + len(cells.allocated) for cells in wide)
@@ -103,7 +105,7 @@ def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:
 
 
 def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, Markup], ...]:
-    """One path for each colour; cells of one colour side by side are one rectangle."""
+    """Return a path for each colour; adjacent cells of a row in one colour are one rectangle."""
     parts: dict[int, list[str]] = {}
     for y, row in enumerate(classes):
         edges = np.flatnonzero(np.diff(row, prepend=-2, append=-2))

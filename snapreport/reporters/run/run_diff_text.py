@@ -13,7 +13,7 @@ _DIFFERENCES = 3
 
 
 def write_run_diff(page: Page, diff: RunDiff, most: int | None) -> None:
-    """Write how the ranks of a run differ from those of another, and what it is.
+    """Write how the ranks of two runs differ, and which allocations make the difference.
 
     Args:
         page: to write to.

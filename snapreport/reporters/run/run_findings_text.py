@@ -1,4 +1,4 @@
-"""What was found in the ranks of a run, each kind of finding once with the ranks that have it."""
+"""The findings in the ranks of a run, each kind once, with the ranks that have it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FINDINGS = 30
 
 
 def write_run_findings(page: Page, run: Run, *, full: bool = False) -> None:
-    """Write the findings of all ranks, the worst first, and of those the most frequent.
+    """Write the findings of all ranks, the worst first, then the most frequent.
 
-    A finding counts by its code: its title is that of the first rank.
+    Findings with the same code are one; its title is that of one rank.
     """
     found: dict[str, list[tuple[str, RankFinding]]] = {}
     for rank in run.ranks:
@@ -37,7 +37,7 @@ def write_run_findings(page: Page, run: Run, *, full: bool = False) -> None:
         shown = names if full else names[:_NAMED]
         more = len(names) - len(shown)
         rest = f" and {format_count(more)} more" if more else ""
-        page.say(f"  {first.code}, in {', '.join(shown)}{rest}; the words are of {label}.")
+        page.say(f"  {first.code}, in {', '.join(shown)}{rest}; worded for {label}.")
     if len(order) > most:
         page.say(f"{format_count(len(order) - most)} more kinds of findings.")
 

@@ -13,7 +13,7 @@ from snapreport.reporters.run.run_rows import RunRow, rows_of
 
 
 def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
-    """Return what a run comes to: bytes are whole numbers, and nothing is left out."""
+    """Return every figure and finding of a run; bytes are integers."""
     rows = rows_of(run, findings)
     return {
         "title": run.title,

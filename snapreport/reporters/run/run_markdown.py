@@ -1,4 +1,4 @@
-"""A run as Markdown that fits into an issue comment."""
+"""A run as Markdown, short enough for an issue comment."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from snapreport.reporters.words.plain_text import code_span, cut, escaped
 
 @dataclass(frozen=True)
 class _Room:
-    """How much of each part there is room for."""
+    """How much of each part is shown."""
 
     rows: int
-    """Of the table of ranks, of groups, and of broken files."""
+    """The most rows in the tables of ranks and groups, and in the list of broken files."""
     odd: int
     differences: int
     letters: int
-    """Of a name."""
+    """The most letters of a name."""
 
 
 _ROOMS = (
@@ -53,7 +53,7 @@ _ROOMS = (
 
 
 class RunMarkdownReporter:
-    """Writes what a run comes to as Markdown."""
+    """Writes the findings about a run as Markdown."""
 
     def render(
         self,
@@ -65,9 +65,9 @@ class RunMarkdownReporter:
         """Write the Markdown in UTF-8.
 
         Args:
-            run: its figures.
-            findings: what was concluded of them.
-            out: where to.
+            run: the run's figures.
+            findings: the conclusions from them.
+            out: the file to write to.
             pages: links to pages of single files, by ``RankFacts.source``.
         """
         out.write(first_that_fits(partial(_report, _Parts(run, findings, pages or {})), _ROOMS))
@@ -84,7 +84,7 @@ class _Parts:
         self.rows = rows_of(self.run, self.findings)
 
     def linked(self, row: int, letters: int) -> str:
-        """A row's name, as a link to its page where there is one."""
+        """Return a row's name, as a link to its page if there is one."""
         name = code_span(self.rows[row].name, letters)
         link = self.pages.get(self.rows[row].rank.source)
         return f"[{name}](<{link}>)" if link and not set(link) & set("<>\n\\") else name

@@ -29,7 +29,7 @@ from snapreport.reporters.run.run_words import (
 ROWS_WITHOUT_SCRIPT = 50
 """Ranks in the HTML itself; with JavaScript the page lists them all."""
 _CARDS = 8
-"""Of odd ranks and of groups, that are open to see; the others unfold."""
+"""Odd ranks and groups shown at once; the others are folded."""
 _DIFFERENCES = 6
 
 
@@ -57,14 +57,14 @@ class RunHtmlReporter:
         """Write the page as UTF-8.
 
         Args:
-            run: its figures.
-            findings: what was concluded of them.
-            out: where to.
+            run: the run's figures.
+            findings: the conclusions from them.
+            out: the file to write to.
             pages: links to pages of single files, by ``RankFacts.source``.
         """
         rows = rows_of(run, findings, pages)
         cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
-        # The payload holds the rows whole.
+        # The payload holds the complete rows.
         summary = run_as_json(run, findings)
         del summary["rows"]
         write_page(
@@ -101,7 +101,7 @@ def _card(odd: Odd, row: RunRow) -> Card:
 
 
 def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Group, int, int]]:
-    """Groups, each with its least and its highest peak."""
+    """Return each group with its lowest and its highest peak."""
     return [
         (
             group,
@@ -113,7 +113,7 @@ def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Gro
 
 
 def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
-    """The lowest, the middle and the highest peak, of the kind of memory that most rows have."""
+    """Return the median, highest and lowest peak of the commonest kind of memory."""
     kinds = [row.device.kind for row in rows]
     if not kinds:
         return []

@@ -1,8 +1,8 @@
 """Packs a run into the block of typed columns that its page unpacks.
 
-The layout is that of ``reporters/page/payload.py``, with a header of its own:
-``templates/app/run/data/run_payload.ts`` reads it. Bytes are whole: where all of a column are
-multiples of 512, as the sizes of PyTorch's blocks are, it holds that many times 512.
+The layout is that of ``reporters/page/payload.py``, with a header of its own;
+``templates/app/run/data/run_payload.ts`` reads it. A column of bytes is exact: if all its values
+are multiples of 512, as PyTorch's block sizes are, it is stored in units of 512 bytes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from snapreport.reporters.run.run_words import (
 FORMAT = 1
 
 MOST_CELLS = 1 << 19
-"""Of all ranks, on one axis: what the page draws at once is about as much."""
+"""The most cells of all ranks on one axis, about as many as the page draws at once."""
 _LEAST_CELLS = 64
 _HOLDERS = 12
-"""Of each kind, of one rank; the rest are put together."""
+"""The most holders of each kind for one rank; the others are added up as one."""
 _BLOCK = 512
 
 
@@ -41,8 +41,8 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str] | None = 
     """Pack what the page draws and reads, gzip-compressed; equal input gives equal bytes.
 
     Args:
-        run: its figures.
-        findings: what was concluded of them.
+        run: the run's figures.
+        findings: the conclusions from them.
         pages: links to pages of single files, by ``RankFacts.source``.
     """
     columns, strings = Columns(), Strings()
@@ -123,7 +123,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
 
 
 def _pack_cells(columns: Columns, curves: Sequence[Cells | None]) -> dict[str, Any] | None:
-    """Cells of all rows, one after the other; None where no row has any."""
+    """Pack the cells of all rows, one after the other; None if no row has any."""
     present = [each for each in curves if each is not None and len(each.allocated)]
     if not present:
         return None
@@ -145,13 +145,13 @@ def _pack_cells(columns: Columns, curves: Sequence[Cells | None]) -> dict[str, A
 
 
 def _fitted(cells: Cells, most: int) -> Cells:
-    """Return the same in wider cells where there are more than ``most``."""
+    """Return the cells, merged into wider ones if there are more than ``most``."""
     last = cells.first + max(len(cells.allocated) - 1, 0)
     return coarser(cells, cells.shift + smallest_shift(cells.first, last, most))
 
 
 def _add_bytes(columns: Columns, values: Any) -> dict[str, Any]:
-    """Append a column of bytes; says what each of its numbers stands for."""
+    """Append a column of bytes; return its entry and the bytes per unit."""
     column = np.asarray(values, dtype=np.int64)
     unit = _BLOCK if not (column % _BLOCK).any() else 1
     return {"unit": unit, "column": columns.add(column // unit, delta=True)}
@@ -184,7 +184,7 @@ def _pack_holders(
 
 
 def _few(holders: Sequence[Holder]) -> list[Holder]:
-    """The largest of each kind, and the rest of the kind as one, so that they still add up."""
+    """Return the largest of each kind, with the rest as one, so that they still add up."""
     few = []
     for kind in ("site", "role", "stage"):
         those = [holder for holder in holders if holder.kind == kind]
@@ -224,7 +224,7 @@ def _pack_findings(
 
 
 def _scales(devices: Sequence[DeviceFacts]) -> dict[str, dict[str, list[int]]]:
-    """By kind of memory and curve what the colours stand for: low, high, least, most."""
+    """Return the scale of colours (low, high, least, most) by kind of memory and curve."""
     scales = {}
     for kind in dict.fromkeys(device.kind for device in devices):
         cells = [device.by_event for device in devices if device.kind == kind]

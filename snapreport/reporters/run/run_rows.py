@@ -1,4 +1,4 @@
-"""The rows of a run's reports: each device of each rank, named and set beside the others."""
+"""The rows of a run's reports: each device of each rank, named and compared with the median."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class RunRow:
     """One device of one rank."""
 
     name: str
-    """With the device where more than one of a rank is compared."""
+    """The rank's, with the device if more than one of the rank's devices is compared."""
     rank: RankFacts
     device: DeviceFacts
     group: int
     """The index of its group; -1 where it is in none."""
     group_name: str
     versus: str
-    """By what part its peak differs from the median; ``""`` where that is next to nothing."""
+    """How far its peak is from the median, in percent; ``""`` if that is next to nothing."""
     growth: int | None
-    """Bytes that it gains in a step; None where that is not known."""
+    """Bytes that it gains per step; None where that is not known."""
     link: str
-    """To its part of its rank's page; ``""`` where there is none."""
+    """A link to its part of its rank's page; ``""`` where there is none."""
 
 
 def rows_of(
@@ -39,14 +39,14 @@ def rows_of(
     """Return the rows in the order of the findings.
 
     Args:
-        run: its figures.
-        findings: what was concluded of them.
+        run: the run's figures.
+        findings: the conclusions from them.
         pages: links to pages of single files, by ``RankFacts.source``.
     """
     of_row = {row: k for k, group in enumerate(findings.groups) for row in group.rows}
     growth = findings.growth or (None,) * len(findings.rows)
     compared = Counter(at for at, _ in findings.rows)
-    # Ranks with a history and without one have medians of their own, as they are compared.
+    # Ranks without a history have a median of their own: they are compared with one another.
     peaks: dict[tuple[str, bool], list[int]] = {}
     for at, place in findings.rows:
         device = run.ranks[at].devices[place]

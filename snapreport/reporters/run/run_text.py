@@ -24,12 +24,12 @@ _ODD, _GROUPS, _RANKS, _BROKEN = 12, 16, 20, 10
 
 
 def write_run(page: Page, run: Run, findings: RunFindings, *, full: bool = False) -> None:
-    """Write what a run comes to.
+    """Write the findings about a run.
 
     Args:
         page: to write to.
-        run: its figures.
-        findings: what was concluded of them.
+        run: the run's figures.
+        findings: the conclusions from them.
         full: list everything, whatever its length.
     """
 

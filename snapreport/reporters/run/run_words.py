@@ -1,4 +1,4 @@
-"""What the reports of a run say in words, the same on the page, in Markdown and in a terminal."""
+"""Words of the reports of a run, the same on the page, in Markdown and in a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KIND_WORDS = {"site": "call site", "role": "role", "stage": "stage"}
 
 
 def heading(run: Run) -> str:
-    """Return the title that was given, else how many ranks there are."""
+    """Return the run's title, or else its number of ranks."""
     return run.title or f"Run of {_ranks(run)}"
 
 
 def extent(run: Run, findings: RunFindings) -> list[str]:
-    """Say in a few words how much there is, and what is not."""
+    """Count files, ranks, hosts and dumps, and what is missing or not readable."""
     hosts = {rank.name.host for rank in run.ranks if rank.name.host}
     dumps = {rank.name.dump for rank in run.ranks if rank.name.dump is not None}
     said = [
@@ -46,12 +46,12 @@ def _ranks(run: Run) -> str:
 
 
 def peak_text(device: DeviceFacts) -> str:
-    """Write an allocated peak; a lower bound says so."""
+    """Write an allocated peak, with ``≥`` if it is a lower bound."""
     return f"{'≥ ' if device.allocated_width else ''}{format_bytes(device.allocated)}"
 
 
 def peak_title(device: DeviceFacts) -> str:
-    """Write it to the byte, and what else is to be known of it."""
+    """Write an allocated peak to the byte, with its bounds, and whether there is a history."""
     text = f"{format_count(device.allocated)} bytes"
     if device.allocated_width:
         text = f"at least {text}, at most {format_count(device.allocated_width)} more"
@@ -59,7 +59,7 @@ def peak_title(device: DeviceFacts) -> str:
 
 
 def failed_text(device: DeviceFacts) -> str:
-    """Say whether requests failed, and what the first asked for; ``""`` if none did."""
+    """Say how many requests failed, and the size of the first; ``""`` if none did."""
     if not device.failed:
         return ""
     first = f"{format_bytes(device.failed[0].size)} refused"
@@ -69,7 +69,7 @@ def failed_text(device: DeviceFacts) -> str:
 
 
 def parting_text(odd: Odd) -> str:
-    """Say from where on a rank differs from its group; ``""`` where that is not known."""
+    """Say from which step and event on a rank differs from its group; ``""`` if not known."""
     if odd.parts_event is None and odd.parts_step is None:
         return ""
     said = [] if odd.parts_step is None else [f"step {format_count(odd.parts_step)}"]
@@ -79,17 +79,17 @@ def parting_text(odd: Odd) -> str:
 
 
 def change_text(difference: Difference) -> str:
-    """Write by how much what is held differs."""
+    """Write by how many bytes a rank differs from what is usual."""
     return format_signed_bytes(difference.bytes - difference.usual)
 
 
 def here_text(difference: Difference) -> str:
-    """Write what is held here, and the allocations that most of it consists of."""
+    """Write the bytes held here, and the allocations that make up most of them."""
     return _amount(difference.bytes, difference.size, difference.of_size)
 
 
 def usual_text(difference: Difference) -> str:
-    """Write what is usual, likewise."""
+    """Write the bytes that are usual, and the allocations that make up most of them."""
     return _amount(difference.usual, difference.usual_size, difference.usual_of_size)
 
 
@@ -100,7 +100,7 @@ def _amount(size: int, each: int, count: int) -> str:
 
 
 def difference_name(difference: Difference) -> str:
-    """Name what differs; the rest of a kind has no name."""
+    """Return the name of what differs, or "all other" for the rest of its kind."""
     return difference.key or f"all other {KIND_WORDS[difference.kind]}s"
 
 
@@ -111,7 +111,7 @@ def difference_text(difference: Difference) -> str:
 
 
 def listed(numbers: Sequence[int], most: int = 20) -> str:
-    """List numbers of ranks, those that follow each other as a range: ``5, 6, 8 to 15``."""
+    """List rank numbers, consecutive ones as a range: ``5, 6, 8 to 15``."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
         if ranges and number == ranges[-1][1] + 1:
@@ -129,14 +129,14 @@ def listed(numbers: Sequence[int], most: int = 20) -> str:
 
 
 def missing_text(findings: RunFindings) -> str:
-    """Say which ranks there is no file of; ``""`` for none."""
+    """Say which ranks have no file; ``""`` if all have one."""
     if not findings.missing:
         return ""
     one = len(findings.missing) == 1
-    return f"There is no file of rank{'' if one else 's'} {listed(findings.missing)}."
+    return f"There is no file for rank{'' if one else 's'} {listed(findings.missing)}."
 
 
 def balance(findings: RunFindings) -> list[str]:
-    """The sentences on how unlike ranks are along a dimension, on copies, and what is not known."""
+    """Return the sentences on imbalance, on replicated memory, and the notes."""
     unlike = [each.sentence for each in findings.imbalances]
     return [*unlike, *(each.sentence for each in findings.replicated), *findings.notes]

@@ -166,7 +166,7 @@ export class HeatToolbar {
         : []),
       ...(clipped.most > clipped.high ? [this.stretch()] : []),
       h("span", { class: "heat-empty" }, "bare: nothing recorded"),
-      h("span", {}, "Each cell shows the most in it."),
+      h("span", {}, "Each cell shows its highest value."),
     )
   }
 

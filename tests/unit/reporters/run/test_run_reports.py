@@ -69,7 +69,7 @@ def test_every_form_names_what_is_odd_missing_and_broken(small: Made) -> None:
         assert findings.headline in said
         for odd in findings.odd:
             assert odd.sentence in said
-        assert "There is no file of ranks 9, 10." in said
+        assert "There is no file for ranks 9, 10." in said
         assert broken.source in said
         assert broken.error in said
         for group in findings.groups:
