@@ -1,1 +1,1 @@
-"""The landing: what the rooms below do, joined into load, convert, render, export, diff, check."""
+"""Joins the rooms below into load, convert, render, export, diff, check and record."""

@@ -86,9 +86,9 @@ def export(
         raise ValueError(f"format is {format!r}, not one of {', '.join(EXPORTS)}")
     moment = MomentWanted(event, time_us, stage, between, alloc, free, curve)
     if moment.names and format in ("json", "pickle", "snapviewer", "perfetto"):
-        raise ExportError(f"{format} exports the whole recording; no moment can be chosen for it.")
+        raise ExportError(f"{format} exports the entire recording; no moment can be chosen for it.")
     if device is not None and format in ("json", "pickle"):
-        raise ExportError(f"{format} exports the whole snapshot; no device can be chosen for it.")
+        raise ExportError(f"{format} exports the entire snapshot; no device can be chosen for it.")
     source = as_path(path)
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
     wanted = named_output(

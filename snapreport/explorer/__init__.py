@@ -1,1 +1,1 @@
-"""The terminal explorer: a recording looked into where it lies."""
+"""The terminal explorer."""

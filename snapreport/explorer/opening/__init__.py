@@ -1,1 +1,1 @@
-"""From a file to an open recording: bundles that are kept, and work that can be cancelled."""
+"""Opens files for the explorer: the cache of bundles, and conversion that can be cancelled."""

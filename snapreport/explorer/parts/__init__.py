@@ -1,1 +1,1 @@
-"""What screens are made of, and how they stand together: plain, too."""
+"""The building blocks of screens, and their layout, as plain lines of text."""

@@ -54,9 +54,9 @@ def find_events(
     action[is_other] = code[row[is_other]]
     freed = is_own & (kind != ALLOC)
     stack[is_own], stack[is_other] = rows.stack[row[is_own]], other.stack[row[is_other]]
-    telling = rows.free_stack[row[freed]]
-    empty = np.append(stacks.stack_node < 0, True)[telling]  # the last is that of NO_STACK
-    stack[freed] = np.where(empty, stack[freed], telling)
+    freeing = rows.free_stack[row[freed]]
+    empty = np.append(stacks.stack_node < 0, True)[freeing]  # the last is for NO_STACK
+    stack[freed] = np.where(empty, stack[freed], freeing)
 
     keep = np.ones(len(kind), np.bool_)
     actions: list[int] = []

@@ -40,7 +40,7 @@ class OpeningLines:
             curves = find_curves(device, file.layout != "profiler")
             self._curves = {name: Heights(values) for name, values in curves.items()}
             self._device = str(device.device)
-        self.tell("Working out the figures", None)
+        self.tell("Computing the figures", None)
 
     def press(self, name: str) -> bool:
         """Handle a key: some keys cancel."""

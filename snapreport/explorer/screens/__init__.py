@@ -1,1 +1,1 @@
-"""What each screen shows and what its keys do, as plain lines of text; it knows no terminal."""
+"""The screens and their keys, as plain lines of text; independent of the terminal."""

@@ -1,1 +1,1 @@
-"""Answer questions about an open recording within a token limit."""
+"""Answers questions about an open recording within a token limit."""

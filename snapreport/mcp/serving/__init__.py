@@ -1,1 +1,1 @@
-"""The client's side: the protocol, its transports and texts, and which files it may open."""
+"""The side towards clients: protocol, transports, guide, tools, and the files they may open."""
