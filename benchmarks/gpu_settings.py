@@ -1,12 +1,12 @@
-"""Predict other settings of the allocator from one recording, and really run under each.
+"""Predict the memory under other allocator settings from one recording, and measure each.
 
     python -m benchmarks.gpu_settings [PROGRAM ...]
 
-Each program is recorded once under the defaults. From that the peak reserved and the smallest
-capacity are told of every setting; then the program runs under it in a process of its own, once
-freely, and twice with ``set_per_process_memory_fraction()`` a little above and a little below the
-capacity told. Exit status: 0 if every peak is in the range told, and the program is served above
-and fails below; 1 if not; 77 where there is no GPU.
+Each program is recorded once under the defaults. From that, the peak of reserved memory and the
+smallest capacity are predicted for every setting. Then the program runs under it, each time in a
+process of its own: once without a limit, and twice with ``set_per_process_memory_fraction()``
+slightly above and slightly below the predicted capacity. Exit status: 0 if every peak is in the
+predicted range, and the program succeeds above and fails below; 1 if not; 77 without a GPU.
 """
 
 from __future__ import annotations
@@ -58,32 +58,32 @@ Measure = Callable[[str, int | None], Measured]
 
 @dataclass(frozen=True)
 class Row:
-    """A setting: what was told of it, and what was measured."""
+    """A setting: what was predicted, and what was measured."""
 
     settings: str
     peak: Between
     reserved: int
     capacity: Between
     above: bool
-    """Whether the program was served with a little more than the most that is told."""
+    """Whether the program succeeded slightly above the predicted range."""
     below: bool
-    """Whether it was with a little less than the least."""
+    """Whether it succeeded slightly below the range."""
 
     @property
     def well(self) -> bool:
-        """Whether all is as it was told."""
+        """Whether everything is as predicted."""
         inside = self.peak.least <= self.reserved <= self.peak.most
         return inside and self.above and not self.below
 
 
 def compare(device: snapreport.Device, measure: Measure) -> Iterator[Row]:
-    """Tell of each setting from a recording under the defaults, and measure it."""
+    """Predict each setting from a recording under the defaults, and measure it."""
     for settings in SETTINGS:
         given = "" if settings == "default" else settings
-        peak = _told(device, settings).peak
-        # A limit counts whole segments, so it is told of as one.
+        peak = _predicted(device, settings).peak
+        # A limit counts entire segments, so the prediction has to know of one.
         limited = ",".join(filter(None, (given, "per_process_memory_fraction:1")))
-        capacity = _told(device, limited).capacity
+        capacity = _predicted(device, limited).capacity
         yield Row(
             settings,
             peak,
@@ -94,7 +94,7 @@ def compare(device: snapreport.Device, measure: Measure) -> Iterator[Row]:
         )
 
 
-def _told(device: snapreport.Device, settings: str) -> SettingOutcome:
+def _predicted(device: snapreport.Device, settings: str) -> SettingOutcome:
     found = device.other_settings(settings)
     if found.refused:
         raise RuntimeError(found.refused)
@@ -107,7 +107,7 @@ def line(row: Row) -> str:
     return (
         f"  {row.settings:<34} peak {_range(row.peak)}, measured {format_bytes(row.reserved)};"
         f" fits from {_range(row.capacity)}: above {'served' if row.above else 'FAILED'}, below"
-        f" {'SERVED' if row.below else 'failed'}{'' if row.well else '   <- not as told'}"
+        f" {'SERVED' if row.below else 'failed'}{'' if row.well else '   <- not as predicted'}"
     )
 
 
@@ -162,7 +162,7 @@ def measured_in_a_child(name: str, folder: Path | None = None) -> Measure:
 
 
 def check(name: str) -> bool:
-    """Record a program, print what is told and measured, and say whether all is as told."""
+    """Record a program, print predictions and measurements, and say whether they agree."""
     print(name)
     with tempfile.TemporaryDirectory() as folder:
         measured_in_a_child(name, Path(folder))("", None)
@@ -189,7 +189,7 @@ def main() -> int:
         print(f"gpu-settings: skipped, {reason}.")
         return SKIPPED
     well = [check(name) for name in given.programs or PROGRAMS]
-    print("gpu-settings: all is as told." if all(well) else "gpu-settings: FAILED.")
+    print("gpu-settings: everything is as predicted." if all(well) else "gpu-settings: FAILED.")
     return 0 if all(well) else 1
 
 

@@ -81,15 +81,15 @@ def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def _real(found: list[tuple[Path, ModelledDevice]]) -> str:
     rows = []
     for path, each in found:
-        told = each.factual
+        model = each.factual
         rows.append(
             (
                 _named(path, each),
                 f"{each.history.events:,}",
-                f"{told.placed:,} of {told.allocations:,}",
-                f"{told.segment_events_met:,} of {told.segment_events:,}",
-                format_bytes(told.peak_reserved_model),
-                "none" if told.exact else f"event {told.divergence:,}: {CAUSES[told.cause]}",
+                f"{model.placed:,} of {model.allocations:,}",
+                f"{model.segment_events_met:,} of {model.segment_events:,}",
+                format_bytes(model.peak_reserved_model),
+                "none" if model.exact else f"event {model.divergence:,}: {CAUSES[model.cause]}",
                 _class(each),
             )
         )
@@ -189,7 +189,7 @@ def _simulated() -> str:
 
 
 def _settings(found: list[tuple[Path, ModelledDevice]]) -> str:
-    told = [
+    answers = [
         (path, each, replay_settings(each, table_of_settings(each.settings)[:2]))
         for path, each in found
     ]
@@ -201,7 +201,7 @@ def _settings(found: list[tuple[Path, ModelledDevice]]) -> str:
             _between(outcome.capacity),
             _between(outcome.peak),
         )
-        for path, each, answer in told
+        for path, each, answer in answers
         for outcome in answer.outcomes
     ]
     return (

@@ -29,7 +29,7 @@ COLUMNS, ROWS = 88, 24
 WIDE, HIGH = 8.4, 17
 THEME = "dark"
 NO_BREAK = "\xa0"
-"""A space that stands: pictures make one of several others."""
+"""A space that is kept: SVG collapses several ordinary ones."""
 
 SESSION: tuple[tuple[tuple[str, ...], float], ...] = (
     ((), 3.0),
@@ -51,7 +51,7 @@ SESSION: tuple[tuple[tuple[str, ...], float], ...] = (
     (("right", "right", "right"), 2.0),
     (("2", "o"), 2.5),
 )
-"""Keys, and how many seconds the screen after them stays."""
+"""Keys, and for how many seconds the screen after them is shown."""
 
 
 def screens() -> list[tuple[list[Line], float]]:
@@ -75,7 +75,7 @@ def screens() -> list[tuple[list[Line], float]]:
 
 
 def colours(role: str, mark: str) -> tuple[str, str, bool]:
-    """Return the ink, the ground, and whether letters are bold."""
+    """Return the text colour, the background, and whether letters are bold."""
     style = style_of(f"{role}|{mark}" if mark else role, THEME)
     ink, ground = style.color, style.bgcolor
     assert ink is not None, role
@@ -118,7 +118,7 @@ def row(line: Line) -> str:
 
 
 def joined(blocks: list[tuple[int, int]]) -> list[tuple[list[int], int]]:
-    """Join neighbours of one height."""
+    """Join neighbours with the same height."""
     found: list[tuple[list[int], int]] = []
     for column, part in blocks:
         if found and found[-1][1] == part and found[-1][0][-1] == column - 1:
@@ -136,7 +136,7 @@ def area(column: int, columns: int, top: float, height: float, fill: str) -> str
 
 
 def picture(frames: Iterable[tuple[list[Line], float]]) -> str:
-    """Return the session as one SVG; a row that several screens have is in it once."""
+    """Return the session as one SVG; a row that several screens share is in it once."""
     frames = list(frames)
     known: dict[str, str] = {}
     total = sum(seconds for _, seconds in frames)

@@ -1,7 +1,7 @@
-"""Writes a JSON Schema for each JSON that the commands print, from the types that it is made of.
+"""Writes a JSON Schema for each JSON that the commands print, from the types behind it.
 
-A schema allows what is named and nothing else, so that it fails with a field that was forgotten.
-``tests/commands/test_json.py`` holds the files to this, and every command's output to them.
+A schema allows only the fields that it names, so a forgotten field fails.
+``tests/commands/test_json.py`` checks that the files are up to date, and every command's output.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {**_FILE, "leaks": many(of(Leak))},
     ],
 }  # fmt: skip
-"""What each format has besides its name and version: one form, or several."""
+"""The contents of each format besides its name and version: one form, or several."""
 
 
 def schema(name: str) -> Schema:
@@ -392,7 +392,7 @@ def schema(name: str) -> Schema:
 
 
 def text(name: str) -> bytes:
-    """Return the file of a schema."""
+    """Return the path of a schema's file."""
     return orjson.dumps(schema(name), option=orjson.OPT_INDENT_2) + b"\n"
 
 

@@ -20,19 +20,19 @@ def counterfactuals(table: Table) -> str:
     rows = []
     for name, question in QUESTIONS.items():
         answers = [ask(question, seed) for seed in range(_PROGRAMS)]
-        told = [each for each in answers if each is not None]
-        served = [each for each in told if each.served is not None]
-        failed = [each for each in told if each.failed is not None]
+        given = [each for each in answers if each is not None]
+        served = [each for each in given if each.served is not None]
+        failed = [each for each in given if each.failed is not None]
         rows.append(
             (
                 name,
-                f"{_PROGRAMS - len(told)}",
-                _of(sum(each.outcome.peak.one for each in told), told),
-                _of(sum(each.peak_within for each in told), told),
+                f"{_PROGRAMS - len(given)}",
+                _of(sum(each.outcome.peak.one for each in given), given),
+                _of(sum(each.peak_within for each in given), given),
                 _of(sum(bool(each.served) for each in served), served),
                 _of(sum(bool(each.failed) for each in failed), failed),
-                _of(sum(_retries_within(each) for each in told), told),
-                _of(sum(each.told.floor <= each.peak for each in told), told),
+                _of(sum(_retries_within(each) for each in given), given),
+                _of(sum(each.told.floor <= each.peak for each in given), given),
             )
         )
     return (

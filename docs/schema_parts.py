@@ -33,14 +33,14 @@ def of(kind: Any) -> Schema:
 
 
 def either(*schemas: Schema) -> Schema:
-    """Return one of several schemas; those of plain types as one."""
+    """Return the union of several schemas; plain types become one schema."""
     if all(list(each) == ["type"] for each in schemas):
         return {"type": [each["type"] for each in schemas]}
     return {"anyOf": list(schemas)}
 
 
 def maybe(schema: Schema) -> Schema:
-    """Return a schema that takes null, too."""
+    """Return a schema that also accepts null."""
     return either(schema, {"type": "null"})
 
 
@@ -55,7 +55,7 @@ def numbers(*names: str) -> dict[str, Schema]:
 
 
 def thing(**properties: Schema) -> Schema:
-    """Return the schema of an object that has all of these and nothing else."""
+    """Return the schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": properties,
@@ -65,7 +65,7 @@ def thing(**properties: Schema) -> Schema:
 
 
 def record(kind: Any, *left_out: str, **more: Schema) -> Schema:
-    """Return the schema of a dataclass's fields but for some, and of what is added or replaced."""
+    """Return the schema of a dataclass, with some fields left out, added or replaced."""
     hints = get_type_hints(kind)
     names = [each.name for each in fields(kind) if each.name not in left_out]
     return thing(**({name: of(hints[name]) for name in names if name not in more} | more))

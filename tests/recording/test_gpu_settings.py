@@ -42,7 +42,7 @@ def test_a_gpu_that_does_otherwise_is_found(script: Script, tmp_path: Path) -> N
     device = recorded(script, tmp_path)
     row = next(compare(device, lambda *_: Measured(1, served=True)))
     assert not row.well
-    assert "<- not as told" in line(row)
+    assert "<- not as predicted" in line(row)
     assert replace(row, reserved=row.peak.least, below=False).well
 
 
