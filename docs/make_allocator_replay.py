@@ -100,7 +100,7 @@ def _real(found: list[tuple[Path, ModelledDevice]]) -> str:
         " and the reserved curve equal to the byte. The first column is the beginning of the file's"
         " SHA-256.\n\n"
         + _table(
-            ("snapshot", "events", "on their address", "segment events", "peak reserved",
+            ("snapshot", "events", "at their address", "segment events", "peak reserved",
              "departs at", "what is in it"),
             rows,
         )

@@ -1,4 +1,4 @@
-"""Real traces through the model of the allocator: every allocation on its recorded address."""
+"""Real traces through the model of the allocator: every allocation at its recorded address."""
 
 from __future__ import annotations
 
