@@ -322,7 +322,7 @@ def test_a_profile_has_no_allocator_to_show(open_page: Opener) -> None:
 def test_missing_segment_events_are_said(open_page: Opener) -> None:
     page = open_panel(open_page, built(trace().alloc("a", 4 * MIB).alloc("b", MIB).free("b")))
     expect(page.locator(".allocator .note")).to_contain_text(
-        "2 live allocations lie in no segment that this recording knows of"
+        "2 live allocations are in no recorded segment"
     )
     expect(page.locator("figure.fragmentation")).to_contain_text("not known where segment events")
 

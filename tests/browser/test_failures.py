@@ -65,7 +65,7 @@ def test_a_panel_says_what_failed_and_the_others_go_on(open_page: Opener) -> Non
     page.evaluate("window.broken = 'putImageData'")
     page.get_by_role("tab", name="Allocator").click()
     expect(panel.get_by_role("alert")).to_contain_text(
-        "“Allocator” could not be drawn: no <b>ink</b>. The rest of the page goes on."
+        "“Allocator” could not be drawn: no <b>ink</b>. The rest of the page still works."
     )
     go_to(page, 40)
     expect(page.locator(".moment-title")).to_contain_text("event 40")

@@ -139,7 +139,7 @@ def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
 
     at: dict[tuple[float, float], list[str]] = {}
     for oom in device.ooms:
-        words = f"out of memory: {format_bytes(oom.size)} wanted"
+        words = f"out of memory: {format_bytes(oom.size)} requested"
         at.setdefault(place(oom.event), []).append(words)
     points = [
         ("oom", *where, words[0] + (f", {len(words) - 1} more" if len(words) > 1 else ""))

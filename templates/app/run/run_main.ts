@@ -16,10 +16,10 @@ import { RankTable } from "./views/rank_table"
 
 /** What scripts may use of a page, as `window.snapreport`. */
 interface RunApi {
-  /** What the run comes to, as `snapreport summary --json` prints it, without the list of rows. */
+  /** The run's figures and findings, as `snapreport summary --json` prints them, without the list of rows. */
   summary: unknown
   window(): Window
-  /** The label of the rank that is looked at, and the labels of the rows in their order. */
+  /** The label of the selected rank, and the labels of the rows in their order. */
   looked(): string | null
   rows(): string[]
   settled(): boolean

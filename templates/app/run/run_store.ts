@@ -1,11 +1,11 @@
-/** What the page of a run shows now, and who wants to know when that changes. */
+/** The state of the page of a run, and its listeners. */
 
 import { Observed } from "../lib/data/observed"
 import { clampWindow, sameWindow, type Window } from "../lib/picture/window"
 import { aboveGroup, orderRows, type RowView } from "./data/row_order"
 import type { Quantity, RunAxis, RunData } from "./data/run_data"
 
-/** A cell that is looked at: a row, and a place on the axis, from the origin. */
+/** The selected cell: a row, and a place on the axis, from the origin. */
 export interface HeatCursor {
   row: number
   x: number
@@ -14,7 +14,7 @@ export interface HeatCursor {
 export interface RunState extends RowView {
   axis: RunAxis
   quantity: Quantity
-  /** Whether the scale reaches up to the highest value, whatever that does to the rest. */
+  /** Whether the scale extends to the highest value. */
   full: boolean
   /** Places of the axis from the origin; rows from the bottom up. */
   window: Window
@@ -25,7 +25,7 @@ export interface RunState extends RowView {
   kept: number[]
 }
 
-/** How many curves can be told apart. */
+/** The most curves whose colours are distinct. */
 export const MOST_KEPT = 5
 const LEAST_CELLS = 4
 const LEAST_ROWS = 3
@@ -88,7 +88,7 @@ export class RunStore extends Observed<RunState> {
     this.tell(before)
   }
 
-  /** Looks at a row: at a place, or at its peak; brings it into sight, even if a filter left it out. */
+  /** Selects a row at a place, by default at its peak, and shows it even if a filter left it out. */
   look(row: number, x = this.peakOf(row)): void {
     if (!this.current.order.includes(row)) this.set({ query: "", group: -1, onlyOdd: false, kind: this.data.kind[row] })
     const { window: w, order } = this.current
@@ -107,7 +107,7 @@ export class RunStore extends Observed<RunState> {
     this.set({ kept: kept.includes(row) ? kept.filter((each) => each !== row) : [...kept, row].slice(-MOST_KEPT) })
   }
 
-  /** Where a row has its most on the axis. */
+  /** Where on the axis a row has its peak. */
   private peakOf(row: number): number {
     return (this.data.cells(this.current.axis, "allocated")?.peakPlace(row) ?? this.origin) - this.origin
   }

@@ -11,19 +11,19 @@ import { commonName, stageAtEvents } from "./stage_groups"
 
 export type Colouring = "site" | "role" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
 
-/** The key of a second group of what belongs nowhere. */
+/** The key of a second group for what belongs nowhere. */
 export const APART = "apart"
 
 /** One colour of the timeline. */
 export interface Group {
-  /** Stays the same from report to report: what colours are chosen by. */
+  /** The same in every report: colours are chosen by it. */
   key: string
   label: string
-  /** A place or a remark; may be empty. */
+  /** A file and line, or a remark; may be empty. */
   detail: string
-  /** In full, where the label is short. */
+  /** The full name, where the label is short. */
   full: string
-  /** Whether it gathers what is not known or belongs nowhere. */
+  /** Whether it holds what is not known or belongs nowhere. */
   rest: boolean
   /** Block bytes and allocations live at the allocated peak. */
   bytes: number
@@ -35,7 +35,7 @@ export interface Grouping {
   readonly colouring: Colouring
   readonly groups: readonly Group[]
   readonly ofAllocation: Int32Array
-  /** Whether groups stand in an order of their own, as sizes do; else the most bytes at the peak come first. */
+  /** Whether groups have an order of their own, as sizes do; else the most bytes at the peak come first. */
   readonly ordered: boolean
 }
 
@@ -86,7 +86,7 @@ function group(history: History, colouring: Colouring): Grouping {
   return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
 }
 
-/** Gives what is not drawn one by one a group of its own, whichever it was sorted into: the first. */
+/** Moves what is not drawn one by one into a group of its own, the first one. */
 function apart({ rest: left }: Device, sorted: Sorted): Sorted {
   if (!left) return sorted
   const { groups, ofAllocation } = sorted
@@ -107,7 +107,7 @@ export function amountsAt({ ofAllocation, groups }: Grouping, device: Device, cu
   return amountsLive(device, curve, event, ofAllocation, groups.length)
 }
 
-/** The rows that hold something: the largest and the longest lived first, else those with the most bytes. */
+/** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */
 export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): number[] {
   const rows = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
   return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
@@ -120,7 +120,7 @@ const WHY_PLAIN: Partial<Record<Colouring, string>> = {
   context: "No compiled graphs were recorded",
 }
 
-/** Why a colouring would show one colour only; "" where it shows more. */
+/** Why a colouring would show only one colour; "" if it shows more. */
 export function whyPlain({ device }: History, colouring: Colouring): string {
   if (colouring === "stage") return device.summary.stages.length ? "" : "No stages were recorded"
   if (colouring === "role") return device.roles.every(([role]) => role === device.roles[0][0]) ? "All allocations have one role" : ""
@@ -172,13 +172,13 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
   age: byAge,
 }
 
-/** One group for each id, in the order of ids; -1 is the rest. */
+/** One group for each id, in the order of ids; -1 stands for the rest. */
 function byId(ids: Ints, group: (id: number) => Sorted["groups"][0], none: Sorted["groups"][0]): Sorted {
   const { values, ofAllocation } = distinct(ids)
   return { groups: values.map((id) => (id < 0 ? none : group(id))), ofAllocation }
 }
 
-/** What allocations are for; what is in a group may be known by more than one evidence. */
+/** Groups by what allocations are for; the evidence may differ within a group. */
 function byRole({ device }: History): Sorted {
   const names = [...new Set(device.roles.map(([role]) => role))]
   const rowOf = device.roles.map(([role]) => names.indexOf(role))
@@ -189,7 +189,7 @@ function byRole({ device }: History): Sorted {
   return { groups, ofAllocation: Int32Array.from(device.role).map((place) => rowOf[place]) }
 }
 
-/** The innermost stage that an allocation was born in; repeated stages are one group. */
+/** Groups by the innermost stage that an allocation was made in; repeated stages are one group. */
 function byStage({ device }: History): Sorted {
   const { stages } = device.summary
   const at = stageAtEvents(stages, device.events)
@@ -233,7 +233,7 @@ function bySize({ device }: History): Sorted {
 
 /** 1 for 1, 2 for 2 and 3, 3 for 4 to 7, and so on; 0 for nothing. */
 function twoPower(bytes: number): number {
-  // Of the bits of the 32 below 2^53 the highest tells, of larger ones that of what is above those.
+  // clz32 sees 32 bits: for a larger number, count in the bits above those.
   return bytes < 1 ? 0 : bytes < 2 ** 32 ? 32 - Math.clz32(bytes) : 64 - Math.clz32(bytes / 2 ** 32)
 }
 
@@ -242,7 +242,7 @@ function powerText(power: number): string {
   return `${2 ** (power % 10)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][Math.floor(power / 10)]}`
 }
 
-/** How many events an allocation lived, by powers of ten; those cut off by the recording are groups of their own. */
+/** Groups by lifetime in events, in powers of ten; lifetimes cut off by the recording are groups of their own. */
 function byAge({ device }: History): Sorted {
   const { allocEvent, freeEvent, events } = device
   const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
@@ -254,9 +254,11 @@ function byAge({ device }: History): Sorted {
     else for (let more = freeEvent[i] - allocEvent[i]; more >= 10; more /= 10) ranks[i]++
   }
   return byRank(ranks, (rank) => {
-    if (rank === BEFORE) return plain("age before", "from before", "freed in the recording", "live before the recording, freed in it")
-    if (rank === LAST) return plain("age last", "live at the end", "made in the recording", "made in the recording, live at its end")
-    if (rank === ALWAYS) return rest("age always", "live throughout", "the whole recording")
+    if (rank === BEFORE)
+      return plain("age before", "from before", "freed during the recording", "live before the recording, freed during it")
+    if (rank === LAST)
+      return plain("age last", "live at the end", "made during the recording", "made during the recording, live at its end")
+    if (rank === ALWAYS) return rest("age always", "live throughout", "the entire recording")
     const [least, most] = [10 ** rank, 10 ** (rank + 1) - 1]
     return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} events`)
   })
@@ -268,7 +270,7 @@ function byRank(ranks: Int32Array, group: (rank: number) => Sorted["groups"][0])
   return { groups: values.map(group), ofAllocation, ordered: true }
 }
 
-/** The values that occur among some from -1 on, ascending, and the place of each row's own. */
+/** The distinct values of a column, which are -1 or more, ascending, and for each row the index of its value. */
 function distinct(rows: Ints): { values: number[]; ofAllocation: Int32Array } {
   let most = -1
   for (let i = 0; i < rows.length; i++) if (rows[i] > most) most = rows[i]

@@ -1,13 +1,13 @@
-/** Regular expressions that take a time that follows from the text's length, whatever they are and whoever wrote them.
+/** Regular expressions whose time is bounded by the length of the text, whoever wrote them.
  *
- * A link may hold one, and a stranger's names may be long: the browser's own try every way to match, `(x+)+y` twice as many for
- * each `x`. Here all ways are followed at once, and the sets of places that occur are kept (a lazily built automaton). So there
- * is no looking ahead and no looking back. Case counts nowhere. */
+ * A link may hold one, and a stranger's names may be long: the browser's own engine tries every way to match, for `(x+)+y` twice
+ * as many per `x`. Here all ways are followed at once, and the sets of places that occur are kept (a lazily built automaton), so
+ * there is no lookahead and no lookbehind. Matching ignores case. */
 
 /** Why an expression cannot be searched for. */
 export class PatternError extends Error {}
 
-/** What to say of a refused expression; throws again what is no refusal. */
+/** The message of a refused expression; rethrows any other error. */
 export function refusal(error: unknown): string {
   if (error instanceof PatternError) return error.message
   throw error
@@ -20,7 +20,7 @@ type Node =
   | { kind: "all" | "any"; parts: Node[] }
   | { kind: "repeat"; part: Node; least: number; most: number }
 
-/** A place in the expression: takes a character, or goes on at one or two others, or is the end. */
+/** A place in the expression: takes a character, continues at one or two others, or is the end. */
 interface Place {
   ranges?: Ranges
   not?: boolean
@@ -38,10 +38,10 @@ interface State {
 
 const MOST_CHARACTERS = 500
 const MOST_PLACES = 2000
-/** How many steps of the automaton are kept. */
+/** The most steps of the automaton that are kept. */
 const MOST_KEPT = 50_000
 
-/** What all patterns of one search may do together: about a second. */
+/** The work that all patterns of one search may do together: about a second. */
 export class Budget {
   private left = 3e7
 
@@ -79,8 +79,8 @@ const LINES: Ranges = [
 const CLASSES: Record<string, Ranges> = { d: DIGITS, w: WORDS, s: SPACES }
 const CONTROLS: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, "0": 0 }
 
-/** Makes a test of a text for an expression; `dotAll`: a dot is any character. Throws a `PatternError` for what cannot be
- * searched for, and so does the test where it takes too long on a file. */
+/** Makes a test of a text for an expression; `dotAll`: a dot is any character. Throws a `PatternError` for an expression that
+ * is not supported; so does the test if it takes too long. */
 export function patternTest(source: string, budget: Budget, dotAll = false): (text: string) => boolean {
   const { places, start } = compile(new Parser(source, dotAll).whole())
   let kept = 0
@@ -91,7 +91,7 @@ export function patternTest(source: string, budget: Budget, dotAll = false): (te
     if (!state) states.set(key, (state = { places: of, before, next: new Map() }))
     return state
   }
-  /** Where a character leads; null where a match ends before it. */
+  /** The state after a character; null if a match ends before it. */
   const step = ({ places: from, before, next }: State, c: number): State | null => {
     const seen = new Set<number>()
     const reached = new Set<number>()
@@ -163,7 +163,7 @@ function holds(assert: string, before: number, c: number): boolean {
   return ((before === WORD) !== has(WORDS, c)) === (assert === "b")
 }
 
-/** Places from the last to the first: each knows where it leads. */
+/** Makes the places from the last to the first, so that each knows where it leads. */
 function compile(node: Node): { places: Place[]; start: number } {
   const places: Place[] = [{ to: -1, or: -1 }]
   const add = (place: Place) => {
@@ -282,7 +282,7 @@ class Parser {
     return not ? others(ranges) : ranges
   }
 
-  /** What a backslash stands before. */
+  /** Reads what follows a backslash. */
   private escaped(): { ranges: Ranges; not: boolean } {
     const code = this.take(/^(?:x([0-9a-f]{2})|u([0-9a-f]{4}))/i)
     if (code) return only(parseInt(code[1] ?? code[2], 16))
@@ -299,7 +299,7 @@ function only(c: number): { kind: "set"; ranges: Ranges; not: boolean } {
   return { kind: "set", ranges: [[c, c]], not: false }
 }
 
-/** All characters but these, which ascend. */
+/** All characters except these ranges, which ascend. */
 function others(ranges: Ranges): Ranges {
   const out: Ranges = []
   let from = 0
@@ -315,5 +315,5 @@ function wrong(): PatternError {
 }
 
 function unknown(): PatternError {
-  return new PatternError("Looking ahead or back is not possible here")
+  return new PatternError("Lookahead and lookbehind are not supported here")
 }

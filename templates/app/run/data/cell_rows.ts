@@ -1,6 +1,6 @@
-/** Curves of many ranks in cells of an axis, whose edges are multiples of powers of two: joined by their maximum, never mixed. */
+/** Curves of many ranks as cells of an axis, with edges at multiples of powers of two; cells merge by their maximum. */
 
-/** A cell that a rank does not reach has this. */
+/** The value of a cell that a rank does not reach. */
 export const NO_CELL = -1
 
 /** Cells of all rows, one row after the other. */
@@ -12,7 +12,7 @@ export class CellRows {
   readonly high: number
   readonly narrowest: number
 
-  /** `first` counts cells of the row's own width, `1 << shift`; values of -1 are none. */
+  /** `first` counts cells of the row's own width, `1 << shift`; a value of -1 is an empty cell. */
   constructor(
     readonly first: Float64Array,
     readonly shift: Int32Array,
@@ -35,9 +35,9 @@ export class CellRows {
     this.narrowest = Number.isFinite(narrowest) ? narrowest : 0
   }
 
-  /** Raises each of `out` to the most of a row in cells `1 << level` wide from the `from`th on, times a factor.
+  /** Raises `out` to a row's maxima, times a factor, in cells `1 << level` wide from the `from`th on.
    *
-   * A cell of the row that is wider than that counts in all that it covers. */
+   * A wider cell of the row counts in every cell that it covers. */
   joinInto(out: Float64Array, row: number, level: number, from: number, factor = 1): void {
     const start = this.starts[row]
     const count = this.starts[row + 1] - start
@@ -66,21 +66,21 @@ export class CellRows {
     }
   }
 
-  /** The most of a row in one cell; NO_CELL where it has none there. */
+  /** The maximum of a row in one cell; NO_CELL where it has none there. */
   mostIn(row: number, level: number, cell: number): number {
     const out = new Float64Array(1).fill(NO_CELL)
     this.joinInto(out, row, level, cell)
     return out[0]
   }
 
-  /** The most that a row has anywhere. */
+  /** The maximum of a row. */
   peak(row: number): number {
     let most = NO_CELL
     for (let k = this.starts[row]; k < this.starts[row + 1]; k++) if (this.values[k] > most) most = this.values[k]
     return most
   }
 
-  /** Where, in the middle of its cell, a row first has its most; null for a row without cells. */
+  /** The middle of the first cell that holds a row's maximum; null for a row without cells. */
   peakPlace(row: number): number | null {
     const most = this.peak(row)
     if (most < 0) return null

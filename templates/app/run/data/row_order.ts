@@ -7,7 +7,7 @@ export type SortKey = "rank" | "peak" | "reserved" | "group" | "host" | "odd" | 
 export interface RowView {
   sort: SortKey
   descending: boolean
-  /** Terms between commas, any of which a row has to meet: `17`, `8-15`, or a part of a name. */
+  /** Terms separated by commas, one of which a row has to match: `17`, `8-15`, or a part of a name. */
   query: string
   /** Row of the groups, or -1 for all. */
   group: number
@@ -15,7 +15,7 @@ export interface RowView {
   onlyOdd: boolean
 }
 
-/** By how much each row's peak is above the median of its group, or of all of its kind where it is in none. */
+/** How far each row's peak is above the median of its group, or of its kind of memory if it is in none. */
 export function aboveGroup(data: RunData): Float64Array {
   const medians = data.members.map((rows) => medianOf(rows.map((row) => data.allocated[row])))
   const kinds = new Map<string, number[]>()
@@ -27,12 +27,12 @@ export function aboveGroup(data: RunData): Float64Array {
   })
 }
 
-/** Of two middle values the lower: a value that there is. */
+/** The median; the lower of two middle values, so that it is one that occurs. */
 export function medianOf(values: number[]): number {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? 0
 }
 
-/** Rows in the order to show them in; equal ones keep that of the run. */
+/** Rows in display order; equal ones keep the order of the run. */
 export function orderRows(data: RunData, view: RowView, above: Float64Array): Int32Array {
   const wanted = matcher(data, view.query)
   const rows = Array.from({ length: data.count }, (_, row) => row).filter(
@@ -64,7 +64,7 @@ function comparison(data: RunData, sort: SortKey, above: Float64Array): (a: numb
   return (a, b) => (value[a] === value[b] ? 0 : value[a] - value[b])
 }
 
-/** Says whether a row meets a query. */
+/** Returns a test of whether a row matches a query. */
 export function matcher(data: RunData, query: string): (row: number) => boolean {
   const terms = query
     .split(",")

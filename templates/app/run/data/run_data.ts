@@ -24,7 +24,7 @@ export interface RunFailure {
   site: string
 }
 
-/** More steps than this apart, numbers are no axis to draw on. */
+/** If step numbers span more than this, they are not used as an axis. */
 const MOST_STEPS = 1 << 16
 
 export class RunData {
@@ -32,10 +32,10 @@ export class RunData {
   readonly label: string[]
   readonly source: string[]
   readonly host: string[]
-  /** Where in the parallel layout: `tp=0 pp=3`. */
+  /** The position in the parallel layout: `tp=0 pp=3`. */
   readonly place: string[]
   readonly kind: string[]
-  /** To the page of the rank; "" for none. */
+  /** A link to the page of the rank; "" for none. */
   readonly link: string[]
   readonly rank: Int32Array
   readonly dump: Int32Array
@@ -47,7 +47,7 @@ export class RunData {
   readonly reserved: Float64Array
   readonly peakEvent: Float64Array
   readonly peakTime: Float64Array
-  /** What a row gains in a step; NaN where that is not known. */
+  /** Bytes that a row gains per step; NaN where that is not known. */
   readonly growth: Float64Array
   readonly recorded: Int32Array
   readonly groups: string[]
@@ -131,12 +131,12 @@ export class RunData {
     return (["allocated", "reserved", "share"] as const).filter((each) => each === "allocated" || (each === "reserved" ? reserved : share))
   }
 
-  /** The cells that a quantity is drawn from; null where there are none. A share is of what is reserved, where that is known. */
+  /** The cells that a quantity is drawn from; null if there are none. Shares use reserved bytes where these are known. */
   drawn(axis: RunAxis, quantity: Quantity): CellRows | null {
     return (quantity === "allocated" ? null : this.cells(axis, "reserved")) ?? this.cells(axis, "allocated")
   }
 
-  /** What the values of a row's cells are multiplied with for a quantity; 0 where that is not known. */
+  /** The factor from a row's cells to a quantity; 0 where it is not known. */
   factor(quantity: Quantity, row: number): number {
     if (quantity !== "share") return 1
     return this.capacity[row] > 0 ? 1 / this.capacity[row] : 0
@@ -156,7 +156,7 @@ export class RunData {
     return new CellRows(payload.floats(cells.first), payload.ints(cells.shift), payload.ints(cells.count), payload.bytesOf(cells[curve]))
   }
 
-  /** The peaks of steps as cells one step wide; those of a number that is missing have none. */
+  /** The peaks of steps as cells one step wide; missing step numbers have empty cells. */
   private stepCells(): CellRows | null {
     const { starts, number, allocated } = this.steps
     const [first, counts] = [new Float64Array(this.count), new Int32Array(this.count)]
@@ -210,7 +210,7 @@ export class RunData {
     }))
   }
 
-  /** How bad each finding of a row's own report is, and its title. */
+  /** The severity and title of each finding in a row's own report. */
   findings(row: number): [severity: string, title: string][] {
     const { starts, severity, title } = this.found
     return range(starts, row).map((k) => [this.strings[severity[k]], this.strings[title[k]]])

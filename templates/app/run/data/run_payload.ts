@@ -4,7 +4,7 @@ import { ColumnBlock, type ColumnSpec } from "../../lib/data/payload"
 
 export const RUN_FORMAT = 1
 
-/** A column of bytes, each number of which stands for `unit` of them. */
+/** A column of bytes, in multiples of `unit`. */
 interface BytesSpec {
   unit: number
   column: ColumnSpec
@@ -38,7 +38,7 @@ export interface OddRank {
   differences: OddDifference[]
 }
 
-/** What colours stand for, in bytes, and the least and most there is. */
+/** The ends of the colour scale, and the lowest and highest value, in bytes. */
 export type ScaleEnds = [low: number, high: number, least: number, most: number]
 
 export interface RunHeader {
@@ -53,7 +53,7 @@ export interface RunHeader {
   >
   failed: Record<"count" | "event" | "time_us" | "size" | "site", ColumnSpec>
   findings: Record<"count" | "severity" | "title", ColumnSpec>
-  /** On which the ranks lie side by side. */
+  /** The axis shown at first. */
   axis: "time" | "event"
   scales: Record<string, Record<"allocated" | "reserved", ScaleEnds>>
   groups: { name: string }[]

@@ -1,8 +1,8 @@
-/** The curve that stands for a group: of each cell the median of the ranks that have it. */
+/** The median curve of a group: for each cell, the median over the ranks that have it. */
 
 import { type CellRows, NO_CELL } from "../data/cell_rows"
 
-/** Of two middle values the lower; NO_CELL where no row has a cell. */
+/** The lower of two middle values; NO_CELL where no row has a cell. */
 export function medianCurve(cells: CellRows, rows: ArrayLike<number>, level: number, from: number, columns: number): Float64Array {
   const count = rows.length
   // Row after row, so that a column is a stride: joined once, then read across.

@@ -13,18 +13,18 @@ export interface HeatScale {
   quantity: Quantity
   low: number
   high: number
-  /** The most there is: more than `high` where something is above the scale. */
+  /** The highest value; more than `high` if something is above the scale. */
   most: number
 }
 
-/** What the colours stand for: bytes, or parts of the capacity. `full`: nothing is above. */
+/** The scale of a quantity, in bytes or in shares of the capacity. `full`: it extends to the highest value. */
 export function heatScale(data: RunData, kind: string, quantity: Quantity, full: boolean): HeatScale {
   if (quantity === "share") return { quantity, low: 0, high: 1, most: 1 }
   const [low, high, , most] = data.scales[kind]?.[quantity] ?? [0, 1, 0, 0]
   return full && most > high ? { quantity, low: 0, high: most, most } : { quantity, low, high, most }
 }
 
-/** The place in the palette of a value. */
+/** The index of a value's colour in the palette. */
 export function shadeOf(value: number, { low, high }: HeatScale): number {
   if (value > high) return OVER
   return Math.min(Math.max(Math.floor(((value - low) / (high - low)) * RAMP), 0), RAMP - 1)

@@ -1,4 +1,4 @@
-/** Where the heat map's parts lie, in CSS pixels of its element. */
+/** The positions of the heat map's parts, in CSS pixels of its element. */
 
 import type { Plot } from "../../lib/picture/window"
 
@@ -11,7 +11,7 @@ export interface HeatGeometry extends Plot {
   font: number
 }
 
-/** Device pixels are whole numbers for the cells, so that one of a pixel's width has that pixel. `labels`: width of the widest. */
+/** The cells begin and end at device pixels, so that a cell one pixel wide has a pixel of its own. `labels`: width of the widest. */
 export function layOutHeat(width: number, height: number, remPx: number, ratio: number, labels: number): HeatGeometry {
   const whole = (css: number) => Math.round(css * ratio) / ratio
   const font = Math.round(remPx * 0.75)

@@ -1,11 +1,11 @@
-/** The heat map's cells as a raster that the painters of the timeline take: no cell is narrower or lower than a pixel. */
+/** The heat map's cells as a raster for the timeline's painters, with no cell smaller than a pixel. */
 
 import type { Raster } from "../../lib/picture/raster"
 import type { Window } from "../../lib/picture/window"
 import { type CellRows, levelFor, NO_CELL } from "../data/cell_rows"
 import { type HeatScale, shadeOf } from "./heat_colours"
 
-/** How cells are put together: each is `2 ** level` of the axis wide and has `bundle` rows, a power of two. */
+/** How cells are merged: each is `2 ** level` of the axis wide and has `bundle` rows, a power of two. */
 export interface Grain {
   level: number
   bundle: number
@@ -17,11 +17,11 @@ export interface HeatSource {
   /** Rows from the top down. */
   order: Int32Array
   origin: number
-  /** What each row's values are multiplied with: 1 for bytes; 0 leaves a row out. */
+  /** The factor of each row's values: 1 for bytes; 0 leaves a row out. */
   factor: (row: number) => number
 }
 
-/** The narrowest cells that are seen as they are: not below a pixel, nor narrower than there are any. */
+/** The finest cells to draw: at least a pixel in size, and no narrower than the data. */
 export function grainOf(source: HeatSource, w: Window, widthPx: number, heightPx: number): Grain {
   const level = Math.max(levelFor((w.x1 - w.x0) / widthPx), source.cells.narrowest)
   return { level, bundle: 2 ** levelFor((w.y1 - w.y0) / heightPx) }
@@ -33,7 +33,7 @@ export function bundleAt(source: HeatSource, bundle: number, place: number): [nu
   return [first, Math.min(first + bundle, source.order.length)]
 }
 
-/** Shades of all cells that a window touches; each shows the most of its rows. */
+/** Shades of all cells that a window touches; each shows the maximum of its rows. */
 export function heatRaster(source: HeatSource, w: Window, grain: Grain, scale: HeatScale): Raster {
   const { cells, order, origin, factor } = source
   const width = 2 ** grain.level
@@ -60,7 +60,7 @@ export function heatRaster(source: HeatSource, w: Window, grain: Grain, scale: H
   return { window, width: columns, height: bundles, ids, events: new Int32Array(0) }
 }
 
-/** Of a bundle of rows that with the most in a cell, as a place in the order; -1 where none has any. */
+/** The row of a bundle with the highest value in a cell, as an index in the order; -1 if none has a value. */
 export function mostOf(source: HeatSource, grain: Grain, place: number, cell: number): number {
   let [best, most] = [-1, NO_CELL]
   const [first, end] = bundleAt(source, grain.bundle, place)

@@ -1,4 +1,4 @@
-/** The curves of chosen ranks one over the other, under the heat map and as wide, with the median of the group beside them. */
+/** The curves of chosen ranks on one chart, as wide as the heat map above it, with the median of the group. */
 
 import { byteTickLabels, byteTicks } from "../../lib/picture/ticks"
 import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
@@ -13,7 +13,7 @@ import type { RunStore } from "../run_store"
 import { curveColour, drawnRows } from "./curve_colours"
 import { valueText } from "./run_words"
 
-/** The values of one curve in sight, a cell each; -1 where there is none. */
+/** The visible values of one curve, one per cell; -1 where there is none. */
 interface Line {
   values: Float64Array
   colour: string
@@ -21,7 +21,7 @@ interface Line {
 }
 
 const HEADROOM = 1.08
-/** A median is worked out once the picture rests. */
+/** The median is computed after the picture has rested for this long. */
 const RESTS_MS = 80
 
 export class CurvesChart {
@@ -33,7 +33,7 @@ export class CurvesChart {
   private geometry: HeatGeometry | null = null
   private theme: Theme | null = null
   private frame = 0
-  /** A median costs more than a frame where ranks are many: kept until something else is asked for. */
+  /** With many ranks a median takes longer than a frame, so the last one is kept. */
   private median: { key: string; from: number; values: Float64Array } | null = null
   private working = 0
 
@@ -56,7 +56,7 @@ export class CurvesChart {
     })
   }
 
-  /** As wide as the heat map, its cells above ours. */
+  /** Sets the width of the heat map, so that its cells are above ours. */
   fit(geometry: HeatGeometry): void {
     if (!this.geometry) this.writeKeys()
     this.geometry = geometry

@@ -1,4 +1,4 @@
-/** What is drawn over and around the cells of the heat map: ranks, the axis, failures, odd ranks, and the cell looked at. */
+/** Draws over and around the cells of the heat map: ranks, the axis, failures, odd ranks, and the selected cell. */
 
 import type { Theme } from "../../lib/picture/theme"
 import { eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
@@ -10,7 +10,7 @@ import type { Grain } from "../picture/heat_raster"
 import type { RunStore } from "../run_store"
 import { oddColour } from "./run_words"
 
-/** Where a row and a place of the axis lie. */
+/** Where rows and places of the axis are drawn. */
 export class HeatPlaces {
   constructor(
     private readonly g: HeatGeometry,
@@ -27,7 +27,7 @@ export class HeatPlaces {
     return yOn(this.g, w, order.length - place)
   }
 
-  /** The places of the order in sight, as [first, end). */
+  /** The visible part of the order, as [first, end). */
   get rows(): [number, number] {
     const { window: w, order } = this.store.state
     return [Math.max(Math.floor(order.length - w.y1), 0), Math.min(Math.ceil(order.length - w.y0), order.length)]
@@ -47,7 +47,7 @@ export function drawHeatAxes(pen: Pen, g: HeatGeometry, store: RunStore, grain: 
   drawOdd(pen, g, store, places, colours)
 }
 
-/** Names beside as many rows as have room, and the groups where rows stand in their order. */
+/** Writes names beside as many rows as there is room for, and the groups if rows are in their order. */
 function drawRows(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: Theme): void {
   const [first, end] = places.rows
   const rowPx = g.plotHeight / (state.window.y1 - state.window.y0)
@@ -123,7 +123,7 @@ function drawFailures(pen: Pen, store: RunStore, places: HeatPlaces, colours: Th
   }
 }
 
-/** The cell that is looked at, and a mark at its row, which nothing is drawn over. */
+/** Marks the selected cell and its row, on top of everything else. */
 function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlaces, grain: Grain, colours: Theme): void {
   const { cursor, order } = store.state
   const place = cursor ? order.indexOf(cursor.row) : -1
@@ -154,7 +154,7 @@ function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlac
   }
 }
 
-/** Marks at the right of odd ranks: they are seen however many rows share a pixel. */
+/** Marks odd ranks at the right edge, visible however many rows share a pixel. */
 function drawOdd(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: HeatPlaces, colours: Theme): void {
   const [first, end] = places.rows
   const x = g.left + g.plotWidth + 3

@@ -1,4 +1,4 @@
-/** The heat map of all ranks: has its cells painted, draws what is around them, and says what is under the pointer. */
+/** The heat map of all ranks: its cells, what is drawn around them, and a tooltip for the cell under the pointer. */
 
 import { Surface } from "../../gl/surface"
 import type { Raster } from "../../lib/picture/raster"
@@ -17,16 +17,16 @@ import { drawHeatAxes, HeatPlaces } from "./heat_axes"
 import { listenHeat } from "./heat_input"
 import { spanText, valueText, whereText } from "./run_words"
 
-/** How much of the window's size is painted beside it, so that moving it a little paints nothing anew. */
+/** How far beyond the window cells are painted, in window sizes, so that a small move needs no repainting. */
 const MARGIN = 0.25
 const SAYS_AFTER_MS = 400
 
 interface Pointed {
-  /** Place in the order. */
+  /** Index in the order. */
   place: number
   /** Counted in cells of the present width. */
   cell: number
-  /** As many rows share a pixel: places of the first and after the last. */
+  /** The rows that share the pixel, as [first, end) of the order. */
   bundle: [number, number]
 }
 
@@ -63,14 +63,14 @@ export class HeatMap {
         role: "application",
         "aria-roledescription": "heat map",
         "aria-label":
-          "Heat map: a row is a rank. Arrow keys move the cell that is looked at, W, A, S and D move the map, plus and minus zoom, 0 shows all, P goes to the rank's peak, K keeps its curve.",
+          "Heat map: a row is a rank. Arrow keys move the selected cell, W, A, S and D move the map, plus and minus zoom, 0 shows all, P goes to the rank's peak, K keeps its curve.",
       },
       this.surface.canvas,
       this.strips,
       this.box,
       this.tip.element,
     )
-    this.plot.style.setProperty("--rows", String(store.state.order.length)) // of few, none is a hand high
+    this.plot.style.setProperty("--rows", String(store.state.order.length)) // so that a few rows are not too tall
     this.element = h("div", {}, this.note, this.plot, this.says)
     onFailure(
       this.element,
@@ -194,7 +194,7 @@ export class HeatMap {
     painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: -1, pinned: -1 }, true)
   }
 
-  /** Has cells made anew where those that there are do not reach, or are not of the right size. */
+  /** Repaints the cells if they do not cover the window, or are not of the right size. */
   private paint(w: Window): void {
     const source = this.source()
     const { painter } = this.surface
@@ -232,7 +232,7 @@ export class HeatMap {
     this.surface.painter.setOverlay(this.lines)
   }
 
-  /** How cells are put together in the present window. */
+  /** How cells are merged in the current window. */
   get grain(): Grain {
     const source = this.source()
     if (!source || !this.geometry) return { level: 0, bundle: 1 }
@@ -240,7 +240,7 @@ export class HeatMap {
     return grainOf(source, this.store.state.window, width, height)
   }
 
-  /** What is under a point; null beside the cells. Of rows that share a pixel, that with the most. */
+  /** What is under a point; null outside the cells. Of rows that share a pixel, the one with the highest value. */
   private pointedAt(x: number, y: number): Pointed | null {
     const { geometry: g, grain } = this
     const source = this.source()
@@ -274,7 +274,7 @@ export class HeatMap {
     const { data, state } = this.store
     const row = state.order[place]
     const shared =
-      end - first > 1 && `the most of ${end - first} rows, ${data.label[state.order[first]]} to ${data.label[state.order[end - 1]]}`
+      end - first > 1 && `the highest of ${end - first} rows, ${data.label[state.order[first]]} to ${data.label[state.order[end - 1]]}`
     return h(
       "div",
       {},
@@ -321,7 +321,7 @@ export class HeatMap {
     this.store.look(row, x)
   }
 
-  /** Tells those who hear the page where the cursor rests. */
+  /** Announces to screen readers where the cursor rests. */
   private saySoon(): void {
     clearTimeout(this.saying)
     this.saying = window.setTimeout(() => {

@@ -1,4 +1,4 @@
-/** What the heat map shows: axis, quantity, order, filter and scale; and what its colours mean. */
+/** The controls of the heat map (axis, quantity, order, filter and scale) and the key of its colours. */
 
 import { onTheme } from "../../lib/picture/theme"
 import { zoomed } from "../../lib/picture/window"
@@ -19,8 +19,8 @@ const AXES: Option<RunAxis>[] = [
 ]
 const QUANTITIES: Option<Quantity>[] = [
   ["allocated", "Allocated", "Bytes of the blocks in use"],
-  ["reserved", "Reserved", "Bytes got from the driver"],
-  ["share", "Of the card", "Reserved bytes as a part of the card\u2019s capacity; of a step the allocated ones"],
+  ["reserved", "Reserved", "Bytes that PyTorch got from the driver"],
+  ["share", "Of the card", "Reserved bytes as a share of the card\u2019s capacity; for steps, allocated bytes"],
 ]
 const SORTS: [SortKey, string][] = [
   ["rank", "rank"],
@@ -88,7 +88,7 @@ export class HeatToolbar {
   private sorting(): HTMLElement {
     const { store } = this
     const select = selection("Sort by", SORTS, (key) => sortBy(store, key))
-    const turn = button("", "Turn the order round", () => sortBy(store, store.state.sort))
+    const turn = button("", "Reverse the order", () => sortBy(store, store.state.sort))
     const say = ({ sort, descending }: RunState) => {
       select.value = sort
       turn.textContent = descending ? "\u2193" : "\u2191"
@@ -146,7 +146,7 @@ export class HeatToolbar {
       state.order.length === all ? `${formatCount(all)} rows` : `${formatCount(state.order.length)} of ${formatCount(all)} rows`
   }
 
-  /** What the colours stand for, and what is above them. */
+  /** Explains the colours, and what is above the scale. */
   private explain(): void {
     const { data, state } = this.store
     const { kind, quantity, full } = state
@@ -162,10 +162,17 @@ export class HeatToolbar {
       bar,
       valueText(quantity, scale.high),
       ...(over
-        ? [h("span", {}, h("i", { class: "heat-over", "aria-hidden": "true" }), `above that, up to ${valueText(quantity, scale.most)}`)]
+        ? [
+            h(
+              "span",
+              {},
+              h("i", { class: "heat-over", "aria-hidden": "true" }),
+              `above that, up to ${valueText(quantity, scale.most)}`,
+            ),
+          ]
         : []),
       ...(clipped.most > clipped.high ? [this.stretch()] : []),
-      h("span", { class: "heat-empty" }, "bare: nothing recorded"),
+      h("span", { class: "heat-empty" }, "empty: nothing recorded"),
       h("span", {}, "Each cell shows its highest value."),
     )
   }
@@ -173,6 +180,6 @@ export class HeatToolbar {
   private stretch(): HTMLElement {
     const { store } = this
     const input = h("input", { type: "checkbox", checked: store.state.full, change: () => store.set({ full: input.checked }) })
-    return h("label", { class: "check" }, input, "scale up to the highest")
+    return h("label", { class: "check" }, input, "extend the scale to the highest value")
   }
 }

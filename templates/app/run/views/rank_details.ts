@@ -1,4 +1,4 @@
-/** The rank that is looked at: what it has at that moment, at its peak, and how it differs. */
+/** The selected rank: its figures at the selected cell, those at its peak, and how it differs. */
 
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
@@ -15,9 +15,9 @@ const MOST_HOLDERS = 8
 const RESTS_MS = 150
 
 export class RankDetails {
-  readonly element = h("aside", { class: "side details", "aria-label": "The rank that is looked at", tabindex: 0 })
+  readonly element = h("aside", { class: "side details", "aria-label": "The selected rank", tabindex: 0 })
 
-  /** Of the cells whose figures are shown. */
+  /** The level of the cells whose figures are shown. */
   private level = 0
   private waiting = 0
 
@@ -37,7 +37,7 @@ export class RankDetails {
     })
   }
 
-  /** Once zooming rests: other cells are seen, and the figures are of one. */
+  /** Updates the figures, which are those of a cell, once zooming has changed the cells. */
   private showSoon(): void {
     clearTimeout(this.waiting)
     this.waiting = window.setTimeout(() => this.grain().level !== this.level && this.show(), RESTS_MS)
@@ -127,12 +127,12 @@ export class RankDetails {
     const failures = data.failures(row)
     return facts("At its peak", [
       ["Allocated", `${width ? "\u2265 " : ""}${formatBytes(allocated)}`, formatExact(allocated)],
-      ["vs. group", Math.abs(above[row]) < 1 ? "as the median" : formatSignedBytes(above[row])],
+      ["vs. group", Math.abs(above[row]) < 1 ? "equal to the median" : formatSignedBytes(above[row])],
       ["Where", data.recorded[row] ? `${event} of ${formatCount(data.events[row])}` : "when the snapshot was written"],
       data.peakTime[row] >= 0 && ["Clock", clockText(data.peakTime[row])],
       data.reserved[row] >= 0 && bytesFact("Reserved", data.reserved[row]),
       data.capacity[row] > 0 && bytesFact("Card", data.capacity[row]),
-      Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} a step`],
+      Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} per step`],
       ...failures
         .slice(0, 3)
         .map(({ size, site, timeUs, event }): Fact => [
@@ -154,7 +154,7 @@ export class RankDetails {
     return [
       ...part("site", "Call sites at its peak"),
       ...part("role", "Roles at its peak"),
-      ...part("stage", "Most while a stage was open"),
+      ...part("stage", "Highest while a stage was open"),
       ...(said.length
         ? [h("section", {}, h("h4", {}, "Its report says"), h("ul", {}, ...said.map(([, title]) => h("li", {}, title))))]
         : []),

@@ -8,7 +8,7 @@ import type { SortKey } from "../data/row_order"
 import type { RunStore } from "../run_store"
 import { oddColour } from "./run_words"
 
-/** Where the largest values come first. */
+/** The keys that sort with the largest values first. */
 const FALLING = new Set<SortKey>(["peak", "reserved", "versus", "failed"])
 
 export class RankTable {
@@ -47,7 +47,7 @@ export class RankTable {
         store.keep(store.state.order[place])
         return true
       },
-      empty: "No rank meets the filter.",
+      empty: "No rank matches the filter.",
     })
     this.element = h("section", { "aria-labelledby": "all-ranks" }, h("h2", { id: "all-ranks" }, "The ranks"), this.list.element)
     store.on((state, before) => {
@@ -91,7 +91,7 @@ export class RankTable {
   }
 }
 
-/** Sorts by a key; the other way round if that is so already. */
+/** Sorts by a key; reverses the order if it is sorted by that key already. */
 export function sortBy(store: RunStore, key: SortKey): void {
   const { sort, descending } = store.state
   store.set({ sort: key, descending: sort === key ? !descending : FALLING.has(key) })

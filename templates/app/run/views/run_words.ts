@@ -1,4 +1,4 @@
-/** What the parts of a run's page say of a row and of a moment. */
+/** Words for a row and for a moment on the page of a run. */
 
 import { formatBytes, formatCount, formatDuration, formatShare } from "../../lib/text/format"
 import type { OddRank } from "../data/run_payload"
@@ -40,7 +40,7 @@ export function amountText(bytes: number, [size, count]: [number, number]): stri
   return size && count ? `${formatBytes(bytes)} (${formatCount(count)} \u00d7 ${formatBytes(size)})` : formatBytes(bytes)
 }
 
-/** Which colour of the style sheet says how an odd rank is. */
+/** The style sheet's colour for an odd rank. */
 export function oddColour(odd: OddRank): "danger" | "caution" {
   return odd.code === "failed" ? "danger" : "caution"
 }

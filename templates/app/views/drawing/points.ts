@@ -1,4 +1,4 @@
-/** The peak and the failed requests: where they are, how much was wanted, and the most there was. */
+/** Draws the peak and the failed requests, with what was requested and the most that was available. */
 
 import { formatBytes } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
@@ -22,7 +22,7 @@ interface Point {
 /** Where a failed request can be pointed at, and its position among them. */
 export type OomHit = Rect & { oom: number }
 
-/** More labels of failed requests than these help nobody. */
+/** The most labels of failed requests that are drawn. */
 const MOST_LABELS = 8
 const HIT_PX = 8
 
@@ -30,13 +30,13 @@ const HIT_PX = 8
 export interface Limit {
   y: number
   colour: string
-  /** What to say of it, the longest first. */
+  /** Its label, the longest version first. */
   texts: string[]
 }
 
-/** Draws a line, a dot, and a label where there is room for one; tells where failed requests can be pointed at.
+/** Draws a line, a dot, and a label where there is room for one; returns where failed requests can be pointed at.
  *
- * The limit's label takes what room the others leave. */
+ * The limit's label takes the room that the others leave. */
 export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
   const {
     g,
@@ -45,7 +45,7 @@ export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limi
   } = scene
   const at = (event: number, bytes: number) => place(scene, event, bytes)
   const points: Point[] = history.ooms.map((oom, k) => {
-    const label = `out of memory: ${formatBytes(oom.size)} wanted`
+    const label = `out of memory: ${formatBytes(oom.size)} requested`
     return { ...at(oom.event, history.at(curve, oom.event)), oom: k, label, colour: theme.danger }
   })
   const peak = history.peakEvent[curve]
@@ -56,9 +56,9 @@ export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limi
   const inX = points.filter((point) => point.x >= g.left - 1 && point.x <= right + 1)
   for (const point of inX) pointLine(pen, g, point, point.oom < 0 ? null : wantedTop(scene, history, point.oom))
   const seen = inX.filter((point) => point.y >= g.top - 1 && point.y <= bottom)
-  // The peak's smaller dot is drawn last: where the two meet, both are seen.
+  // The peak's smaller dot is drawn last, so that both are visible where they meet.
   for (const point of seen) dot(pen, point, theme, point.oom < 0 ? 3.5 : point.oom === pinnedOom ? 8 : 6)
-  // The peak chooses its label's place first, then the failed requests in order.
+  // The peak's label is placed first, then those of failed requests in order.
   const labelled = labels(
     pen,
     g,
@@ -74,7 +74,7 @@ export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limi
   ]
 }
 
-/** How high a failed request would have gone, as a y. */
+/** The y that the curve would have reached with a failed request. */
 function wantedTop(scene: Scene, history: History, oom: number): number {
   const { size, event } = history.ooms[oom]
   return place(scene, event, history.at(scene.state.curve, event) + size).y

@@ -76,7 +76,7 @@ export function oomTip(history: History, oom: number): HTMLElement {
   return h(
     "div",
     {},
-    h("b", {}, `Out of memory: ${formatBytes(size)} wanted`),
+    h("b", {}, `Out of memory: ${formatBytes(size)} requested`),
     " ",
     h("div", {}, `${formatBytes(device_free)} were free on the device`),
     " ",

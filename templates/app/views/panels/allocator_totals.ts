@@ -1,4 +1,4 @@
-/** What the segments add up to at the cursor: the parts of reserved memory, pools and streams, and what is not known. */
+/** Totals of the segments at the cursor: the parts of reserved memory, pools and streams, and what is not known. */
 
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
 import { momentText } from "../../lib/data/moment"
@@ -19,7 +19,7 @@ const COLUMNS: [title: string, of: keyof Use, note: string][] = [
   ["Largest free", "largestFree", "No larger request fits without more memory from the driver"],
 ]
 
-/** Where a page leaves blocks out, it does not know what is free. */
+/** What to say if the page leaves blocks out, so that it does not know what is free. */
 export function unknownBlocks({ history, state }: Store, bytes: number): string {
   const reserved = history.at("reserved", state.cursor)
   return (
@@ -35,7 +35,7 @@ export function missing({ history, state }: Store, { outside, total, rows }: Lay
   const notes = []
   if (outside) {
     notes.push(
-      `${plural(outside, "live allocation")} ${outside === 1 ? "lies" : "lie"} in no segment that this recording knows of: ` +
+      `${plural(outside, "live allocation")} ${outside === 1 ? "is" : "are"} in no recorded segment: ` +
         "segment events are missing, so reserved, inactive and fragmented bytes are too low here.",
     )
   } else if (known !== total.reserved) {
@@ -43,7 +43,7 @@ export function missing({ history, state }: Store, { outside, total, rows }: Lay
       `Segments add up to ${formatBytes(total.reserved)} here, and segment events to ${formatBytes(known)}: some are missing from the recording.`,
     )
   }
-  if (!rows.length && !outside) notes.push(`No segment was there ${momentText(history, state.curve, state.cursor)}.`)
+  if (!rows.length && !outside) notes.push(`There was no segment ${momentText(history, state.curve, state.cursor)}.`)
   return notes
 }
 

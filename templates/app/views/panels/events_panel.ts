@@ -1,4 +1,4 @@
-/** Every trace event, in a list that stays exact at any length; a search leaves some of them. */
+/** Every trace event, in a list of any length that a search narrows. */
 
 import type { EventTable as Table } from "../../lib/tables/events"
 import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, UNKNOWN } from "../../lib/tables/events"
@@ -63,7 +63,7 @@ export class EventsPanel implements Panel {
     this.list = new VirtualList({
       label: "Events",
       class: "events-list",
-      empty: "No event is like that.",
+      empty: "No event matches.",
       columns: [
         { title: "Event", class: "num" },
         { title: "Time", class: "num" },
@@ -104,7 +104,7 @@ export class EventsPanel implements Panel {
     }
   }
 
-  /** Leaves the events that a search asks for. */
+  /** Keeps the events that match a search. */
   private filter(search: string): void {
     this.typed = search
     if (this.search.value !== search) this.search.value = search
@@ -125,12 +125,12 @@ export class EventsPanel implements Panel {
     this.store.set({ search: (without.length < words.length ? without : [...words, action]).join(" ") })
   }
 
-  /** Brings the event at an event into sight, or the one before it. */
+  /** Scrolls to an event, or to the last listed one before it. */
   private reveal(event: number): void {
     const at = firstPlace(0, this.events.length, (k) => this.events[k] >= event)
     const row = this.events[at] === event ? at : at - 1
     this.list.selected = this.events[at] === event ? at : -1
-    // With its neighbours: what led to an event is as telling as the event.
+    // With its neighbours, which show what led to it.
     for (const near of [row + AROUND, row - AROUND, row]) this.list.reveal(Math.min(Math.max(near, 0), this.events.length - 1))
   }
 
@@ -141,7 +141,7 @@ export class EventsPanel implements Panel {
     this.store.goTo(event, oom >= 0 ? { pinned: -1, pinnedOom: oom } : { pinned: allocation, pinnedOom: -1 })
   }
 
-  /** The call stack of the event at an event. */
+  /** Shows the call stack of an event. */
   private tell(event: number): void {
     const {
       table,

@@ -48,7 +48,7 @@ export class LinesPanel implements Panel {
     this.input = searchField("Files that lines are taken from", (search) => store.set({ search }), {
       placeholder: "Files: model.py, *.cu, -torch",
       title:
-        "Each stack counts for its innermost frame whose file fits. Commas between parts of a path, globs (*.py) or /regular expressions/; a minus before those to leave out.",
+        "Each stack counts for its innermost frame whose file matches. Separate parts of a path, globs (*.py) or /regular expressions/ by commas; put a minus before those to leave out.",
     })
     this.list = new VirtualList({
       label: "Source lines",
@@ -86,7 +86,7 @@ export class LinesPanel implements Panel {
     if (!same || (before.selection && !state.selection)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
-  /** `key` is that of a selection made here. */
+  /** `key`: of a selection made here. */
   select(key: string): void {
     this.filter(this.store.state.search)
     const line = this.map.lines.findIndex((_, k) => this.keyOf(k) === key)
@@ -161,14 +161,14 @@ export class LinesPanel implements Panel {
       formatCount(row.count),
       h(
         "span",
-        { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the whole recording` },
+        { title: `${formatExact(row.ever)} in ${plural(row.everCount, "allocation")} over the entire recording` },
         formatBytes(row.ever),
       ),
       this.location(row.line),
     ]
   }
 
-  /** `model.py:10 layer`; frames without a file have their name alone, reasons their words. */
+  /** `model.py:10 layer`; only the name for a frame without a file, only the words for a reason. */
   private location(line: number): HTMLElement {
     const { history } = this.store
     const { frame, name, place, code } = this.map.lines[line]
@@ -183,7 +183,7 @@ export class LinesPanel implements Panel {
     )
   }
 
-  /** What names a line in a link: its frame, or its words. */
+  /** The key of a line in a link: its frame, or its words. */
   private keyOf(line: number): string {
     const { frame, name } = this.map.lines[line]
     return frame >= 0 ? String(frame) : name

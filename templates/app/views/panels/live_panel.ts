@@ -41,7 +41,7 @@ export class LivePanel implements Panel {
   constructor(private readonly store: Store) {
     const { device } = store.history
     this.versions = versionsOf(device)
-    // A column of which all are alike tells nothing.
+    // A column with the same value in every row is left out.
     const pools = device.pool.some((pool) => pool !== device.pool[0])
     const streams = device.streamValues.length > 1
     this.columns = COLUMNS.filter(([column]) => (column !== "pool" || pools) && (column !== "stream" || streams))
@@ -49,7 +49,7 @@ export class LivePanel implements Panel {
     this.list = new VirtualList({
       label: "Live allocations",
       class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,
-      empty: "No live allocation fits.",
+      empty: "No live allocation matches.",
       columns: this.columns.map(([column, title, class_]) => ({
         title,
         class: class_,
@@ -120,7 +120,7 @@ export class LivePanel implements Panel {
     )
   }
 
-  /** What is live, too, but not drawn and so not listed. */
+  /** Counts what is live but not drawn, and so not listed. */
   private left(): Node[] {
     const { history, state } = this.store
     const { bytes, count } = restAt(history.device.rest, state.curve, state.cursor)

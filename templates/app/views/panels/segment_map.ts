@@ -1,4 +1,4 @@
-/** The map of memory: a bar for each segment, to scale, with its blocks; pools stand in groups. */
+/** The map of memory: a bar for each segment, to scale, with its blocks, grouped by pool. */
 
 import { formatAddress, formatBytes, plural } from "../../lib/text/format"
 import type { Kept } from "../../lib/data/kept"
@@ -35,11 +35,11 @@ const GAP = 4
 const BETWEEN = 2
 const LEAST = 3
 const LEAST_CUT = 4
-/** Before zooming so many rows, at most, show the most that was ever reserved, and so many at least. */
+/** Before zooming, the most and the fewest rows that show the highest reserved bytes of the recording. */
 const ROWS = 18
 const LEAST_ROWS = 3
 const MOST_ROWS = 400
-/** So many kept segments are framed, the largest. */
+/** The most kept segments that are framed, largest first. */
 const MOST_FRAMES = 500
 
 interface Strip {
@@ -136,7 +136,7 @@ export class SegmentMap {
     this.draw()
   }
 
-  /** Marks a block as the chosen one; -1 for none. */
+  /** Marks a block as chosen; -1 for none. */
   choose(block: number): void {
     this.block = block
     this.mark()
@@ -224,7 +224,7 @@ export class SegmentMap {
     }
   }
 
-  /** Bytes in a row, the same at every moment: where it can be, the largest segment fits into one. */
+  /** Bytes in a row, the same at every moment; enough for the largest segment if possible. */
   private rowBytes(): number {
     const { device } = this.store.history
     const highest = device.summary.peaks.reserved?.bytes ?? this.layout!.total.reserved
@@ -243,7 +243,7 @@ export class SegmentMap {
     return [...members].sort((a, b) => uses[b].reserved - uses[a].reserved || a - b)
   }
 
-  /** Cuts blocks apart that are wide enough to lose a pixel. */
+  /** Draws a gap between blocks that are wide enough to lose a pixel. */
   private divide(context: CanvasRenderingContext2D, laid: Flow, dpr: number): void {
     const layout = this.layout!
     context.globalCompositeOperation = "destination-out"
@@ -323,7 +323,7 @@ export class SegmentMap {
         ? `free, but ${keeperText(layout, kept)} it from going back`
         : use.count
           ? "free, in a segment that is in use"
-          : "free, like all of its segment: empty_cache() returns it"
+          : "free, like its entire segment: empty_cache() returns it"
       return h("div", {}, h("b", {}, formatBytes(layout.size[block])), h("div", {}, why), where)
     }
     const tip = allocationTip(history, id, this.own.css(id))

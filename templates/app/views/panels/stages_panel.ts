@@ -1,4 +1,4 @@
-/** The stages: their memory at start, peak, end; repeated ones together, with the least, middle and most. */
+/** The stages: their memory at start, peak and end; repeated ones in one row, with median and range. */
 
 import { formatBytes, formatCount, formatExact, formatSignedBytes, formatEvents } from "../../lib/text/format"
 import type { StageSummary } from "../../lib/data/payload"
@@ -15,7 +15,7 @@ const CUT_WORDS: Record<string, string> = {
   both: "longer than the recording",
 }
 
-/** Groups of so many stages or fewer stand open from the start. */
+/** Groups of at most this many stages are open at first. */
 const OPEN_UP_TO = 1
 
 type Format = (value: number) => string
@@ -76,7 +76,7 @@ export class StagesPanel implements Panel {
         "p",
         { class: "hint" },
         "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
-        repeated && " Repeated stages stand together, with their median, and the least to the most; a click opens them.",
+        repeated && " Repeated stages share a row, with their median and range; a click opens them.",
       ),
       this.list.element,
     )

@@ -1,4 +1,4 @@
-/** The steps of the program's loop: their curves over one another, and a row for each. */
+/** The steps of the program's loop: their curves on one chart, and a row for each. */
 
 import { stepName, type Steps } from "../../lib/data/steps"
 import { formatCount, formatEvents } from "../../lib/text/format"
@@ -56,7 +56,7 @@ export class StepsPanel implements Panel {
       h(
         "p",
         { class: "hint" },
-        `${steps.told} Bytes are allocated bytes; kept is what a step made and what outlives it. A step chosen here is shown in the timeline.`,
+        `${steps.told} Bytes are allocated bytes; kept is what a step allocated that outlives it. A step chosen here is shown in the timeline.`,
       ),
       this.chart.element,
       this.list.element,

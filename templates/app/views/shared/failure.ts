@@ -1,4 +1,4 @@
-/** Nothing fails in silence: what could not be drawn says so in its own place, and the rest of the page goes on. */
+/** Failures are shown: a part that could not be drawn says so in its place, and the rest of the page still works. */
 
 import { button } from "./controls"
 import { h } from "./dom"
@@ -12,7 +12,7 @@ function messageOf(error: unknown): string {
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}\u2026` : text
 }
 
-/** Draws a part of the page; where that fails, the panel around `part` says so, else the whole page does. */
+/** Draws a part of the page; if that fails, the panel around `part` says so, or else the page does. */
 export function guarded(part: Element, draw: () => void): void {
   try {
     draw()
@@ -27,7 +27,7 @@ export function later(part: Element, draw: () => void): () => void {
   return () => guarded(part, draw)
 }
 
-/** Tells of failures of what is drawn inside of `box`; `what` names that for its reader. */
+/** Reports failures inside of `box`, under the name that `what` gives. */
 export function onFailure(box: Element, what: () => string, tell: (note: HTMLElement) => void): void {
   box.addEventListener(EVENT, (event) => {
     event.preventDefault()
@@ -36,13 +36,13 @@ export function onFailure(box: Element, what: () => string, tell: (note: HTMLEle
       h(
         "p",
         { class: "note failure", role: "alert" },
-        `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page goes on.`,
+        `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page still works.`,
       ),
     )
   })
 }
 
-/** Says on top of whatever is in sight what nothing else tells of; several failures share one notice. */
+/** Shows a failure that no panel reports in a notice over the page; several failures share one notice. */
 function showFailure(error: unknown): void {
   const box = document.querySelector<HTMLElement>(".failure-notice") ?? h("aside", { class: "failure-notice failure", role: "alert" })
   const count = Number(box.dataset.count ?? 0) + 1
@@ -58,7 +58,7 @@ function showFailure(error: unknown): void {
   if (!box.isConnected) document.body.append(box)
 }
 
-/** Leaves the page without its script, which is complete enough to read, and says what happened. */
+/** Leaves the page as it is without its script, which can be read, and says what happened. */
 export function cannotStart(error: unknown): void {
   document.documentElement.classList.remove("js", "starting")
   const text = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
@@ -66,10 +66,10 @@ export function cannotStart(error: unknown): void {
   console.error(error)
 }
 
-/** From now on every error that nobody caught is shown. */
+/** Shows every uncaught error from now on. */
 export function showUncaught(): void {
   addEventListener("error", (event) => {
-    // Browsers say so when a frame's observers go on in the next one: nothing failed.
+    // Browsers report this when observers of a frame continue in the next one: nothing failed.
     if (!event.message.startsWith("ResizeObserver loop")) showFailure(event.error ?? event.message)
   })
   addEventListener("unhandledrejection", (event) => showFailure(event.reason))

@@ -18,7 +18,7 @@ const TIMELINE: Key[] = [
   ["{ and }", "cursor to the birth or the end of the pinned allocation"],
   ["P", "go to the peak"],
   ["R", "ruler: drag with it, or move the cursor by [ and ]"],
-  ["Esc", "unpin, and put the ruler away"],
+  ["Esc", "unpin, and remove the ruler"],
   ["?", "this list"],
 ]
 const LISTS: Key[] = [
@@ -36,7 +36,7 @@ const STACKS: Key[] = [
   ["Esc", "clear the selection"],
 ]
 const FLAME: Key[] = [
-  ["Arrows", "to the callers, the called and those beside"],
+  ["Arrows", "to the caller, a callee or a sibling"],
   ["Enter, double-click", "zoom in"],
   ["Home", "to the top"],
   ["F, B, H, / and N", "as in call stacks"],

@@ -1,4 +1,4 @@
-/** The row of controls over the timeline. */
+/** The row of controls above the timeline. */
 
 import type { Curve } from "../../lib/data/curves"
 import { COLOURINGS, whyPlain } from "../../lib/tables/grouping"
@@ -42,7 +42,7 @@ export class Toolbar {
         ["requested", "Requested", "Heights are requested bytes, until free_completed"],
       ]),
       this.choice<Axis>("Horizontal axis", "axis", [
-        ["events", "Events", "Each event takes the same room"],
+        ["events", "Events", "Each event has the same width"],
         ["time", "Time", "Wall-clock time after the first event", () => (history.hasTimes ? "" : "This recording has no times")],
       ]),
       this.colours(),
@@ -85,7 +85,7 @@ export class Toolbar {
     return element
   }
 
-  /** What strips are coloured by; what would show one colour only is off, and says why. */
+  /** The choice of colouring; one that would show only one colour is disabled, and says why. */
   private colours(): HTMLElement {
     const { store } = this
     const options = COLOURINGS.map(([value, label]): [string, string, Attributes] => {

@@ -92,7 +92,7 @@ def test_failed_requests_are_marked_where_they_happened_under_the_peak() -> None
     marks = _picture(spec).marks
     assert [mark.kind for mark in marks] == ["oom", "oom", "peak"]  # the last is on top
     assert marks[0].x == pytest.approx(100 * 31.5 / 101, abs=0.01)
-    assert marks[1].title == "out of memory: 512.0 MiB wanted"
+    assert marks[1].title == "out of memory: 512.0 MiB requested"
     assert all(mark.label is not None for mark in marks)
 
 
@@ -100,7 +100,7 @@ def test_requests_that_failed_in_one_place_are_one_mark() -> None:
     spec = DeviceSpec([Row(64 * MIB, 0, None)], events=1_000_000)
     spec.ooms[:] = [(500_000 + k, MIB, None) for k in range(3)]
     oom, _ = _picture(spec).marks
-    assert oom.title == "out of memory: 1.00 MiB wanted, 2 more"
+    assert oom.title == "out of memory: 1.00 MiB requested, 2 more"
 
 
 def test_labels_stay_in_the_picture_and_apart_on_a_narrow_screen() -> None:
