@@ -1,9 +1,9 @@
-/** The curves over the events, and the largest value in any range of them. */
+/** The curves over the events, and the maximum in any range of them. */
 
 import type { Device } from "./device"
 import { firstPlace } from "./places"
 
-/** Whole numbers in the narrowest array that holds them: a long recording has millions of each. */
+/** Integers in the narrowest array that holds them: a long recording has millions of each. */
 export type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array
 
 /** Numbers up to 2^53, or below 2^32 and not negative. */
@@ -12,16 +12,16 @@ export type Numbers = Float64Array | Uint32Array
 /** Which strips are stacked: blocks until free_requested, or requested bytes until free_completed. */
 export type Curve = "allocated" | "requested"
 
-/** What a stacked picture needs of each allocation, in birth order. */
+/** What a stacked picture needs to know about each allocation, in birth order. */
 export interface Strips {
   /** Number of trace events; events run from -1 to events - 1. */
   events: number
   birth: Int32Array
   death: Int32Array
   height: Float64Array
-  /** A row on top of all others, and its height after each event; element s + 1 belongs to event s. */
+  /** The topmost row, and its height after each event; element s + 1 belongs to event s. */
   rest?: { row: number; height: Float64Array }
-  /** A power of two that divides every height, and of which no total comes to 2^31; 0 where there is none. */
+  /** A power of two that divides every height, with totals below 2^31 of it; 0 if there is none. */
   unit?: number
 }
 
@@ -35,7 +35,7 @@ export function stripsOf(device: Device, curve: Curve): Strips {
     : { events, birth, death: device.freeEvent, height: device.requested, rest, unit }
 }
 
-/** The strips without some of them: those are never live, and the others keep their ids.
+/** The strips with some left out: these are never live, and the others keep their ids.
  *
  * `hidden`: 1 for each allocation that is left out. */
 export function without(strips: Strips, hidden: Uint8Array): Strips {
@@ -45,7 +45,7 @@ export function without(strips: Strips, hidden: Uint8Array): Strips {
   return { ...strips, rest, death }
 }
 
-/** Bytes live after each event; place s + 1 belongs to event s, so place 0 is the start. */
+/** Bytes live after each event; element s + 1 belongs to event s, so element 0 is the start. */
 export function curveOf({ events, birth, death, height, rest, unit = 0 }: Strips): Extremes {
   const changes = unit ? new Int32Array(events + 1) : new Float64Array(events + 1)
   const perUnit = 1 / (unit || 1) // a power of two
@@ -58,7 +58,7 @@ export function curveOf({ events, birth, death, height, rest, unit = 0 }: Strips
   return new Extremes(changes, unit || 1, true)
 }
 
-/** The largest power of two, up to 2^31, that divides every one of some numbers; 0 where 2^31 of it are not more than `most`. */
+/** The largest power of two, up to 2^31, that divides all of some numbers; 0 if `most` is 2^31 of it or more. */
 export function unitOf(most: number, ...columns: (Float64Array | undefined)[]): number {
   let bits = 2 ** 31 // as a signed number: only its bits count
   for (const numbers of columns) {
@@ -68,7 +68,7 @@ export function unitOf(most: number, ...columns: (Float64Array | undefined)[]): 
   return most / unit < 2 ** 31 ? unit : 0
 }
 
-/** A number of bytes for each event; place s + 1 belongs to event s. */
+/** A number of bytes for each event; element s + 1 belongs to event s. */
 export interface Bytes {
   readonly length: number
   at(place: number): number
@@ -78,13 +78,13 @@ export interface Bytes {
 
 const BLOCK = 64
 
-/** Finds the first maximum of any range quickly, so that a curve is drawn at a cost of its pixels. */
+/** Finds the first maximum of any range quickly, so that drawing a curve costs as much as its pixels. */
 export class Extremes implements Bytes {
   private readonly blockMax: Int32Array
-  /** Place of the first maximum of all. */
+  /** Place of the curve's first maximum. */
   private readonly peak: number
 
-  /** `values`: in units; `differences`: to be added up, in place. All of it in one loop: to compile one takes longer than to run it. */
+  /** `values`: in units; `differences`: to be added up, in place. One loop does everything: compiling a loop takes longer than running it. */
   constructor(
     private readonly values: Float64Array | Int32Array,
     private readonly unit = 1,
@@ -137,17 +137,17 @@ export class Extremes implements Bytes {
   }
 }
 
-/** A value given at its changes, which are few: it holds from one to the next. */
+/** A value given by its few changes; it is constant between them. */
 export class Changes implements Bytes {
   private readonly extremes: Extremes
 
-  /** `events`: ascending, the first is -1; without any the value is 0 throughout. `length`: of the curve, one more than its events. */
+  /** `events`: ascending, from -1; if empty, the value is always 0. `length`: of the curve, one more than its events. */
   constructor(
     private readonly events: Int32Array,
     private readonly bytes: Float64Array,
     readonly length: number,
   ) {
-    // As curves mostly are: code that meets two kinds of arrays is slower, and is compiled twice.
+    // The usual type of curves: code that meets two types of arrays is slower, and is compiled twice.
     const unit = unitOf(
       bytes.reduce((most, each) => Math.max(most, each), 0),
       bytes,

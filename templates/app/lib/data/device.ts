@@ -13,7 +13,7 @@ export interface Stacks {
   strings: string[]
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
-  /** What the lines of frames are where they are not those at work; mostly "". */
+  /** What the lines of frames stand for, if not for the lines that ran; mostly "". */
   linesNote: string
   frameName: Int32Array
   frameFile: Int32Array
@@ -21,7 +21,7 @@ export interface Stacks {
   frameLine: Int32Array
   /** The text of each frame's line: a row of the strings, or -1; null where the file has none. */
   frameCode: Ints | null
-  /** How little a frame tells: a kind of `model/findings.py`. */
+  /** The kind of each frame, as in `model/findings.py`. */
   frameKind: Int32Array
   /** A node's parent has a smaller id; -1 for an outermost frame. */
   nodeParent: Int32Array
@@ -30,32 +30,32 @@ export interface Stacks {
   stackNode: Int32Array
   /** The call site of each stack, a frame id; -1 for the empty stack. */
   stackSite: Int32Array
-  /** What a frame is called where it is a call site, a string; -1 for its own short name. */
+  /** A frame's name as a call site, a row of the strings; -1 for its short name. */
   siteName: Int32Array
 }
 
-/** Every segment that was there at some event, by start: a run of mapped memory that changed is a new one.
+/** Every segment that existed at some event, by start; when a run of mapped memory changes, it counts as a new one.
  *
  * As in `model/segment_lives.py`. Empty where no allocator is known. */
 export interface Segments {
   count: number
   address: Float64Array
   size: Float64Array
-  /** There after the events s with start <= s < end. */
+  /** Exists after the events s with start <= s < end. */
   start: Int32Array
   end: Int32Array
   /** Places in `streamValues`. */
   stream: Int32Array
-  /** Places in `pools`, or -1 where nothing tells. */
+  /** Rows of `pools`; -1 where not known. */
   pool: Int32Array
-  /** 0 small, 1 large, -1 where nothing tells. */
+  /** 0 small, 1 large, -1 not known. */
   kind: Int32Array
   expandable: Int32Array
 }
 
 /** Rows are allocations in birth order; events as in `model/history.py` (-1 start, events = never).
  *
- * Until `readLater` all columns are empty that the first picture does without. */
+ * Columns that the first picture does not need are empty until `readLater`. */
 export interface Device {
   id: string
   events: number
@@ -64,7 +64,7 @@ export interface Device {
   requested: Float64Array
   block: Float64Array
   blockMax: Float64Array
-  /** Of each curve, in which four bytes hold every total, as `Strips` has it. */
+  /** The unit of each curve, as in `Strips`. */
   unit: Record<Curve, number>
   allocEvent: Int32Array
   freeRequestedEvent: Int32Array
@@ -82,7 +82,7 @@ export interface Device {
   pool: Ints
   pools: string[]
   category: Ints
-  /** What put allocations into each category, by its name. */
+  /** The rule of each category, by its name. */
   categoryRules: Record<string, string>
   /** Places in `roles`. */
   role: Ints
@@ -92,7 +92,7 @@ export interface Device {
   roleMeanings: Record<string, string>
   compileContext: Ints
   metadata: Ints
-  /** Colourings that would show one colour only, of those by a column. */
+  /** Colourings by a column that would show only one colour. */
   oneColour: string[]
   /** Whether events have times. */
   timed: boolean
@@ -113,9 +113,9 @@ export interface Device {
   segments: Segments
   /** What is not drawn one by one; null where everything is. */
   rest: Rest | null
-  /** The steps of the program's loop; null where the recording shows none, and until all is read. */
+  /** The steps of the program's loop; null if the recording shows none, and until all columns are read. */
   steps: Steps | null
-  /** Of the allocator's other settings; none until all is read. */
+  /** Replays under other allocator settings; none until all columns are read. */
   replays: Replay[]
 }
 
@@ -139,7 +139,7 @@ export function readStacks(payload: Payload): Stacks {
   }
 }
 
-/** Unpacks one device, which can be done once: ids into values, differences into events. */
+/** Unpacks one device, ids into values and differences into events; works only once. */
 export function readDevice(payload: Payload, index: number): Device {
   const header = payload.header.devices[index]
   const columns = header.columns
@@ -226,10 +226,10 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
   return out
 }
 
-/** Unpacks what the first picture does without: addresses, times, segments and much that only panels tell. */
+/** Unpacks what the first picture does not need: addresses, times, segments and what only panels show. */
 export function readLater(payload: Payload, index: number, device: Device): void {
   const { columns, steps, replays } = payload.header.devices[index]
-  /** The row of what is not drawn one by one has the first one's id: it is never alone in being different. */
+  /** The row for what is not drawn one by one gets the first row's id, so that it adds no distinct value. */
   const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
   const addrValues = payload.floats(columns.addr_values)
   const segmentStart = payload.ints(columns.segment_start)
@@ -265,7 +265,7 @@ export function readLater(payload: Payload, index: number, device: Device): void
   payload.taken(index)
 }
 
-/** Why an allocation has no frames, or "" where it has. */
+/** Why an allocation has no frames; "" if it has some. */
 export function missingReason(device: Device, allocation: number): string {
   return device.missingReasons[device.missing[allocation]]
 }

@@ -6,7 +6,7 @@ import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"
 import { firstPlace } from "./places"
 
-/** Live allocations of one stretch of memory, as a list through the allocations; its segment may change. */
+/** The live allocations in one stretch of memory, as a linked list; its segment may change. */
 interface Bucket {
   segment: number
   low: number
@@ -25,7 +25,7 @@ export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
   }
 }
 
-/** The same with a pause after so many events, in which a page can live on: a long recording takes a while. */
+/** The same with a pause after each number of events, to keep the page responsive: a long recording takes a while. */
 export function* fragmentationInParts(device: Device, reserved: Bytes, events: number): Generator<void, Float64Array> {
   const out = new Float64Array(device.events + 1)
   const sweep = new Sweep(device)
@@ -40,7 +40,7 @@ export function* fragmentationInParts(device: Device, reserved: Bytes, events: n
 class Sweep {
   /** Inactive bytes in segments that hold a live block. */
   wasted = 0
-  /** Bytes of live blocks, also of those in no known segment. */
+  /** Bytes of live blocks, including those in no known segment. */
   active = 0
   private readonly there: Bucket[] = [] // by address
   private readonly bucketOf: Bucket[] = []
@@ -111,12 +111,12 @@ class Sweep {
     return bucket
   }
 
-  /** Gives the blocks of segments that changed to what they became. */
+  /** Moves the blocks of segments that changed to the new segments. */
   private rehouse(gone: Bucket[], made: Bucket[]): void {
     for (const old of gone) {
       const whole = made.find((bucket) => bucket.low <= old.low && old.high <= bucket.high)
       if (whole && whole.count <= old.count) {
-        // The larger list stays as it is: what took the other's place takes its name.
+        // The larger list stays as it is, and gets the new segment.
         const place = this.above(whole.low) - 1
         const smaller = { ...whole }
         Object.assign(old, { segment: whole.segment, low: whole.low, high: whole.high })
@@ -129,7 +129,7 @@ class Sweep {
     if (this.outside.count) this.move({ ...this.outside }, this.outside)
   }
 
-  /** Takes every allocation out of a list, whose owner is `owner`, and puts it where it now lies. */
+  /** Moves every allocation of a list, owned by `owner`, to the list of its current segment. */
   private move(list: Bucket, owner: Bucket): void {
     let id = list.head
     owner.used = owner.count = 0
@@ -170,7 +170,7 @@ function waste(bucket: Bucket): number {
   return bucket.segment !== NO_ID && bucket.used > 0 ? bucket.high - bucket.low - bucket.used : 0
 }
 
-/** Rows by their event, ascending, where it is below `events`; rows of later events are left out. */
+/** Rows ordered by event; those at `events` or later are left out. */
 function orderBy(column: Int32Array, events: number): Int32Array {
   const starts = new Int32Array(events + 2)
   for (let row = 0; row < column.length; row++) if (column[row] < events) starts[column[row] + 2]++

@@ -1,4 +1,4 @@
-/** What kind of code a frame is, and how it reads. */
+/** What kind of code a frame is, and its texts. */
 
 import type { Stacks } from "./device"
 
@@ -12,12 +12,12 @@ const PACKAGES = /(^|[/\\])(site|dist)-packages[/\\]/
 const OUTSIDE = 0
 const NODE = 2
 
-/** Whether folding keeps a frame: what is outside of PyTorch, and autograd nodes. */
+/** Whether folding keeps a frame: code outside of PyTorch, and autograd nodes. */
 export function isKept(stacks: Stacks, frame: number): boolean {
   return stacks.frameKind[frame] === OUTSIDE || stacks.frameKind[frame] === NODE
 }
 
-/** The kind of a frame, for the eye: the analysis' kinds, with installed packages told apart. */
+/** The kind of a frame as it is shown: the analysis' kinds, with installed packages as a kind of their own. */
 export function frameKind(stacks: Stacks, frame: number): FrameKind {
   if (stacks.frameKind[frame] !== OUTSIDE) return "runtime"
   const file = stacks.strings[stacks.frameFile[frame]]
@@ -34,13 +34,13 @@ export interface FrameText {
   place: string
   /** Null where unknown. */
   line: number | null
-  /** The whole file and line, `/home/me/train.py:71`; empty where no file is known. */
+  /** The full path and line, `/home/me/train.py:71`; empty where no file is known. */
   path: string
   /** The line's text; empty where it was not noted. */
   code: string
 }
 
-/** The words of a frame. C++ frames often know no file (`??`) and no line (0). */
+/** The texts of a frame. C++ frames often have no file (`??`) and no line (0). */
 export function frameText(stacks: Stacks, frame: number): FrameText {
   const fullName = stacks.strings[stacks.frameName[frame]]
   const file = stacks.strings[stacks.frameFile[frame]]
@@ -52,7 +52,7 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   return { name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, path, code }
 }
 
-/** The words of a frame that is a call site: compiled code is called after where it comes from. */
+/** The texts of a frame that is a call site; compiled code is named after its origin. */
 export function siteText(stacks: Stacks, frame: number): FrameText {
   const text = frameText(stacks, frame)
   return { ...text, name: stacks.strings[stacks.siteName[frame]] ?? text.name }

@@ -1,4 +1,4 @@
-/** One device with what the views ask of it again and again: its curves, sites and times. */
+/** One device with what the views need most often: its curves, sites and times. */
 
 import type { Device, Stacks } from "./device"
 import { type Bytes, Changes, type Curve, curveOf, stripsOf } from "./curves"
@@ -13,7 +13,7 @@ export interface Oom extends OomSummary {
   stack: number
 }
 
-/** A failed request this many times as high as all else would leave nothing to see of it. */
+/** If a failed request is more than this many times as high as everything else, the view does not extend to it. */
 const DWARFING = 1.6
 
 export class History {
@@ -32,7 +32,7 @@ export class History {
       requested: curveOf(stripsOf(device, "requested")),
       reserved: new Changes(device.reservedEvent, device.reservedBytes, device.events + 1),
     }
-    // Without a history there is one known state: that at the end.
+    // Without a history only the state at the end is known.
     const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
     this.peakEvent = { allocated: peak("allocated"), requested: peak("requested") }
     this.sites = groupBySite(device, stacks, this.peakEvent.allocated)
@@ -61,12 +61,12 @@ export class History {
     return Math.max(0, this.device.summary.peaks.active.bytes, ...all.map((curve) => curve.at(curve.firstMax(0, curve.length))))
   }
 
-  /** All memory of the card that was asked about, or else of the device; null where it was not noted. */
+  /** The memory of the card that was asked about, or else of the device; null if not recorded. */
   get memory(): number | null {
     return this.device.summary.card?.bytes ?? this.device.summary.capacity
   }
 
-  /** As high as there is something to draw: also the device's capacity and what failed requests would have come to, unless that dwarfs the rest. */
+  /** The highest value to draw, including the device's capacity and failed requests, unless these dwarf the rest. */
   get ceiling(): number {
     const { highest } = this
     const wanted = this.ooms.flatMap(({ event, size, reserved, device_free }) => [
@@ -85,7 +85,7 @@ export class History {
     return this.device.timed
   }
 
-  /** Where events lie; by the clock only where there are times. */
+  /** The scale of an axis; by the clock only if there are times. */
   scale(axis: Axis): Scale {
     return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.eventTime) : new EventScale(this.device.events))
   }

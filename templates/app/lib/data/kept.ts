@@ -1,6 +1,6 @@
 /** Segments that cannot go back to the driver because of one or two small live blocks.
  *
- * As in `figures/segments/kept_segments.py`: a plain segment goes back as a whole, of an expandable one every page does. */
+ * As in `figures/segments/kept_segments.py`: a plain segment goes back only as a whole, an expandable one page by page. */
 
 import type { Device } from "./device"
 import { INACTIVE, isPrivate, type Layout } from "./segments"
@@ -22,7 +22,7 @@ export interface Kept {
   blocks: number[]
 }
 
-/** Segments that at most two small blocks keep, the most kept bytes first; a private pool keeps what it has. */
+/** Segments kept by at most two small blocks, most kept bytes first; private pools are left out, as they return nothing. */
 export function keptSegments(device: Device, layout: Layout): Kept[] {
   const { segments } = device
   const found: Kept[] = []
@@ -41,7 +41,7 @@ export function keptSegments(device: Device, layout: Layout): Kept[] {
           used += Math.min(layout.offset[block] + layout.size[block], end) - Math.max(layout.offset[block], offset)
           blocks.push(block)
         }
-        if (layout.offset[block] + layout.size[block] > end) break // it goes on in the next page
+        if (layout.offset[block] + layout.size[block] > end) break // it continues in the next page
       }
       const size = end - offset
       if (blocks.length && blocks.length <= FEW && held <= SMALL_PART * size)

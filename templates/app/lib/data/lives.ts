@@ -11,12 +11,12 @@ const GROUP = 64
 
 /** The last death in each block and group of allocations, which stand in birth order.
  *
- * A block whose last death has come holds nothing that is live. In a long training run nearly all blocks
- * are such, so that a moment costs about as much as what is live then, and a number per block of memory. */
+ * A block whose last death has passed holds nothing live. In a long training run that is nearly every block, so the
+ * time for a moment is about proportional to what is live then; the memory is one number per block. */
 export class Lives {
   private readonly ofBlock: Int32Array
   private readonly ofGroup: Int32Array
-  /** How many blocks are known: as many as were ever asked for. */
+  /** How many blocks have their last death computed; they are added when first needed. */
   private known = 0
 
   constructor(
@@ -45,11 +45,11 @@ export class Lives {
     return firstPlace(0, this.birth.length, (i) => this.birth[i] > event)
   }
 
-  /** Ids of those live after an event, in birth order; `death` may be another column, of no later deaths. */
+  /** Ids of those live after an event, in birth order; `death` may be another column with no later deaths. */
   at(event: number, death = this.death): Int32Array {
     const { ofBlock, ofGroup } = this
     const born = this.bornBy(event)
-    this.know(Math.min(Math.ceil(born / BLOCK / GROUP) * GROUP, ofBlock.length)) // a group is passed by as a whole
+    this.know(Math.min(Math.ceil(born / BLOCK / GROUP) * GROUP, ofBlock.length)) // skip the entire group
     let found = new Int32Array(256)
     let count = 0
     for (let b = 0; b * BLOCK < born; b++) {
@@ -70,7 +70,7 @@ export class Lives {
 
 const known = new WeakMap<Device, Lives>()
 
-/** Those of a device, until their free is completed: made once. */
+/** The lives of a device's allocations until free_completed; computed once. */
 export function livesOf(device: Device): Lives {
   let lives = known.get(device)
   if (!lives) known.set(device, (lives = new Lives(device.allocEvent, device.freeEvent)))
@@ -88,7 +88,7 @@ export interface Amounts {
   count: Int32Array
 }
 
-/** What is live after an event in one curve, added up by row: `rowOf` has the row of each allocation, what is not drawn one by one included. */
+/** What is live after an event in one curve, added up by row: `rowOf` has the row of each allocation, and of what is not drawn one by one. */
 export function amountsLive(device: Device, curve: Curve, event: number, rowOf: Ints, rows: number): Amounts {
   const { height } = stripsOf(device, curve)
   const [bytes, count] = [new Float64Array(rows), new Int32Array(rows)]

@@ -13,7 +13,7 @@ export interface Totals {
   reserved: number | null
   /** Active minus requested. */
   slack: number
-  /** Reserved minus active; null also where segment events are missing, so that reserved is too low. */
+  /** Reserved minus active; null also if segment events are missing, as reserved is then too low. */
   inactive: number | null
 }
 
@@ -38,7 +38,7 @@ export function momentText(history: History, curve: Curve, event: number): strin
   return event === history.device.events - 1 ? `at the end (event ${formatCount(event)})` : `at event ${formatCount(event)}`
 }
 
-/** What groups of a moment are: `Held the peak`, `Live at event 72`. */
+/** The title for the groups of a moment: `Held the peak`, `Live at event 72`. */
 export function momentTitle(history: History, curve: Curve, event: number): string {
   const drawn = restAt(history.device.rest, curve, event).bytes ? ", as far as drawn" : ""
   if (event === history.peakEvent[curve]) return `Held the peak${drawn}`

@@ -1,4 +1,4 @@
-/** A state that many show, and who wants to know when it changes. */
+/** A state with listeners that are called when it changes. */
 
 export abstract class Observed<S> {
   protected abstract current: S
@@ -12,14 +12,14 @@ export abstract class Observed<S> {
     this.listeners.push(listener)
   }
 
-  /** Says that the present state has followed another. */
+  /** Notifies the listeners of a change from an earlier state. */
   protected tell(before: S): void {
     const { current } = this
     for (const listener of this.listeners) {
       try {
         listener(current, before)
       } catch (error) {
-        reportError(error) // the others are told all the same
+        reportError(error) // the other listeners are still called
       }
     }
   }

@@ -1,13 +1,13 @@
-/** Puts long columns right that `reporters/orders.py` put into an order that deflates well. */
+/** Restores long columns that `reporters/page/deflate_orders.py` put into an order that compresses well. */
 
 import type { Ints, Numbers } from "./curves"
 
-/** Of events: none of an allocation, alloc, free_requested, free_completed. */
+/** Kinds of events: other than an allocation's, alloc, free_requested, free_completed. */
 const KINDS = 4
 
-/** The running sums, event by event, of numbers that stand by what happened at their event and at the one before.
+/** The running sums, event by event, of numbers ordered by the kinds of their event and of the one before.
  *
- * In four bytes each where that is enough for all. */
+ * In four bytes each if that is enough for all. */
 export function sumsInEvents(
   values: ArrayLike<number>,
   allocEvent: Int32Array,
@@ -17,7 +17,7 @@ export function sumsInEvents(
   const { length } = values
   if (!length) return new Uint32Array(0)
   const kinds = new Uint8Array(length)
-  // What two columns say of one event, the later one decides.
+  // If an event is in two columns, the later column decides.
   const mark = (events: Int32Array, kind: number) => {
     for (let i = 0; i < events.length; i++) if (events[i] >= 0 && events[i] < length) kinds[events[i]] = kind
   }
@@ -27,7 +27,7 @@ export function sumsInEvents(
   const starts = new Int32Array(KINDS * KINDS + 1)
   for (let event = 0, before = 0; event < length; before = kinds[event++]) starts[kinds[event] * KINDS + before + 1]++
   for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
-  /** Returns whether every sum lies within these. */
+  /** Fills in the sums; returns whether all are within these limits. */
   const fill = (out: Numbers, least: number, most: number) => {
     const next = starts.slice()
     let sum = 0
@@ -44,7 +44,7 @@ export function sumsInEvents(
   return wide
 }
 
-/** Ids from how many places before each stood last; 0 takes the next of those that stand for the first time. */
+/** Ids, given how many places back each was last used; 0 takes the next id of `first`. */
 export function fromLastUse(back: Ints, first: Ints): Ints {
   const ids =
     first instanceof Uint8Array

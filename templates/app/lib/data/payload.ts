@@ -1,4 +1,4 @@
-/** Unpacks what `reporters/payload.py` packed: a JSON header and typed columns behind it. */
+/** Unpacks what `reporters/page/payload.py` packed: a JSON header, then typed columns. */
 
 import type { Ints } from "./curves"
 import type { ReplayHeader } from "./replays"
@@ -15,7 +15,7 @@ export interface ColumnSpec {
   length: number
   /** Values are differences; a running sum gives them back. */
   delta: boolean
-  /** Whether it stands among those that the first picture does without. */
+  /** Whether it is in the second block, which the first picture does not need. */
   later?: true
 }
 
@@ -25,17 +25,17 @@ export interface DeviceHeader {
   time_origin_us: number | null
   actions: string[]
   pools: string[]
-  /** What put allocations into each category, by its name. */
+  /** The rule of each category, by its name. */
   category_rules: Record<string, string>
   /** The roles that allocations have, each with how it is known. */
   roles: [role: string, evidence: string][]
-  /** Colourings that would show one colour only, of those by a column. */
+  /** Colourings by a column that would show only one colour. */
   one_colour: string[]
-  /** First and last event that are drawn; null for all, and absent where nothing is cut. */
+  /** First and last event that are drawn; null for all, and absent if nothing is cut. */
   window?: [number, number] | null
   /** Null where the recording shows no steps. */
   steps: StepsHeader | null
-  /** Of the allocator's other settings; none where they were not compared. */
+  /** Replays under other allocator settings; none if they were not compared. */
   replays: ReplayHeader[]
   columns: Record<string, ColumnSpec>
 }
@@ -46,13 +46,13 @@ export interface Header {
   strings: string[]
   /** Why an allocation has no frames; the first is "" for those that have. */
   missing_reasons: string[]
-  /** What the timeline is coloured by at first. */
+  /** The colouring of the timeline at first. */
   colour: string
   /** What memory of each role is. */
   role_meanings: [role: string, meaning: string][]
   /** The folders that shortened file names of installed packages begin with. */
   packages: string[]
-  /** What the lines of frames are where they are not those at work; mostly "". */
+  /** What the lines of frames stand for, if not for the lines that ran; mostly "". */
   lines_note: string
   columns: Record<string, ColumnSpec>
   devices: DeviceHeader[]
@@ -72,7 +72,7 @@ export interface StageSummary {
   start_event: number
   end_event: number
   cut: string
-  /** Null, here and below, where the recording does not hold what it takes. */
+  /** Null, here and below, if the recording does not have the data for it. */
   start_bytes: number | null
   end_bytes: number | null
   peak_bytes: number | null
@@ -91,7 +91,7 @@ export interface OomSummary {
 }
 
 export interface DeviceSummary {
-  /** Bytes of the device's memory, where the recording says. */
+  /** Bytes of the device's memory, if recorded. */
   capacity: number | null
   /** The card that was asked about. */
   card: { title: string; bytes: number } | null
@@ -106,7 +106,7 @@ export interface DeviceSummary {
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, f64: Float64Array }
 
-/** A JSON header, and typed columns behind it on demand. */
+/** A JSON header, and typed columns that are read on demand. */
 export class ColumnBlock<H> {
   readonly header: H
   protected bytes: ArrayBuffer
@@ -120,12 +120,12 @@ export class ColumnBlock<H> {
     this.area = (4 + length + 7) & ~7
   }
 
-  /** A column of integers below 2^31: events, and ids that are counted with. */
+  /** A column of integers below 2^31: events, and ids used in arithmetic. */
   ints(spec: ColumnSpec): Int32Array {
     const { type, length, delta } = spec
     const out = new Int32Array(length)
     if (type === "u16" || type === "i16") {
-      // By far the most numbers, of many columns: one loop for all of them is soon compiled.
+      // Most numbers pass here: a single loop for all columns is compiled early.
       const planes = this.planes(spec)
       const sign = type === "i16" ? 0x8000 : 0
       const kept = delta ? -1 : 0
@@ -139,11 +139,11 @@ export class ColumnBlock<H> {
     return out
   }
 
-  /** The same as narrow as it was packed: of ids that are looked up now and then, there are many. */
+  /** The same in its packed width, for the many ids that are only looked up now and then. */
   ids(spec: ColumnSpec): Ints {
     if (spec.delta || spec.type === "u32" || spec.type === "f64") return this.ints(spec)
     const ids = this.raw(spec) as Ints
-    return ids.BYTES_PER_ELEMENT === 1 ? ids.slice() : ids // not a view: it would keep all bytes
+    return ids.BYTES_PER_ELEMENT === 1 ? ids.slice() : ids // not a view, which would keep all bytes alive
   }
 
   /** A column as it was packed, its differences not added up. */
@@ -158,7 +158,7 @@ export class ColumnBlock<H> {
     return out
   }
 
-  /** Puts together the bytes of each value: a column has the lowest ones of all values first. */
+  /** Joins the bytes of each value: a column has the lowest bytes of all values first. */
   private raw(spec: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const { type, length } = spec
     const width = ARRAYS[type].BYTES_PER_ELEMENT
@@ -198,19 +198,19 @@ export class Payload extends ColumnBlock<Header> {
     return this.laterBytes !== null
   }
 
-  /** Adds the columns that the first picture does without. */
+  /** Adds the columns that the first picture does not need. */
   add(laterBytes: ArrayBuffer): void {
     this.laterBytes = laterBytes
   }
 
-  /** Says that a device's columns were read, which happens once; after the last, all bytes are let go. */
+  /** Notes that a device's columns were read, which happens once; after the last device, all bytes are freed. */
   taken(device: number): void {
     this.unread.delete(device)
     if (!this.unread.size) this.bytes = this.laterBytes = new ArrayBuffer(0)
   }
 }
 
-/** Turns the text of one of the payload's script elements into the packed bytes. */
+/** Unpacks the base64 text of one of the payload's script elements. */
 export async function unpack(base64: string): Promise<ArrayBuffer> {
   const packed = decoded(base64)
   // A Blob's stream would go through another process, and a Response that collects all copies it twice.

@@ -1,6 +1,6 @@
-/** Places in what is in order. */
+/** Binary search. */
 
-/** The first place from `low` on from which on `reached` holds; `high` where it holds at none before. */
+/** The first place in [low, high) at which `reached` holds, as it then does at all later ones; `high` if there is none. */
 export function firstPlace(low: number, high: number, reached: (place: number) => boolean): number {
   while (low < high) {
     const middle = (low + high) >> 1

@@ -10,7 +10,7 @@ export interface ReplayHeader {
   bytes: ColumnSpec
 }
 
-/** One setting, without a limit; thinned to the most of each run of events. */
+/** One setting without a limit, thinned to the maximum of each run of events. */
 export interface Replay {
   settings: string
   curve: Bytes

@@ -1,24 +1,24 @@
 /** What a page does not draw one by one: its sum after every event, and a row that stands for it.
  *
- * The row is the last of the device and never live itself, so that loops over allocations pass it
- * by; whoever adds up what is live adds `restAt`. As in `model/cut.py`. */
+ * The row is the device's last and never live itself, so that loops over allocations skip it; sums of
+ * what is live have to add `restAt`. As in `model/cut.py`. */
 
 import { type Curve, type Ints, unitOf } from "./curves"
 import type { Device } from "./device"
 import type { DeviceHeader, Payload } from "./payload"
 
-/** What the row is called wherever allocations are named. */
+/** The name of the row where allocations are named. */
 export const NOT_DRAWN = "not drawn one by one"
 
 export interface Rest {
-  /** The row that stands for it. */
+  /** The row that stands for the rest. */
   row: number
   /** After each event, element s + 1 for event s: bytes and allocations, as each curve counts them. */
   requested: Float64Array
   allocated: Float64Array
   active: Float64Array
   count: Record<Curve, Float64Array>
-  /** Over the whole recording: how many, their requested and their block bytes. */
+  /** Over the entire recording: their number, requested bytes and block bytes. */
   ever: { count: number; requested: number; allocated: number }
   /** Rows of the drawn allocations among all of the recording. */
   rows: Int32Array
@@ -75,7 +75,7 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
   }
 }
 
-/** A column of ids with one for the row. */
+/** A column of ids, with one more for the row. */
 export function withRow(column: Ints, value: number): Int32Array {
   const out = new Int32Array(column.length + 1)
   out.set(column)
@@ -83,12 +83,12 @@ export function withRow(column: Ints, value: number): Int32Array {
   return out
 }
 
-/** The row of an allocation among all of the recording, as links and bundles have it. */
+/** An allocation's row among all of the recording, as used in links and bundles. */
 export function recordedRow({ rest }: Device, allocation: number): number {
   return rest ? rest.rows[allocation] : allocation
 }
 
-/** The other way round: -1 where it is not drawn, or there is none. */
+/** The reverse of `recordedRow`: -1 if the row is not drawn or does not exist. */
 export function drawnRow({ rest, count }: Device, row: number): number {
   if (!rest) return row >= 0 && row < count ? row : -1
   return rest.rows.indexOf(row)

@@ -1,4 +1,4 @@
-/** Where events lie along the timeline's x axis: evenly, or by the clock. */
+/** Positions of events on the timeline's x axis: evenly spaced, or by the clock. */
 
 import type { Numbers } from "./curves"
 import { firstPlace } from "./places"
@@ -9,7 +9,7 @@ export type Axis = "events" | "time"
 export interface Scale {
   readonly axis: Axis
   readonly events: number
-  /** The whole axis, the state before the first event included. */
+  /** The entire axis, including the state before the first event. */
   readonly whole: [x0: number, x1: number]
   xOf(event: number): number
   endOf(event: number): number
@@ -48,7 +48,7 @@ export class EventScale implements Scale {
 /** Room for the start and the last event, as a share of the recording. */
 const MARGIN = 0.008
 
-/** One unit per microsecond. Clocks that step back are held where they were. */
+/** One unit per microsecond. If the clock steps back, time stands still until it has caught up. */
 export class TimeScale implements Scale {
   readonly axis = "time"
   readonly events: number
@@ -59,7 +59,7 @@ export class TimeScale implements Scale {
   /** `times`: microseconds, one per event, at least one. */
   constructor(times: Numbers) {
     this.events = times.length
-    // Of the same kind: what is held where it was fits where the times do.
+    // The type of `times` also holds the values after this step.
     this.edges = times instanceof Uint32Array ? new Uint32Array(times.length) : new Float64Array(times.length)
     let latest = times[0]
     for (let s = 0; s < times.length; s++) {

@@ -4,7 +4,7 @@ import type { Device } from "./device"
 import { livesOf } from "./lives"
 import { firstPlace } from "./places"
 
-/** What a stretch of a segment is. Slack is a part of the blocks that are allocated or awaiting free. */
+/** The state of a stretch of a segment. Slack is a part of blocks that are allocated or awaiting free. */
 export const ALLOCATED = 0
 export const PENDING = 1
 export const INACTIVE = 2
@@ -16,13 +16,13 @@ export interface Use {
   allocated: number
   /** Freed, but another stream may still use it. */
   pending: number
-  /** What is requested of `pending`. */
+  /** The requested bytes of `pending`. */
   pendingRequested: number
   slack: number
   inactive: number
   /** The inactive bytes of segments that hold a live block. */
   fragmentation: number
-  /** The largest stretch that is free: a larger request takes more memory from the driver. */
+  /** The largest free stretch: a larger request needs more memory from the driver. */
   largestFree: number
   /** Live allocations. */
   count: number
@@ -30,18 +30,18 @@ export interface Use {
 
 /** Segments that serve the same requests: of one pool, stream and kind. */
 export interface Group {
-  /** Place in the device's pools, or -1 where nothing tells. */
+  /** Index in the device's pools, or -1 if not known. */
   pool: number
   /** Place in the device's streams. */
   stream: number
-  /** 0 small, 1 large, -1 where nothing tells. */
+  /** 0 small, 1 large, -1 not known. */
   kind: number
   use: Use
   /** Places in the layout's segments, by address. */
   members: number[]
 }
 
-/** All segments after one event, in address order, with their blocks and gaps laid end to end. */
+/** All segments after one event, in address order, with their blocks and gaps one after the other. */
 export interface Layout {
   event: number
   /** Rows of `device.segments`. */
@@ -57,7 +57,7 @@ export interface Layout {
   state: Uint8Array
   total: Use
   groups: Group[]
-  /** Live allocations that no known segment holds: their segment events are missing. */
+  /** Live allocations in no known segment: their segment events are missing. */
   outside: number
 }
 
@@ -80,7 +80,7 @@ export function layOut(device: Device, event: number): Layout {
   const rows = segmentsAt(device, event)
   const live = byAddress(device, event)
   const first = new Int32Array(rows.length + 1)
-  // Each block may leave a gap behind it, and each segment begins with one.
+  // Each block may be followed by a gap, and each segment may begin with one.
   const most = 2 * live.length + rows.length
   const [offset, size] = [new Float64Array(most), new Float64Array(most)]
   const allocation = new Int32Array(most)
@@ -172,7 +172,7 @@ export function segmentOfBlock({ first }: Layout, block: number): number {
 /** Allocations live after an event, until their free is completed, by address. */
 function byAddress(device: Device, event: number): Int32Array {
   const { addr, count } = device
-  // Ids of addresses ascend with them. One number sorts natively, a comparison takes ten times as long.
+  // Address ids are in address order. Sorting one number each is native; a comparison function takes ten times as long.
   const keys = Float64Array.from(livesOf(device).at(event), (i) => addr[i] * count + i)
   return Int32Array.from(keys.sort(), (key) => key % count)
 }
@@ -191,7 +191,7 @@ function groupsOf(device: Device, rows: Int32Array, uses: Use[]): Group[] {
   return groups.sort((a, b) => rank(device, a.pool) - rank(device, b.pool) || a.stream - b.stream || b.kind - a.kind)
 }
 
-/** The default pool comes first, then private ones, then what is not known. */
+/** Orders the default pool before private ones, and these before unknown pools. */
 function rank(device: Device, pool: number): number {
   return pool < 0 ? device.pools.length + 1 : isPrivate(device, pool) ? pool + 1 : 0
 }
@@ -201,7 +201,7 @@ export function isPrivate({ pools }: Device, pool: number): boolean {
   return pool >= 0 && pools[pool] !== "0,0"
 }
 
-/** The sum of several; of the largest free stretches, the largest. */
+/** The sum of several uses; `largestFree` is the maximum. */
 export function sum(uses: Use[]): Use {
   const total = { ...NOTHING }
   for (const use of uses) {

@@ -20,13 +20,13 @@ export interface Sites {
 
 /** Groups allocations by the call site of their stack, or by the reason why they have none.
  *
- * Those live at the peak come first and in the order of `summary.sites`, so a row there is the same
- * row here: by bytes, then by frame, with the reasons behind the frames.
+ * Those live at the peak come first, in the order of `summary.sites`, so that row numbers are the same
+ * there and here: by bytes, then by frame, with reasons after frames.
  */
 export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): Sites {
   const { count, missing, missingReasons, stack } = device
   const { stackSite } = stacks
-  // Reasons and stacks, which are few, have an id each, and lead to the rows.
+  // Stacks and reasons, which are few, have an id each, which maps to a row.
   const reasons = missingReasons.length
   const ids = new Int32Array(count)
   const used = new Uint8Array(reasons + stackSite.length)

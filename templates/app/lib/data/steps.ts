@@ -1,4 +1,4 @@
-/** The steps of the program's loop, and their curves laid over one another. */
+/** The steps of the program's loop, and their curves in a common number of columns. */
 
 import type { Bytes } from "./curves"
 import type { ColumnSpec, Payload } from "./payload"
@@ -7,9 +7,9 @@ export type StepKind = "unknown" | "warm-up" | "steady" | "other"
 
 /** As in reporters/page/step_columns.py. */
 export interface StepsHeader {
-  /** How the steps are told. */
+  /** A sentence on how the steps were identified. */
   told: string
-  /** The number, from 1, of the step that the allocated peak is in, or null. */
+  /** The number, from 1, of the step with the allocated peak, or null. */
   peak: number | null
   kinds: StepKind[]
   /** Empty where the file names none. */
@@ -20,7 +20,7 @@ export interface StepsHeader {
 /** Step k has the events from bounds[k] to before bounds[k + 1]. */
 export interface Steps {
   told: string
-  /** Place of the step that the allocated peak is in, or -1. */
+  /** Index of the step with the allocated peak, or -1. */
   peak: number
   names: string[]
   kind: StepKind[]
@@ -43,15 +43,15 @@ export function readSteps(payload: Payload, { told, peak, kinds, names, columns 
   }
 }
 
-/** What a step is called: its number, and its name where it has one. */
+/** A step's number, and its name if it has one. */
 export function stepName(steps: Steps, step: number): string {
   const name = steps.names[step]
   return name ? `${step + 1} ${name}` : String(step + 1)
 }
 
-/** The place in the curve of the most in each of `columns` equal shares of a step's events, what a share begins with included.
+/** The place in the curve of the maximum in each of `columns` equal shares of a step's events, with the state that a share begins in.
  *
- * So no peak is lost, however few the columns, and the most of all of them is the step's. */
+ * So no peak is lost, however few the columns, and their maximum is the step's peak. */
 export function columnPlaces(curve: Bytes, bounds: Int32Array, step: number, columns: number): Int32Array {
   const [start, events] = [bounds[step], bounds[step + 1] - bounds[step]]
   const places = new Int32Array(columns)
@@ -63,7 +63,7 @@ export function columnPlaces(curve: Bytes, bounds: Int32Array, step: number, col
   return places
 }
 
-/** The most and the least of some steps in each column. */
+/** The minimum and maximum of some steps in each column. */
 export function envelope(curves: Float64Array[]): { least: Float64Array; most: Float64Array } {
   const [least, most] = [curves[0].slice(), curves[0].slice()]
   for (const curve of curves) {

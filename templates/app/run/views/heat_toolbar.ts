@@ -162,14 +162,7 @@ export class HeatToolbar {
       bar,
       valueText(quantity, scale.high),
       ...(over
-        ? [
-            h(
-              "span",
-              {},
-              h("i", { class: "heat-over", "aria-hidden": "true" }),
-              `above that, up to ${valueText(quantity, scale.most)}`,
-            ),
-          ]
+        ? [h("span", {}, h("i", { class: "heat-over", "aria-hidden": "true" }), `above that, up to ${valueText(quantity, scale.most)}`)]
         : []),
       ...(clipped.most > clipped.high ? [this.stretch()] : []),
       h("span", { class: "heat-empty" }, "empty: nothing recorded"),
