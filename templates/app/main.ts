@@ -13,7 +13,7 @@ import { themeSwitch } from "./views/page/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 
-/** What scripts may use of a page, as `window.snapreport`. */
+/** The page's interface for scripts, `window.snapreport`. */
 interface PageApi {
   /** The findings, as `snapreport summary --json` prints them. */
   summary: Summary

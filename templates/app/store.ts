@@ -1,4 +1,4 @@
-/** The state of the page's one open device, and who wants to know when it changes. */
+/** The state of the page's open device, and its listeners. */
 
 import type { Curve } from "./lib/data/curves"
 import type { History } from "./lib/data/history"
@@ -7,12 +7,12 @@ import type { Axis, Scale } from "./lib/data/scale"
 import { type StacksView, WHOLE_TREE } from "./lib/tables/tree_model"
 import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/picture/window"
 
-/** Allocations that a panel picked out; the timeline brings them out, too. */
+/** Allocations selected in a panel; the timeline highlights them, too. */
 export interface Selection {
-  /** Which panel picked them, and what: enough for that panel to pick them again. */
+  /** The panel, and its key of the selection: enough to select them again. */
   panel: string
   key: string
-  /** What to call them. */
+  /** Their name. */
   label: string
   /** 1 for each allocation that belongs to it. */
   rows: Uint8Array
@@ -29,7 +29,7 @@ export interface Ruler {
 export interface State {
   window: Window
   axis: Axis
-  /** Which curve the strips stack up to, and what every panel counts. */
+  /** The curve that the strips stack up to, and that every panel counts. */
   curve: Curve
   /** The event whose state every panel shows; -1 is the start. */
   cursor: number
@@ -47,7 +47,7 @@ export interface State {
   chosenGroup: number
   selection: Selection | null
   ruler: Ruler | null
-  /** Place among the device's replays of that which the timeline shows, or -1. */
+  /** Index of the replay that the timeline shows, or -1. */
   replay: number
   /** The open panel, and the text it searches for. */
   tab: string
@@ -60,7 +60,7 @@ export class Store extends Observed<State> {
   protected current: State
   private readonly searches = new Map<string, string>()
 
-  /** `colouring`: what the page opens with. */
+  /** `colouring`: the one that the page opens with. */
   constructor(
     readonly history: History,
     readonly colouring = "site",
@@ -88,28 +88,28 @@ export class Store extends Observed<State> {
     }
   }
 
-  /** Where events lie on the present axis. */
+  /** The scale of the current axis. */
   get scale(): Scale {
     return this.history.scale(this.current.axis)
   }
 
-  /** Everything, on the present axis. */
+  /** The window that shows everything, on the current axis. */
   get whole(): Window {
     return wholeWindow(this.scale.whole, this.ceiling)
   }
 
-  /** What the page opens with, on the present axis: everything, or the events that were asked for. */
+  /** The window that the page opens with, on the current axis: everything, or the events asked for. */
   get opens(): Window {
     return this.opensAt(this.current.axis)
   }
 
-  /** As high as there is something to draw, with the replay that is shown. */
+  /** The highest value to draw, including the replay that is shown. */
   private get ceiling(): number {
     const { history, current } = this
     return Math.max(history.ceiling, history.device.replays[current?.replay ?? -1]?.most ?? 0)
   }
 
-  /** Shows on the timeline what another setting would have reserved; -1 for none. All of it, where all was in sight. */
+  /** Shows on the timeline what another setting would have reserved; -1 for none. A window that showed everything still does. */
   showReplay(replay: number): void {
     const all = sameWindow(this.current.window, this.whole)
     this.set({ replay })
@@ -148,7 +148,7 @@ export class Store extends Observed<State> {
     this.tell(before)
   }
 
-  /** Shows the state after an event everywhere, and brings that event into the timeline's sight. */
+  /** Shows the state after an event everywhere, and scrolls the timeline to that event. */
   goTo(event: number, change: Partial<State> = {}): void {
     const cursor = Math.min(Math.max(event, -1), this.history.device.events - 1)
     const { window: w } = this.current
@@ -164,12 +164,12 @@ export class Store extends Observed<State> {
     this.set({ pinned: allocation, pinnedOom: -1 })
   }
 
-  /** Shows the details of a failed request, and its event if that is out of sight. */
+  /** Shows the details of a failed request, and scrolls to its event if need be. */
   pinOom(oom: number): void {
     this.goTo(this.history.ooms[oom].event, { pinned: -1, pinnedOom: oom })
   }
 
-  /** The event that a page opens at: the peak, or the end where nothing was recorded; of the events that were asked for the highest. */
+  /** The event that a page opens at: the peak (of the events asked for), or the end if no history was recorded. */
   opening(curve: Curve): number {
     const { history } = this
     const drawn = history.device.rest?.window

@@ -1,6 +1,6 @@
 /** Compiling WebGL2 programs and making textures. */
 
-/** Each question to the driver waits for it, so that only the whole is asked about, and the parts when that failed. */
+/** Every query waits for the driver, so that only the link status is queried, and the shaders only if linking failed. */
 export function makeProgram(gl: WebGL2RenderingContext, vertex: string, fragment: string): WebGLProgram {
   const program = gl.createProgram()!
   const shaders = (

@@ -1,4 +1,4 @@
-/** What draws a raster and what lies over it on the timeline's canvas, whichever way. */
+/** The interface for drawing a raster, and the overlay over it, on the timeline's canvas. */
 
 import type { Rgb } from "../lib/picture/colours"
 import type { Raster } from "../lib/picture/raster"
@@ -10,7 +10,7 @@ export interface Highlight {
   pinned: number
 }
 
-/** Where the strips lie in the canvas, in its pixels. */
+/** The strips' rectangle in the canvas, in its pixels. */
 export interface PlotPx {
   left: number
   top: number
@@ -18,23 +18,23 @@ export interface PlotPx {
   height: number
 }
 
-/** Draws the last rasters, moved and scaled to the window that is wanted now, and the overlay on top. */
+/** Draws the last rasters, moved and scaled to the current window, and the overlay on top. */
 export interface StripPainter {
-  /** Whether pixels are painted by the processor. */
+  /** Whether the CPU paints the pixels. */
   readonly software: boolean
   /** RGBA of each allocation; behind the strips, and around them. */
   setColours(palette: Uint32Array, background: Rgb, page: Rgb): void
-  /** The whole recording: what shows where the detail does not reach. */
+  /** Sets the raster of the entire recording, which shows where the detail does not reach. */
   setBase(raster: Raster): void
-  /** The window asked for last. */
+  /** Sets the raster of the last requested window. */
   setDetail(raster: Raster): void
-  /** What is drawn over the strips: a canvas of the same size; to be set again when it has changed. */
+  /** Sets the canvas of the same size that is drawn over the strips; call it again after each change. */
   setOverlay(overlay: HTMLCanvasElement): void
   resize(widthPx: number, heightPx: number): void
   draw(window: Window, plot: PlotPx, highlight: Highlight, overlay: boolean): void
   /** Forgets the rasters: the next ones show something else. */
   clear(): void
-  /** To be called when what was drawn is lost and can be drawn again. */
+  /** Called when a lost drawing can be drawn again. */
   onRestored: () => void
 }
 

@@ -7,10 +7,10 @@ import { makeProgram, makeTexture } from "./program"
 import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 // The overlay is a texture, not a canvas on top: blending two canvases cost software GL a third of each frame.
-// Software GL also pays for every fetch and branch of every pixel, so that rasters are drawn as rectangles of just
-// the right size, no pixel twice, and what brings a pinned strip out is a program of its own.
+// Software GL also pays for every fetch and branch of every pixel, so rasters are drawn as rectangles of exactly the right
+// size, no pixel twice, and highlighting a pinned strip is a program of its own.
 
-// A rectangle of the canvas, in its fractions, and what part of a raster it shows, in texels.
+// A rectangle of the canvas, in fractions of it, and the part of a raster that it shows, in texels.
 const VERTEX = `#version 300 es
 uniform vec4 place, texels;
 out vec2 inOverlay, inRaster;
@@ -41,7 +41,7 @@ void put(vec3 rgb) {
 const PLAIN = `${HEAD}
 void main() { put(background); }`
 
-// A raster's texel (x, y) is row x of column y: its pixels stand column after column.
+// A raster's texel (x, y) is row x of column y: its pixels are stored column after column.
 // The palette's first colour is the background's, so that no pixel branches.
 const STRIPS = `${HEAD}
 uniform usampler2D raster;
@@ -92,15 +92,15 @@ export class StripRenderer implements StripPainter {
   private background: Rgb = [255, 255, 255]
   private page: Rgb = [255, 255, 255]
 
-  /** Called when a lost context has come back, so that a frame is drawn. */
+  /** Called when a lost context is restored, to draw a frame. */
   onRestored: () => void = () => {}
 
-  /** Throws where the browser offers no WebGL2. */
+  /** Throws if the browser offers no WebGL2. */
   constructor(private readonly canvas: HTMLCanvasElement) {
     const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false })
     if (!gl) throw new Error("no WebGL2")
     this.gl = gl
-    // Asked while nothing is under way: later it would wait for all that was.
+    // Queried while nothing is pending: later it would wait for everything that is.
     this.software = isSoftware(gl)
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault())
     canvas.addEventListener("webglcontextrestored", () => {
@@ -149,7 +149,7 @@ export class StripRenderer implements StripPainter {
     for (const margin of around(inside, { x0: 0, x1: width, y0: 0, y1: height })) this.plain(margin, this.page, overlay)
     const place = (part: Window) => within(part, window, inside)
     if (this.detail) this.strips("detail", this.detail, window, place, highlight, overlay)
-    // Each pixel is drawn once: the whole recording only where the detail does not reach.
+    // Each pixel is drawn once: the entire recording only where the detail does not reach.
     for (const part of this.detail ? around(this.detail.window, window) : [window]) {
       const { base } = this
       for (const bare of base ? around(base.window, part) : [part]) this.plain(place(bare), this.background, overlay)
@@ -161,7 +161,7 @@ export class StripRenderer implements StripPainter {
     this.base = this.detail = null
   }
 
-  /** Draws what a raster shows of a part of the data. */
+  /** Draws the part of a raster that shows a part of the data. */
   private strips(
     name: "base" | "detail",
     { window: of, width, height }: Raster,
@@ -196,7 +196,7 @@ export class StripRenderer implements StripPainter {
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4)
   }
 
-  /** Makes a variant of a program the present one; it is compiled when it is first needed. */
+  /** Switches to a variant of a program, which is compiled when first used. */
   private use(fragment: string, defines: (string | false)[]): Program {
     const wanted = defines
       .filter(Boolean)
@@ -219,7 +219,7 @@ export class StripRenderer implements StripPainter {
     this.gl.bindTexture(this.gl.TEXTURE_2D, this.textures[name])
   }
 
-  /** Makes everything the context holds; a lost context takes it all with it. */
+  /** Creates everything that the context holds, at first and after a lost context. */
   private upload(): void {
     const { gl } = this
     this.programs.clear()
@@ -257,7 +257,7 @@ export class StripRenderer implements StripPainter {
   }
 }
 
-/** Whether no graphics card does the work. */
+/** Whether WebGL runs without a graphics card. */
 function isSoftware(gl: WebGL2RenderingContext): boolean {
   const info = gl.getExtension("WEBGL_debug_renderer_info")
   const name = gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)

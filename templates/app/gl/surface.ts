@@ -6,19 +6,19 @@ import { StripRenderer } from "./strip_renderer"
 
 /** Canvas 2D at first, WebGL2 from then on where there is one.
  *
- * A WebGL context takes a while: the graphics process starts, compiles, and answers only when all that it was given before
- * is done. One picture is painted sooner without it. */
+ * A WebGL context takes a while: the graphics process starts, compiles, and answers only when all earlier work is done.
+ * The first picture is painted sooner without it. */
 export class Surface {
   canvas = newCanvas()
   painter: StripPainter = new StripCanvas(this.canvas)
-  /** What to tell the reader about how this is drawn; often nothing. */
+  /** A note for the reader about how the timeline is drawn; often empty. */
   note = ""
   /** Whether the painter stays. */
   final = false
 
-  /** Makes the context, of the size that the canvas has: to resize one later waits for the graphics process as well.
+  /** Creates the context at the canvas' size: resizing it later would wait for the graphics process, too.
    *
-   * Returns whether there are now another canvas and a painter that knows nothing yet. */
+   * Returns whether the canvas and the painter, which has no rasters yet, are new. */
   accelerate(): boolean {
     this.final = true
     const { width, height } = this.canvas

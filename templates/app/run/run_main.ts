@@ -14,7 +14,7 @@ import { HeatToolbar } from "./views/heat_toolbar"
 import { RankDetails } from "./views/rank_details"
 import { RankTable } from "./views/rank_table"
 
-/** What scripts may use of a page, as `window.snapreport`. */
+/** The page's interface for scripts, `window.snapreport`. */
 interface RunApi {
   /** The run's figures and findings, as `snapreport summary --json` prints them, without the list of rows. */
   summary: unknown

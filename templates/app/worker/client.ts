@@ -1,6 +1,6 @@
-/** Asks for rasters: one at a time, the latest wish wins, a coarse one first where it is slow.
+/** Requests rasters: one at a time, the latest request wins, and a coarse one comes first if a full one is slow.
  *
- * The page itself works out the first one: until a worker has started and has its copy of the strips, that is long done. */
+ * The page itself computes the first one, which takes less time than starting a worker and copying the strips. */
 
 import type { Bytes } from "../lib/data/curves"
 import type { Raster } from "../lib/picture/raster"
@@ -34,7 +34,7 @@ export class RasterClient {
   /** `script` is the page's own code, which knows that it runs in a worker. */
   constructor(private readonly script: string) {}
 
-  /** Has a worker work out all later rasters, so that the page can move meanwhile; without workers the page goes on with it. */
+  /** Has a worker compute all later rasters, so that the page stays responsive; without workers the page does it. */
   hire(): void {
     if (this.hired) return
     this.hired = true
@@ -53,7 +53,7 @@ export class RasterClient {
     if (this.loaded) this.send({ kind: "load", scene: this.loaded })
   }
 
-  /** Whether nothing is asked for and nothing on its way. */
+  /** Whether no request is waiting or being worked on. */
   get idle(): boolean {
     return !this.busy && !this.wish
   }
@@ -72,7 +72,7 @@ export class RasterClient {
     this.send({ kind: "load", scene: { hidden, ...(!same && { strips }), ...(times !== loaded?.times && { times }) } }, curve)
   }
 
-  /** Asks for a picture; a wish that has not been begun is forgotten for a newer one. */
+  /** Requests a picture; it replaces an earlier request that has not been started. */
   want(window: Window, width: number, height: number): void {
     if (width < 1 || height < 1) return
     this.wish = { window, width, height }
@@ -102,7 +102,7 @@ export class RasterClient {
     if (!done.coarse) this.fullTook = answer.took
     this.onRaster(answer.raster)
     if (!this.wish) return
-    // The same window still: now the full picture. Another one: coarse again if that is needed.
+    // If the window is still the same, the full picture is next; for another one, a coarse one if need be.
     const same = sameWindow(this.wish.window, done.window)
     this.begin(!(done.coarse && same) && this.fullTook > PATIENCE_MS)
   }

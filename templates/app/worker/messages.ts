@@ -1,4 +1,4 @@
-/** What the page and its worker say to each other. */
+/** The messages between the page and its worker. */
 
 import type { Numbers, Strips } from "../lib/data/curves"
 import type { Raster } from "../lib/picture/raster"
@@ -16,7 +16,7 @@ export interface Scene {
 /** A new scene to paint from now on. */
 export interface LoadMessage {
   kind: "load"
-  /** Strips and times as before are left out: copying those of a long recording takes a while. */
+  /** Unchanged strips and times are left out: copying those of a long recording takes a while. */
   scene: Partial<Scene> & Pick<Scene, "hidden">
 }
 

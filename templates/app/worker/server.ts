@@ -9,7 +9,7 @@ export class RasterServer {
   private rasteriser: Rasteriser | null = null
   private scene: Scene | null = null
 
-  /** Handles one message; a request to paint is answered. `curve`: of all strips of the scene, if it is there already. */
+  /** Handles one message; a request to paint is answered. `curve`: of all strips of the scene, if already computed. */
   handle(message: LoadMessage | PaintMessage, curve?: Bytes): PaintedMessage | null {
     if (message.kind === "load") {
       this.scene = { ...this.scene, ...message.scene } as Scene // the first message has it all

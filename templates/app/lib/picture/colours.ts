@@ -5,7 +5,7 @@ import { NOT_DRAWN } from "../data/rest"
 
 export type Rgb = [number, number, number]
 
-/** Distinct at a glance, calm in bulk, told apart by lightness too; the largest groups get them in order. */
+/** Distinct at a glance, calm in bulk, and different in lightness, too; the largest groups get them in order. */
 const LEADING = [
   "#4e79b8",
   "#e8975a",
@@ -20,8 +20,8 @@ const LEADING = [
   "#86a5e6",
   "#b34f7f",
 ]
-/** Each role has a colour of its own, the same in every report. They were chosen by a search for the largest least distance in OKLab,
- * to usual eyes and to those that do not see green, from one another and from the neutrals below. */
+/** Each role has a colour of its own, the same in every report. A search chose them to maximise the smallest distance in OKLab,
+ * with normal vision and without green, between one another and from the neutrals below. */
 export const ROLE_COLOURS: Record<string, string> = {
   parameter: "#3263a8",
   buffer: "#7ebefb",
@@ -37,10 +37,10 @@ export const ROLE_COLOURS: Record<string, string> = {
   "compiled-graph pool": "#7c1f62",
   workspace: "#75bcac",
 }
-/** What is not known or belongs nowhere; the second for what a grouping sets apart from it. */
+/** Colours of what is not known or belongs nowhere; the second one is for a group set apart from it. */
 const NEUTRALS = { light: ["#b9bec7", "#8b909a"], dark: ["#59606c", "#858c98"] }
 
-/** From the least to the most, each lighter or darker than the one before: the most stands out from the plot. */
+/** From low to high, each lighter or darker than the one before; the highest contrasts most with the plot. */
 const RAMPS = {
   size: { light: ["#ded78f", "#86c596", "#3d9fa3", "#2b68a8", "#26336f"], dark: ["#33436f", "#2f6aa6", "#3aa19f", "#7dbc8d", "#d3ca86"] },
   age: { light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"], dark: ["#57397a", "#954a86", "#d0606c", "#e39a6c", "#e8c793"] },
@@ -71,7 +71,7 @@ function along(ramp: Rgb[], share: number): Rgb {
   return ramp[k].map((channel, c) => Math.round(channel + (ramp[k + 1][c] - channel) * (at - k))) as Rgb
 }
 
-/** A paler relative of a leading colour, chosen by hash so that it stays from report to report. */
+/** A paler variant of a leading colour, chosen by hash so that it is the same in every report. */
 function faded(seed: number, dark: boolean): Rgb {
   const base = parse(LEADING[seed % LEADING.length])
   const toward = dark ? 60 : 225
@@ -79,7 +79,7 @@ function faded(seed: number, dark: boolean): Rgb {
   return base.map((channel) => Math.round(channel + (toward - channel) * mix)) as Rgb
 }
 
-/** How light a colour is to the eye, from 0 to 1: its relative luminance. */
+/** The relative luminance of a colour, from 0 to 1. */
 export function luminance([r, g, b]: Rgb): number {
   const [lr, lg, lb] = [r, g, b].map((channel) => {
     const part = channel / 255

@@ -17,12 +17,12 @@ export interface Wanted {
 
 /** How many rows up and down from its point a label may move. */
 const MOST_ROWS = 6
-/** And how many a line's text may stand off. */
+/** How many rows a line's text may be away from the line. */
 const LINE_ROWS = 2
 
-/** A place for each label, or null where there is none left; earlier labels choose first.
+/** A place for each label, or null if none is left; earlier labels go first.
  *
- * The points are kept clear as well, so that a label hides no other mark; `gap` is the room around one.
+ * The points are kept clear as well, so that a label hides no other mark; `gap` is the room around a point.
  */
 export function placeLabels(wanted: Wanted[], area: Rect, gap: number): (Rect | null)[] {
   const taken: Rect[] = wanted.map(({ x, y }) => ({ left: x - gap / 2, top: y - gap / 2, width: gap, height: gap }))
@@ -34,8 +34,8 @@ export function placeLabels(wanted: Wanted[], area: Rect, gap: number): (Rect | 
   })
 }
 
-/** A place by a level line for one of some texts, the widest first: above the line or below it, at its left end or its
- * right; further off only where no text has room there. Null where there is none. */
+/** A place beside a horizontal line for the first of some texts that fits, the widest first: above or below the line, at its
+ * left or right end, and further away only if no text fits there. Null if there is none. */
 export function placeOnLine(widths: number[], y: number, height: number, area: Rect, taken: Rect[]): { text: number; rect: Rect } | null {
   for (let row = 0; row < LINE_ROWS; row++) {
     for (const [text, width] of widths.entries()) {

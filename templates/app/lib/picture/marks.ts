@@ -1,4 +1,4 @@
-/** Events that are no allocations, gathered by pixel for the rug under the timeline. */
+/** Events other than allocations, gathered by pixel for the rug under the timeline. */
 
 import type { Device } from "../data/device"
 import { formatBytes, formatCount, formatEvent, plural } from "../text/format"

@@ -1,13 +1,13 @@
-/** A curve as a line of the most in each pixel column. */
+/** A curve as a line through the maximum of each pixel column. */
 
 import type { Bytes } from "../data/curves"
 import type { Scale } from "../data/scale"
 import type { Window } from "./window"
 
-/** Level pieces of a line, three numbers each: from x, to x (in pixels from the left), value. */
+/** Horizontal pieces of a line, three numbers each: from x, to x (in pixels from the left), value. */
 export type Outline = Float64Array
 
-/** The curve over a window: event by event where there is room, else the most of each pixel column. */
+/** The curve over a window: event by event if there is room, else the maximum of each pixel column. */
 export function outline(curve: Bytes, scale: Scale, w: Window, width: number): Outline {
   const [first, end] = scale.eventsIn(w.x0, w.x1)
   const perUnit = width / (w.x1 - w.x0)

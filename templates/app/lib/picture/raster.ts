@@ -1,11 +1,11 @@
-/** Works out which allocation covers each pixel of a window: the exact picture, bounded by pixels. */
+/** Computes which allocation covers each pixel of a window: the exact picture, at a cost bounded by its pixels. */
 
 import type { Bytes, Strips } from "../data/curves"
 import { Lives } from "../data/lives"
 import type { Scale } from "../data/scale"
 import type { Window } from "./window"
 
-/** One worked-out picture. Pixels stand column after column, each from the bottom up. */
+/** One computed picture. Pixels are stored column after column, each from the bottom up. */
 export interface Raster {
   window: Window
   width: number
@@ -18,16 +18,16 @@ export interface Raster {
 }
 
 export const EDGE = 0x80000000
-/** Takes the allocation out of a pixel: `(pixel & ID) - 1`. */
+/** The mask of the allocation in a pixel: `(pixel & ID) - 1`. */
 export const ID = 0x7fffffff
-/** Strips of fewer rows have no edges drawn, or they would be all edge. */
+/** Strips of fewer rows have no edges, as they would be nothing but edge. */
 export const EDGED_ROWS = 4
 
 export const NO_EVENT = -2
 const NO_ID = -1
 /** Runs up to this long are filled faster one by one. */
 const SHORT = 12
-/** A part of a byte, more than rounding can make of offsets below 2^40. */
+/** A fraction of a byte, more than the rounding error of offsets below 2^40. */
 const HAIR = 1 / 512
 
 /** The events that a pixel column touches, as [first, end); empty outside the recording. */
@@ -38,10 +38,10 @@ export function eventsOfColumn(scale: Scale, w: Window, width: number, column: n
 
 /** Rasters strips by one sweep over the window's events, keeping the live ones in an array.
  *
- * The array is in birth order. What dies leaves a gap that is closed later: reading on past gaps is
- * several times as fast as following a linked list. */
+ * The array is in birth order. A death leaves a gap that is closed later: skipping gaps is several times
+ * as fast as following a linked list. */
 export class Rasteriser {
-  /** Of each event, an allocation that dies at it, and of each allocation another one that dies at the same event: ids + 1, or 0. */
+  /** For each event, an allocation that dies at it; for each allocation, the next one that dies at the same event: ids + 1, or 0. */
   private readonly dying: Int32Array
   private readonly dyingToo: Int32Array
   private readonly lives: Lives
@@ -57,7 +57,7 @@ export class Rasteriser {
   private gaps = 0
   /** No gap is before this place. */
   private firstGap = 0
-  /** The row that the last column's topmost strip took, and what it took it from. */
+  /** The row that the last column's topmost strip took over, and what was there. */
   private topRow = -1
   private underTop = 0
 
@@ -121,7 +121,7 @@ export class Rasteriser {
     const { dying, dyingToo } = this
     const { birth, death } = this.strips
     for (let s = before + 1; s <= event; s++) {
-      // What is born after the last column and gone by this one was never in the stack.
+      // What was born after the last column and died before this one never enters the stack.
       for (let i = dying[s] - 1; i >= 0; i = dyingToo[i] - 1) if (i < born) this.remove(i)
     }
     if (this.gaps > this.size / 3) this.closeGaps()
@@ -174,7 +174,7 @@ export class Rasteriser {
     this.gaps = 0
   }
 
-  /** Paints what differs from the column before; below the lowest place that changed, that is copied. */
+  /** Paints what differs from the previous column; rows below the lowest change are copied. */
   private paintColumn(ids: Uint32Array, base: number, rows: number, window: Window, event: number): void {
     const { stack, heights, below, size } = this
     const { rest } = this.strips
@@ -203,12 +203,12 @@ export class Rasteriser {
       if (stop - row > SHORT) ids.fill(stack[k] + 1, base + row, base + stop)
       else for (let r = row; r < stop; r++) ids[base + r] = stack[k] + 1
       row = stop
-      // A hair less: whether the row is covered is for the line above to say.
+      // A hair less: the line above decides whether the row is covered.
       reach = (row - shift) / perByte - HAIR
     }
     below[k] = top
     this.summed = k
-    if (top > window.y1) return // the column goes on above the window
+    if (top > window.y1) return // the column continues above the window
     let last = size - 1
     while (last >= 0 && stack[last] === NO_ID) last--
     let topmost = last < 0 ? NO_ID : stack[last]

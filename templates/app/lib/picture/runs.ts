@@ -1,4 +1,4 @@
-/** A raster as rectangles: runs of one strip, joined with the same run of the columns beside it. */
+/** A raster as rectangles: runs of one strip, joined with equal runs of adjacent columns. */
 
 import { ID, type Raster } from "./raster"
 

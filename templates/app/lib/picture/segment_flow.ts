@@ -1,4 +1,4 @@
-/** Segments as bars to one scale, one after the other in rows, as words are in lines. */
+/** Segments as bars to the same scale, laid out in rows as words are in lines. */
 
 import type { Device } from "../data/device"
 import { firstPlace } from "../data/places"
@@ -12,7 +12,7 @@ export interface Piece {
   row: number
   x: number
   width: number
-  /** Pixels of the segment in rows before. */
+  /** Pixels of the segment in earlier rows. */
   skip: number
 }
 
@@ -82,7 +82,7 @@ export function blockAt({ first, offset }: Layout, segment: number, byte: number
   return Math.max(firstPlace(first[segment], first[segment + 1], (block) => offset[block] > byte) - 1, first[segment])
 }
 
-/** One line of pixels for each row, RGBA; several blocks in a pixel mix by how much of it they fill.
+/** One line of RGBA pixels for each row; several blocks in a pixel mix by the share of it that they fill.
  *
  * @param colourOf a block's colour, gaps included
  * @param slack the colour of what a block has beyond what was requested; null leaves it as the block

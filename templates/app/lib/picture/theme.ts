@@ -1,4 +1,4 @@
-/** The colours of the drawn parts, read from the style sheet so that they are said once. */
+/** The colours of the drawn parts, read from the style sheet so that they are defined once. */
 
 import { parse, type Rgb } from "./colours"
 
@@ -19,14 +19,14 @@ export interface Theme {
   font: string
   /** The plot's background as RGB bytes. */
   background: Rgb
-  /** The page around it, likewise. */
+  /** The background of the page around it, as RGB bytes. */
   page: Rgb
 }
 
 const systemDark = () => matchMedia("(prefers-color-scheme: dark)")
 const listeners = new Set<() => void>()
 
-/** Whether the page is dark: by its own switch, else as the system is set. */
+/** Whether the page is dark: by its own switch, else by the system's setting. */
 export function isDark(): boolean {
   const chosen = document.documentElement.dataset.theme
   return chosen ? chosen === "dark" : systemDark().matches
@@ -38,7 +38,7 @@ export function chooseTheme(theme: "light" | "dark"): void {
   for (const listener of listeners) listener()
 }
 
-/** Calls back whenever the page turns light or dark; returns how to stop that. */
+/** Calls back whenever the page turns light or dark; returns a function that ends this. */
 export function onTheme(listener: () => void): () => void {
   const system = systemDark()
   listeners.add(listener)
@@ -49,7 +49,7 @@ export function onTheme(listener: () => void): () => void {
   }
 }
 
-/** What the style sheet says of an element, by the name of a property of ours. */
+/** Returns a function that reads a custom property of an element. */
 export function styleOf(element: Element): (name: string) => string {
   const style = getComputedStyle(element)
   return (name) => style.getPropertyValue(`--${name}`).trim()

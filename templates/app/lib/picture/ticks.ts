@@ -1,4 +1,4 @@
-/** Round places for the marks of an axis. */
+/** Round positions for the ticks of an axis. */
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
 
@@ -9,7 +9,7 @@ function unitOf(bytes: number): number {
   return power
 }
 
-/** About `wanted` marks between low and high, round in the unit of the higher end: 0.5 GiB, 1 GiB. */
+/** About `wanted` ticks between low and high, round in the unit of the higher end: 0.5 GiB, 1 GiB. */
 export function byteTicks(low: number, high: number, wanted: number): number[] {
   const rough = (high - low) / Math.max(wanted, 1)
   if (!(rough > 0)) return []
@@ -23,13 +23,13 @@ function nice(rough: number): number {
   return power * ([1, 2, 5, 10].find((value) => value * power >= rough * (1 - 1e-9)) ?? 10)
 }
 
-/** Multiples of 1, 2 or 5 times a power of ten, whole numbers only. */
+/** Multiples of 1, 2 or 5 times a power of ten; integers only. */
 export function eventTicks(low: number, high: number, wanted: number): number[] {
   const rough = Math.max((high - low) / Math.max(wanted, 1), 1)
   return multiples(Math.max(low, 0), high, nice(rough))
 }
 
-/** Multiples of 1, 2 or 5 times a power of ten microseconds; from a minute on, of parts of minutes and hours. */
+/** Multiples of 1, 2 or 5 times a power of ten microseconds; from a minute on, of round parts of minutes and hours. */
 export function timeTicks(low: number, high: number, wanted: number): number[] {
   const rough = Math.max((high - low) / Math.max(wanted, 1), 1)
   const clock = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400].map((seconds) => seconds * 1e6)
@@ -37,7 +37,7 @@ export function timeTicks(low: number, high: number, wanted: number): number[] {
   return multiples(Math.max(low, 0), high, step)
 }
 
-/** Writes time ticks alike, as exactly as they are apart: `1.2 s`, `1.4 s`; `5:30`. */
+/** Writes time ticks in one unit, with the digits that their distance needs: `1.2 s`, `1.4 s`; `5:30`. */
 export function timeTickLabels(ticks: number[]): string[] {
   const spacing = ticks.length > 1 ? ticks[1] - ticks[0] : ticks[0] || 1
   const last = ticks[ticks.length - 1] ?? 0

@@ -22,7 +22,7 @@ export interface Point {
   y: number
 }
 
-/** How far one may zoom in: events or microseconds, and bytes. */
+/** The smallest window: events or microseconds, and bytes. */
 const LEAST_X = 4
 const LEAST_BYTES = 4096
 
@@ -31,7 +31,7 @@ export function wholeWindow([x0, x1]: [number, number], highest: number): Window
   return { x0, x1, y0: 0, y1: Math.max(highest * 1.09, LEAST_BYTES) }
 }
 
-/** Keeps a window inside the whole one and no smaller than can be read; its size changes last. */
+/** Keeps a window inside the whole one, and large enough to read; moves it rather than resizing it. */
 export function clampWindow(w: Window, whole: Window, leastX = LEAST_X, leastY = LEAST_BYTES): Window {
   const [x0, x1] = clampRange(w.x0, w.x1, whole.x0, whole.x1, leastX)
   const [y0, y1] = clampRange(w.y0, w.y1, whole.y0, whole.y1, leastY)
@@ -64,14 +64,14 @@ export function sameWindow(a: Window, b: Window): boolean {
   return a.x0 === b.x0 && a.x1 === b.x1 && a.y0 === b.y0 && a.y1 === b.y1
 }
 
-/** What two windows, or rectangles, have in common; null where that is nothing. */
+/** The intersection of two windows, or rectangles; null if it is empty. */
 export function common(a: Window, b: Window): Window | null {
   const [x0, x1] = [Math.max(a.x0, b.x0), Math.min(a.x1, b.x1)]
   const [y0, y1] = [Math.max(a.y0, b.y0), Math.min(a.y1, b.y1)]
   return x0 < x1 && y0 < y1 ? { x0, x1, y0, y1 } : null
 }
 
-/** The parts of a window that another does not cover: at most four, with that one's very edges. */
+/** The parts of a window that another does not cover: at most four, which share the other's edges exactly. */
 export function around(covered: Window, whole: Window): Window[] {
   const hole = common(covered, whole)
   if (!hole) return [whole]
@@ -84,7 +84,7 @@ export function around(covered: Window, whole: Window): Window[] {
   ].filter((part) => part.x0 < part.x1 && part.y0 < part.y1)
 }
 
-/** Where a part of a window lies in a rectangle that shows all of it. */
+/** Where a part of a window is in a rectangle that shows the entire window. */
 export function within(part: Window, of: Window, rectangle: Window): Window {
   const [x, y] = [rectangle.x1 - rectangle.x0, rectangle.y1 - rectangle.y0]
   return {
@@ -105,13 +105,13 @@ export function yOn(g: Plot, w: Window, y: number): number {
   return g.top + g.plotHeight * (1 - (y - w.y0) / (w.y1 - w.y0))
 }
 
-/** A point of a drawing in parts of its window, from the left and the bottom; of one beside it, the nearest. */
+/** A point of a drawing as fractions of its window, from the left and the bottom; outside points are clamped. */
 export function fraction({ left, top, plotWidth, plotHeight }: Plot, { x, y }: Point): Point {
   const clamp = (value: number) => Math.min(Math.max(value, 0), 1)
   return { x: clamp((x - left) / plotWidth), y: clamp(1 - (y - top) / plotHeight) }
 }
 
-/** The same in what the window shows. */
+/** A point of a drawing in the units of its window. */
 export function inWindow(g: Plot, w: Window, point: Point): Point {
   const { x, y } = fraction(g, point)
   return { x: w.x0 + x * (w.x1 - w.x0), y: w.y0 + y * (w.y1 - w.y0) }

@@ -1,4 +1,4 @@
-/** Every trace event in event order: those of allocations, and all others. */
+/** Every trace event, of allocations and others, in event order. */
 
 import type { Device, Stacks } from "../data/device"
 import { frameText } from "../data/frames"
@@ -18,7 +18,7 @@ const NAMES = ["unknown", "alloc", "free_requested", "free_completed", "free"]
 export class EventTable {
   /** One per event. */
   readonly kind: Uint8Array
-  /** The allocation, or the place among the other events; -1 where nothing tells. */
+  /** The allocation, or the index among the other events; -1 if not known. */
   readonly ref: Int32Array
   /** How often each kind occurs. */
   readonly counts: number[]
@@ -36,7 +36,7 @@ export class EventTable {
       kind[event] = what
       ref[event] = of
     }
-    // What a lost free is closed by is an event of its own, which comes after it here.
+    // An allocation whose free was lost ends at another event, which is set afterwards.
     for (let i = 0; i < device.count; i++) {
       const requested = device.freeRequestedEvent[i]
       const completed = device.freeEvent[i]
@@ -64,14 +64,14 @@ export class EventTable {
     return this.kind[event] < OTHER ? this.ref[event] : -1
   }
 
-  /** Bytes, as the event says: requested ones for allocations. */
+  /** The event's bytes; for allocations, requested ones. */
   sizeOf(event: number): number {
     const ref = this.ref[event]
     if (ref < 0) return 0
     return this.kind[event] < OTHER ? this.device.requested[ref] : this.device.eventSize[ref]
   }
 
-  /** Null where the event has none: a failed request tells the device's free bytes instead. */
+  /** Null if the event has none: a failed request has the device's free bytes instead. */
   addressOf(event: number): number | null {
     const ref = this.ref[event]
     if (ref < 0) return null
@@ -80,7 +80,7 @@ export class EventTable {
     return action === "oom" || action === "snapshot" ? null : this.device.eventAddr[ref]
   }
 
-  /** Null where nothing tells. */
+  /** Null if not known. */
   streamOf(event: number): number | null {
     const ref = this.ref[event]
     if (ref < 0) return null
@@ -96,7 +96,7 @@ export class EventTable {
     return (kind >= OTHER ? this.device.eventStack : kind === ALLOC ? this.device.stack : this.device.freeStack)[ref]
   }
 
-  /** The stack to name the event by: its own, or that of the allocation it frees. */
+  /** The stack that names the event: its own, or that of the allocation it frees. */
   tellingStack(event: number): number {
     const own = this.stackOf(event)
     const allocation = this.allocationOf(event)
@@ -104,7 +104,7 @@ export class EventTable {
     return some || allocation < 0 ? own : this.device.stack[allocation]
   }
 
-  /** Events of the events that a filter lets through, in order. */
+  /** The events that match a filter, in order. */
   select(filter: EventFilter): Int32Array {
     const {
       kind,
@@ -114,7 +114,7 @@ export class EventTable {
     if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length)
       return everyEvent(kind.length)
     const passes = this.passing(filter)
-    /** For each kind: what passes, by `ref`; null where nothing of it does. */
+    /** For each kind: what matches, by `ref`; null if none does. */
     const ofKind = this.counts.map((_, k) => {
       if (filter.actions.size && !filter.actions.has(this.nameOf(k))) return null
       return k === UNKNOWN ? null : k === ALLOC ? passes.born : k < OTHER ? passes.freed : passes.other
@@ -122,7 +122,7 @@ export class EventTable {
     const unknown = !rest && passes.all && (!filter.actions.size || filter.actions.has(NAMES[UNKNOWN]))
     const first = Math.max(rest?.window?.[0] ?? 0, 0)
     const end = Math.min((rest?.window?.[1] ?? kind.length) + 1, kind.length)
-    // Counted first: the events of a long recording are not kept twice.
+    // Counted first, so that no second copy of a long recording's events is needed.
     let count = 0
     for (let event = first; event < end; event++) {
       const rows = ofKind[kind[event]]
@@ -136,7 +136,7 @@ export class EventTable {
     return found
   }
 
-  /** 1 for each allocation whose birth, or whose frees, pass all but the actions of a filter; and for other events. */
+  /** 1 for each allocation whose birth, or whose frees, match a filter apart from its actions; and for other events. */
   private passing({ sizes, addresses, texts }: EventFilter): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
     const { device, stacks } = this
     const { addr, addrValues, stack, freeStack, requested, eventSize, eventAddr, eventStack, eventAction } = device
@@ -155,7 +155,7 @@ export class EventTable {
       born[i] = Number(!matches || told(stack[i], stack[i]))
       freed[i] = Number(!matches || told(freeStack[i], stack[i]))
     }
-    // A failed request tells the device's free bytes in its address's place.
+    // A failed request has the device's free bytes in place of an address.
     const placed = device.actions.map((action) => action !== "oom" && action !== "snapshot")
     const other = Uint8Array.from(eventSize, (size, k) =>
       Number(
@@ -168,7 +168,7 @@ export class EventTable {
   }
 }
 
-/** Whether an address, written in hexadecimal, begins with another: what one finds while typing it. */
+/** Whether an address, in hexadecimal, begins with another, so that one can search while typing. */
 function beginsWith(address: number, digits: number): boolean {
   let rest = address
   while (rest > digits) rest = Math.floor(rest / 16)
@@ -181,12 +181,12 @@ function everyEvent(events: number): Int32Array {
   return all
 }
 
-/** Whether memory from an address on holds all of some addresses. */
+/** Whether the memory from an address on holds all of some addresses. */
 function touches(low: number, size: number, addresses: number[]): boolean {
   return addresses.every((address) => (low <= address && address < low + Math.max(size, 1)) || beginsWith(low, address))
 }
 
-/** 1 for each stack that holds every one of some texts, in whichever frames. */
+/** 1 for each stack that holds all of some texts, in any frames. */
 function matchingStacks(stacks: Stacks, texts: string[]): Uint8Array {
   const each = texts.map((text) => stacksWith(stacks, text))
   return each[0].map((_, stack) => Number(each.every((matches) => matches[stack])))
@@ -207,7 +207,7 @@ function stacksWith(stacks: Stacks, text: string): Uint8Array {
   return Uint8Array.from(stacks.stackNode, (node) => (node < 0 ? 0 : nodes[node]))
 }
 
-/** What a search asks for: any of the actions, and all of the rest. */
+/** A search: an event has to match any of the actions, and everything else. */
 export interface EventFilter {
   actions: Set<string>
   /** Least and most bytes, both included. */
@@ -222,10 +222,10 @@ const SIZE = String.raw`(\d+(?:\.\d+)?)(b|[kmgt](?:i?b)?)?`
 const BOUND = new RegExp(`^(>=|<=|>|<|=)?${SIZE}$`, "i")
 const RANGE = new RegExp(`^${SIZE}(?:\\.\\.|-)${SIZE}$`, "i")
 
-/** More words than this nobody types, but a link may hold them. */
+/** The most texts of a search: nobody types more, but a link may hold more. */
 const MOST_TEXTS = 20
 
-/** Reads a search: actions, sizes (`1MiB`, `>=512k`, `1M..4M`), addresses (`0x7f..`), and text; quotes make anything text. */
+/** Parses a search: actions, sizes (`1MiB`, `>=512k`, `1M..4M`), addresses (`0x7f..`), and text; quotes make anything text. */
 export function parseFilter(search: string, actions: readonly string[]): EventFilter {
   const filter: EventFilter = { actions: new Set(), sizes: [], addresses: [], texts: [] }
   for (const [, quoted, word] of search.matchAll(/"([^"]*)"?|(\S+)/g)) {
@@ -241,7 +241,7 @@ export function parseFilter(search: string, actions: readonly string[]): EventFi
   return filter
 }
 
-/** Least and most bytes of one word, or null: a bare number is text, for it may be a line. */
+/** Least and most bytes of one word, or null: a bare number is text, as it may be a line number. */
 function parseSizes(word: string): [number, number] | null {
   const bound = BOUND.exec(word)
   if (bound) {

@@ -4,7 +4,7 @@ import type { TreeSums } from "./tree"
 
 /** One rectangle; x in fractions of the width. */
 export interface Tile {
-  /** The node, or for what is too narrow to be shown by itself, the one around it. */
+  /** The node; for nodes too narrow to be shown by themselves, their parent. */
   node: number
   x0: number
   x1: number
@@ -12,15 +12,15 @@ export interface Tile {
   row: number
   bytes: number
   count: number
-  /** How many nodes were put together here; 0 for a node of its own. */
+  /** How many nodes were merged here; 0 for a tile of a single node. */
   smaller: number
 }
 
-/** Lays out what is below a node, itself on top.
+/** Lays out a node on top, and what is below it.
  *
- * Siblings stand largest first from the left, then those narrower than `least` as one tile. Bytes
- * of a node that no child has leave a gap at its right. A tile is never wider than what it stands for, and
- * the children of one tile, the smaller ones included, have all the bytes that pass to them.
+ * Siblings are ordered from the left, largest first, then those narrower than `least` as one tile. Bytes of a
+ * node that no child has leave a gap at its right. A tile is never wider than its bytes, and the children
+ * of one tile, including the merged ones, have all the bytes that pass to them.
  *
  * Args:
  *   least: the least fraction of the width for a tile of its own.

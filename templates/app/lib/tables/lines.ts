@@ -20,7 +20,7 @@ export interface Line extends FrameText {
 export interface LineMap {
   lines: Line[]
   ofOrigin: Int32Array
-  /** What each line allocated in the whole recording, in the curves asked for so far. */
+  /** What each line allocated in the entire recording, in the curves asked for so far. */
   ever: Partial<Record<Curve, Ever>>
 }
 
@@ -31,7 +31,7 @@ interface Ever {
 
 /** Chooses a line for every origin.
  *
- * Without a filter it is the call site. With one it is the innermost frame whose file passes; a frame
+ * Without a filter it is the call site. With one it is the innermost frame whose file matches; a frame
  * without a known file never does.
  */
 export function mapLines(device: Device, stacks: Stacks, origins: Origins, passes: Test | null): LineMap {
@@ -77,9 +77,9 @@ export interface LineRow {
   line: number
   bytes: number
   count: number
-  /** Of the sizes that are live; the lower of two middle ones, so that it is one that occurs. NaN where not drawn one by one. */
+  /** The median of the live sizes; the lower of two middle ones, so that it is one that occurs. NaN if not drawn one by one. */
   median: number
-  /** All that the line allocated in the recording, what is freed again included. */
+  /** Everything that the line allocated in the recording, including what was freed again. */
   ever: number
   everCount: number
 }
@@ -114,7 +114,7 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     row.count += rest.count
     row.ever += device.rest.ever[curve]
     row.everCount += device.rest.ever.count - 1 // the row that stands for them was counted
-    row.median = NaN // nobody knows the size of each
+    row.median = NaN // their sizes are not known one by one
   }
   return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
 }
@@ -131,7 +131,7 @@ function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height:
 
 export type LineColumn = "bytes" | "median" | "count" | "ever" | "location"
 
-/** Orders rows by a column: numbers largest first, locations from A to Z, or the other way round. */
+/** Orders rows by a column: numbers largest first, locations from A to Z, or the reverse. */
 export function sortLines(rows: LineRow[], map: LineMap, by: LineColumn, reversed: boolean): LineRow[] {
   const text = (row: LineRow) => {
     const { file, name } = map.lines[row.line]
@@ -148,7 +148,7 @@ export function cumulative(rows: LineRow[]): Float64Array {
   return Float64Array.from(rows, (row) => (sum += row.bytes))
 }
 
-/** 1 for each allocation of the whole recording that belongs to a line. */
+/** 1 for each allocation of the entire recording that belongs to a line. */
 export function rowsOfLine(origins: Origins, map: LineMap, line: number): Uint8Array {
   const rows = new Uint8Array(origins.ofAllocation.length)
   for (let i = 0; i < rows.length; i++) rows[i] = Number(map.ofOrigin[origins.ofAllocation[i]] === line)

@@ -4,21 +4,21 @@ import type { Curve } from "../data/curves"
 import type { Device, Stacks } from "../data/device"
 import { type Amounts, amountsLive } from "../data/lives"
 
-/** One number for each allocation that says where it came from: its stack, or why it has none. */
+/** A number for each allocation that says where it came from: its stack, or why it has none. */
 export interface Origins {
-  /** Stack ids; behind those, one for each place in `missingReasons`. */
+  /** Stack ids, followed by one id for each of `missingReasons`. */
   ofAllocation: Int32Array
   /** The origins that occur, ascending. */
   used: Int32Array
   /** Number of stacks: the first origin that is a reason. */
   stacks: number
-  /** Length of an array with a place for every origin. */
+  /** Length of an array with an element for every origin. */
   length: number
 }
 
 const known = new WeakMap<Device, Origins>()
 
-/** The origins of a device's allocations, worked out once. */
+/** The origins of a device's allocations, computed once. */
 export function originsOf(device: Device, stacks: Stacks): Origins {
   const before = known.get(device)
   if (before) return before

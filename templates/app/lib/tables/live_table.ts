@@ -29,7 +29,7 @@ export function sortLive(live: Int32Array, device: Device, sites: Sites, by: Liv
   return live.sort((a, b) => sign * compare(a, b) || a - b)
 }
 
-/** Those whose call site, size or address matches; sizes as they are read (`2.00 MiB`) or exact. Throws for a bad expression. */
+/** Allocations whose call site, size or address matches; sizes as shown (`2.00 MiB`) or exact. Throws for a bad expression. */
 export function searchLive(live: Int32Array, device: Device, sites: Sites, typed: string): Int32Array {
   const wanted = typed.trim()
   if (!wanted) return live
@@ -53,7 +53,7 @@ export function searchLive(live: Int32Array, device: Device, sites: Sites, typed
   )
 }
 
-/** Block and requested bytes of some allocations, and of these what the curve counts. */
+/** Block and requested bytes of some allocations, and those that the curve counts. */
 export function addUp(live: Int32Array, device: Device, curve: Curve): { block: number; requested: number; counted: number } {
   let [block, requested] = [0, 0]
   for (const i of live) {

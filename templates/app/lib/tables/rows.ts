@@ -1,11 +1,11 @@
-/** Which rows of a long list are in sight: exact where the list is taller than browsers can scroll. */
+/** Which rows of a long list are visible, exactly, even if the list is taller than browsers can scroll. */
 
-/** Browsers lose pixels in elements taller than some 17 to 33 million; stay well below. */
+/** Browsers lose precision in elements taller than 17 to 33 million pixels; stay well below. */
 export const MOST_PX = 6_000_000
 
-/** The scrolled element's height, and how its scroll offset and the first row in sight follow from one another. */
+/** The scrolled element's height, and the relation between its scroll offset and the first visible row. */
 export class RowScroll {
-  /** Rows are `rowPx` tall; `viewPx` of them are in sight. */
+  /** Rows are `rowPx` tall; `viewPx` pixels are visible. */
   constructor(
     readonly count: number,
     readonly rowPx: number,
@@ -21,7 +21,7 @@ export class RowScroll {
     return this.count * this.rowPx > MOST_PX
   }
 
-  /** The most that the top may be, in rows and parts of one. */
+  /** The largest top, in rows, with a fraction. */
   get lastTop(): number {
     return Math.max(this.count - this.viewPx / this.rowPx, 0)
   }
@@ -42,7 +42,7 @@ export class RowScroll {
     return [first, Math.min(first + Math.ceil(this.viewPx / this.rowPx) + 1, this.count)]
   }
 
-  /** The nearest top that shows a row whole; without a view, the top stays. */
+  /** The nearest top that shows an entire row; without a view, the top stays. */
   reveal(row: number, top: number): number {
     if (this.viewPx <= 0) return top
     const inView = this.viewPx / this.rowPx

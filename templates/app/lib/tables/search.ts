@@ -1,19 +1,19 @@
-/** Finding: text and file patterns that a reader types. */
+/** Searching by text and file patterns. */
 
 import type { Stacks } from "../data/device"
 import { frameText } from "../data/frames"
 import { Budget, PatternError, patternTest } from "../text/pattern"
 import { ROOT, type TreeSums } from "./tree"
 
-/** More patterns than this nobody types, but a link may hold them. */
+/** The most patterns: nobody types more, but a link may hold more. */
 const MOST_TERMS = 50
 
 export type Test = (text: string) => boolean
 
-/** Makes a test of what somebody typed: a part of the text, a glob (`*.py`) or a `/regular expression/`.
+/** Makes a test of what a reader typed: a part of the text, a glob (`*.py`) or a `/regular expression/`.
  *
- * Case counts nowhere. A glob has to match from a separator, or the start, to the end. Throws a
- * PatternError for an expression that is none, and so does the test where it would take too long.
+ * Matching ignores case. A glob has to match from a separator, or the start, to the end. Throws a
+ * PatternError for an invalid expression; so does the test if it would take too long.
  */
 export function textTest(wanted: string, budget = new Budget()): Test {
   const expression = /^\/(.+)\/$/s.exec(wanted)
@@ -29,9 +29,9 @@ export function textTest(wanted: string, budget = new Budget()): Test {
   return (text) => text.toLowerCase().includes(part)
 }
 
-/** Makes a test of patterns with commas between them: any of those wanted, and none of those after a `-`.
+/** Makes a test of patterns separated by commas: a text matches any of them, and none of those after a `-`.
  *
- * Returns null where nothing was typed. */
+ * Returns null if nothing was typed. */
 export function filterTest(typed: string): Test | null {
   const terms = typed
     .split(",")
@@ -50,7 +50,7 @@ export interface Found {
   /** The nodes, in the order of the rows when all are open. */
   nodes: number[]
   isMatch: Uint8Array
-  /** Bytes in or below a match, each once. */
+  /** Bytes in or below a match, each counted once. */
   bytes: number
 }
 

@@ -10,11 +10,11 @@ import { momentText, totalsAt } from "../data/moment"
 
 const MOST_SITES = 10
 
-/** Letters of a text in Markdown, and of code: an issue comment ends. */
+/** The most letters of a text in Markdown, and of code: issue comments are limited. */
 const LONGEST = 2000,
   LONGEST_CODE = 400
 
-/** What GitHub makes links and pictures of in the rendered text, up to where it can be parted: as in plain_text.py. */
+/** What GitHub turns into links and pictures, up to where a zero-width space breaks it: as in plain_text.py. */
 const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
 
 /** What a view shows, for `viewAsMarkdown`. */
@@ -24,7 +24,7 @@ export interface View {
   event: number
   /** The fragment that opens the same view, or "". */
   fragment: string
-  /** What is picked out: its name and its allocations. */
+  /** The selection: its name and its allocations. */
   selection: { label: string; rows: Uint8Array } | null
 }
 
@@ -62,7 +62,7 @@ export function viewAsMarkdown(history: History, view: View): string {
   return `${lines.join("\n")}\n`
 }
 
-/** A call stack as text, innermost first, one frame a line. */
+/** A call stack as text, innermost first, one frame per line. */
 export function stackAsText(history: History, stack: number): string {
   return framesOf(history.stacks, stack)
     .map((frame) => {
@@ -72,7 +72,7 @@ export function stackAsText(history: History, stack: number): string {
     .join("\n")
 }
 
-/** Inline code whatever the text holds: longer fences than its own, no line breaks, no table borders. */
+/** Inline code that is safe for any text: fences longer than its own, no line breaks, no table borders. */
 export function code(text: string): string {
   const line = oneLine(text, LONGEST_CODE).replace(/\|/g, "\\|")
   const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length))

@@ -1,8 +1,8 @@
-/** Stages of one name in one place, taken together: how often, and the spread of their figures. */
+/** Repeated stages (same name, same parents) as one group: their number, and the spread of their figures. */
 
 import type { StageSummary } from "../data/payload"
 
-/** The least, the middle and the most of a figure over the stages that know it. */
+/** The minimum, median and maximum of a figure over the stages that have it. */
 export interface Spread {
   min: number
   median: number
@@ -16,14 +16,14 @@ export interface StageGroup {
   /** Positions among the device's stages, in order. */
   stages: number[]
   children: StageGroup[]
-  /** Null for a figure that no stage knows. */
+  /** Null for a figure that no stage has. */
   spread: Record<StageFigure, Spread | null>
 }
 
 export const STAGE_FIGURES = ["start_bytes", "peak_bytes", "end_bytes", "change", "allocations", "allocated_bytes"] as const
 export type StageFigure = (typeof STAGE_FIGURES)[number]
 
-/** What a repeated stage is called: numbers after `#` are left out. */
+/** The name of a repeated stage, without numbers after `#`. */
 export function commonName(name: string): string {
   return name.replace(/#\d+/g, "#*")
 }

@@ -10,7 +10,7 @@ export type Direction = "down" | "up"
 
 export const ROOT = 0
 
-/** The nodes that any event can have; a node keeps its number while the event changes. */
+/** The nodes of all events; a node has the same number at every event. */
 export class CallTree {
   /** A node's parent has a smaller number; -1 for the root. */
   readonly parent: Int32Array
@@ -25,7 +25,7 @@ export class CallTree {
   /** Lays out every path of a device.
    *
    * With `folded`, frames of torch, the standard library and C++, autograd nodes aside, are left out
-   * and their bytes pass to the frame around them; a stack of nothing else is shown by the one frame
+   * and their bytes pass to their caller; a stack with no other frames is shown by the one frame
    * that names it.
    */
   constructor(
@@ -79,12 +79,12 @@ export class CallTree {
     return this.parent.length
   }
 
-  /** What to call a node without a frame. */
+  /** The name of a node without a frame. */
   label(node: number): string {
     return this.labels.get(node) ?? ""
   }
 
-  /** Every child of a node that some event can have. */
+  /** Every child of a node at any event. */
   childrenOf(node: number): readonly number[] {
     return this.children[node]
   }
@@ -101,7 +101,7 @@ export class CallTree {
     return path.reverse()
   }
 
-  /** 1 for each allocation of the whole recording whose path goes through a node. */
+  /** 1 for each allocation of the entire recording whose path goes through a node. */
   rowsOf(node: number): Uint8Array {
     const inside = new Uint8Array(this.size)
     inside[node] = 1
@@ -120,10 +120,10 @@ export class CallTree {
 
 /** The bytes of a tree after one event. The root's are the curve's value there, to the byte. */
 export class TreeSums {
-  /** Those of a node and all below it. */
+  /** Bytes of a node and everything below it. */
   readonly bytes: Float64Array
   readonly count: Int32Array
-  /** Those of paths that end at a node. */
+  /** Bytes of paths that end at a node. */
   readonly ownBytes: Float64Array
   readonly ownCount: Int32Array
   private readonly sorted = new Map<number, number[]>()
@@ -194,7 +194,7 @@ export function heaviest(sums: TreeSums, from: number, rows: number): Set<number
   return open
 }
 
-/** The rows in sight while these nodes are open. */
+/** The visible rows while these nodes are open. */
 export function rowsInSight(sums: TreeSums, from: number, open: ReadonlySet<number>): number[] {
   const rows: number[] = []
   sums.walk(from, (node) => {

@@ -1,4 +1,4 @@
-/** What the panel of call stacks shows: direction, open nodes, focus, search; without a screen. */
+/** The state of the panel of call stacks (direction, open nodes, focus, search), without its drawing. */
 
 import type { Curve } from "../data/curves"
 import type { Device, Stacks } from "../data/device"
@@ -7,16 +7,16 @@ import { refusal } from "../text/pattern"
 import { type Found, searchTree, textTest } from "./search"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
 
-/** About so many rows are in sight before a reader opens or closes any. */
+/** About how many rows are visible before a reader opens or closes any. */
 const OPEN_ROWS = 24
-/** Branches around every match open up to so many matches; with more, only that of the present one. */
+/** Up to this many matches, the branches of all of them open; with more, only that of the current one. */
 const MOST_OPENED = 500
 
 /** One tree, and how far it is open; kept while another one is shown. */
 interface Side {
   tree: CallTree
   open: Set<number>
-  /** Whether the reader opened or closed something: from then on the event does not. */
+  /** Whether the reader opened or closed something; changes of the event then no longer do. */
   touched: boolean
   top: number
   /** Earlier tops. */
@@ -28,7 +28,7 @@ interface Side {
 export const STACK_MODES = ["down", "up", "flame"] as const
 export type StackMode = (typeof STACK_MODES)[number]
 
-/** What of the panel a link holds. */
+/** The part of the panel's state that a link holds. */
 export interface StacksView {
   mode: StackMode
   /** Whether library-internal frames are hidden. */
@@ -55,16 +55,16 @@ export class TreeModel {
   direction: Direction = "down"
   folded = true
   sums!: TreeSums
-  /** The nodes in sight, in order. */
+  /** The visible nodes, in order. */
   rows: number[] = []
   found: Found | null = null
-  /** Place among the matches, or -1. */
+  /** Index of the current match, or -1. */
   match = -1
   private readonly sides = new Map<string, Side>()
   private curve: Curve = "allocated"
   private event = -1
   private typed = ""
-  /** Why nothing can be searched for; "" where something can. */
+  /** Why the search was refused; "" if it was not. */
   refused = ""
 
   constructor(
@@ -76,7 +76,7 @@ export class TreeModel {
     return this.side.tree
   }
 
-  /** The node that stands alone with what is below it; the root unless a subtree is in focus. */
+  /** The node whose subtree is shown; the root unless a subtree is in focus. */
   get top(): number {
     return this.side.top
   }
@@ -104,7 +104,7 @@ export class TreeModel {
     this.layOut()
   }
 
-  /** Shows the other direction, or with or without internal frames. */
+  /** Changes the direction, and shows or hides internal frames. */
   turn(direction: Direction, folded: boolean): void {
     if (direction === this.direction && folded === this.folded) return
     this.direction = direction
@@ -157,7 +157,7 @@ export class TreeModel {
     this.setTop(node)
   }
 
-  /** Goes back to what was shown before; false where there is nothing. */
+  /** Goes back to what was shown before; false if there is nothing. */
   back(): boolean {
     const before = this.side.back.pop()
     if (before === undefined) return false
@@ -182,7 +182,7 @@ export class TreeModel {
     return this.direction === "up" ? new Set([top]) : heaviest(this.sums, top, OPEN_ROWS)
   }
 
-  /** Opens what is around a node, and leaves the focus where the node is not in it; false where it holds nothing now. */
+  /** Opens the parents of a node, and leaves the focus if the node is outside of it; false if it holds nothing now. */
   reveal(node: number): boolean {
     const { side } = this
     if (this.sums.count[node] === 0) return false
@@ -249,7 +249,7 @@ export class TreeModel {
     return this.sideOf(this.direction, this.folded)
   }
 
-  /** A tree that need not be the one in sight. */
+  /** A tree, visible or not. */
   treeOf(direction: Direction, folded: boolean): CallTree {
     return this.sideOf(direction, folded).tree
   }
@@ -265,7 +265,7 @@ export class TreeModel {
     return side
   }
 
-  /** What names a node in a link: `down-12`, or `up-all-3` with internal frames. */
+  /** The key of a node in a link: `down-12`, or `up-all-3` with internal frames. */
   keyOf(node: number): string {
     return `${this.direction}-${this.folded ? "" : "all-"}${node}`
   }

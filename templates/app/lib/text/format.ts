@@ -40,7 +40,7 @@ export function plural(count: number, word: string): string {
   return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`
 }
 
-/** A share of a whole: `38.2%`; never `0.0%` for something. */
+/** A share of a total: `38.2%`; never `0.0%` for more than nothing. */
 export function formatShare(part: number, whole: number): string {
   if (whole <= 0) return "-"
   if (part === 0) return "0%"

@@ -1,4 +1,4 @@
-/** The view as the fragment of the page's address, so that a link shows what its sender saw. */
+/** The view as the fragment of the page's address, so that a link opens what its sender saw. */
 
 /** What a fragment holds: short keys, in this order. Values are as written by `encodeLink`. */
 export interface Link {
@@ -34,7 +34,7 @@ const numbers = (value: string) => {
 const integers: Read = (value) => numbers(value)?.filter(Number.isInteger)
 const four: Read = (value) => (numbers(value)?.length === 4 ? numbers(value) : undefined)
 
-/** The key of each part, and how its value is read; undefined for one that makes no sense. */
+/** The key of each part, and how its value is read; an invalid value is undefined. */
 const PARTS: Record<keyof Link, [key: string, read: Read]> = {
   device: ["device", integer],
   axis: ["axis", text],
@@ -54,7 +54,7 @@ const PARTS: Record<keyof Link, [key: string, read: Read]> = {
   selection: ["selected", text],
 }
 
-/** A fragment without its `#`; `""` for a view of which nothing differs from the page's own. */
+/** A fragment without its `#`; `""` for the view that the page opens with. */
 export function encodeLink(link: Link): string {
   const parts: string[] = []
   for (const [name, [key]] of Object.entries(PARTS)) {
@@ -71,7 +71,7 @@ function shortNumber(value: number): string {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(9)))
 }
 
-/** Reads a fragment; whatever makes no sense in it is left out. */
+/** Reads a fragment; invalid parts are left out. */
 export function decodeLink(fragment: string): Link {
   const old = /^#?device-(\d+)$/.exec(fragment) // the links that work without JavaScript
   if (old) return { device: Number(old[1]) }

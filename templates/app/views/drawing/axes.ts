@@ -63,7 +63,7 @@ export function drawEventsAxis(pen: Pen, { g, state: { window: w }, scale, theme
   if (byTime || history.hasTimes) pen.fillText(byTime ? "event" : "time", g.edge, top + g.font * 1.75)
 }
 
-/** Where the cursor is; null out of sight. */
+/** The x of the cursor; null if it is not visible. */
 function cursorX(scene: Scene): number | null {
   const { g, state } = scene
   const { x } = place(scene, state.cursor, 0)
@@ -81,7 +81,7 @@ export function drawCursorLine(pen: Pen, scene: Scene): void {
   pen.globalAlpha = 1
 }
 
-/** Where the cursor's handle on the axis lies, beside the axis' name; null out of sight. */
+/** The cursor's handle on the axis, clear of the axis' name; null if it is not visible. */
 export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle | null {
   const x = cursorX(scene)
   if (x === null) return null

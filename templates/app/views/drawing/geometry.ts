@@ -1,4 +1,4 @@
-/** Where the timeline's parts lie, in CSS pixels of the plot element. */
+/** The positions of the timeline's parts, in CSS pixels of the plot element. */
 
 import type { PlotPx } from "../../gl/strip_painter"
 import type { Plot } from "../../lib/picture/window"
@@ -9,9 +9,9 @@ export interface Geometry extends Plot {
   /** Height of one row of stage bands, and how many there are. */
   bandHeight: number
   bandRows: number
-  /** Height of the rug of events, which stands directly under the strips. */
+  /** Height of the rug of events, directly under the strips. */
   rugHeight: number
-  /** Where the whole recording is drawn small, under the axis. */
+  /** Top of the map of the entire recording, under the axis. */
   mapTop: number
   mapHeight: number
   /** Where the names of the axis start. */
@@ -20,7 +20,7 @@ export interface Geometry extends Plot {
   font: number
 }
 
-/** Device pixels are whole numbers for the strips, so that a raster's pixel is one of the screen's. */
+/** The strips begin and end at device pixels, so that a raster's pixel is one of the screen's. */
 export function layOut(width: number, height: number, bandRows: number, remPx: number, ratio: number): Geometry {
   const whole = (css: number) => Math.round(css * ratio) / ratio
   const font = Math.round(remPx * 0.75)
@@ -68,7 +68,7 @@ export function bandTop(g: Geometry, row: number): number {
 
 export type Region = "plot" | "bands" | "bytes" | "rug" | "axis" | "map"
 
-/** Which part a point lies in. */
+/** Which part a point is in. */
 export function regionAt(g: Geometry, x: number, y: number): Region {
   if (y >= g.mapTop - 2) return "map"
   if (x < g.left) return "bytes"

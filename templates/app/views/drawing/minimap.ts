@@ -1,4 +1,4 @@
-/** The whole recording, small, with the timeline's window as a box to move and to resize. */
+/** The map of the entire recording, with the timeline's window as a box to move and resize. */
 
 import type { History } from "../../lib/data/history"
 import { outline } from "../../lib/picture/outline"
@@ -8,7 +8,7 @@ import type { Geometry } from "./geometry"
 import { type Scene, traceLine } from "./scene"
 import { type Pen, penOf } from "./pen"
 
-/** What of the box a point holds. */
+/** The part of the box that a point grabs. */
 export type Grip = "left" | "right" | "box" | "outside"
 
 const GRIP_PX = 7
@@ -52,7 +52,7 @@ export class Minimap {
     for (const x of [left, right]) pen.fillRect(x - 1.5, g.mapTop + g.mapHeight * 0.3, 3, g.mapHeight * 0.4)
   }
 
-  /** What lies under a point of the map. */
+  /** The part of the box under a point of the map. */
   gripAt(g: Geometry, scale: Scale, w: Window, x: number): Grip {
     const [left, right] = this.box(g, scale, w)
     // In a narrow box the outer halves of its grips still count, and the middle moves it.
@@ -62,7 +62,7 @@ export class Minimap {
     return x > left && x < right ? "box" : "outside"
   }
 
-  /** The box's edges in CSS pixels; never too narrow to be seen. */
+  /** The box's edges in CSS pixels; always wide enough to be visible. */
   private box(g: Geometry, scale: Scale, w: Window): [number, number] {
     const [left, right] = [xOf(g, scale, w.x0), xOf(g, scale, w.x1)]
     const least = 6

@@ -1,4 +1,4 @@
-/** Draws what lies over the strips: axes, curves, stages, events, the peak and the cursor. */
+/** Draws everything over the strips: axes, curves, stages, events, the peak and the cursor. */
 
 import { type Band, bandsIn } from "../../lib/picture/bands"
 import { hash } from "../../lib/picture/colours"
@@ -13,12 +13,12 @@ import { drawLimit, drawPoints, type OomHit } from "./points"
 import { drawBox, drawRuler } from "./ruler"
 import { type Scene, traceLine } from "./scene"
 
-/** Where a drawing put what can be pointed at. */
+/** The positions of everything drawn that can be pointed at. */
 export interface Drawn {
   bands: Band[]
   marks: Mark[]
   ooms: OomHit[]
-  /** What the ruler says. */
+  /** The ruler's text. */
   ruler: Rect | null
 }
 
@@ -91,7 +91,7 @@ export class Overlay {
       traceLine(pen, g, state.window, line, theme.replay, 1.75)
     }
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
-    // With some strips left out, only a line shows how high all of them stand.
+    // With some strips left out, only a line shows the height of all of them.
     if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
   }
 
@@ -130,7 +130,7 @@ export class Overlay {
       pen.fillStyle = colours[kind]
       pen.globalAlpha = kind === "shrink" ? 0.55 : 1
       const strong = kind === "oom" || kind === "snapshot"
-      // Memory that came fills the rug; memory that went, its lower half.
+      // Growth fills the rug; shrinking fills its lower half.
       const from = kind === "shrink" ? Math.ceil(g.rugHeight / 2) : 0
       pen.fillRect(g.left + pixel - (strong ? 0.5 : 0), top + from, strong ? 2 : 1, g.rugHeight - from - 1)
     }

@@ -1,11 +1,11 @@
-/** The colour of each strip, pale where it is not among what is brought out. */
+/** The colour of each strip; pale if others are highlighted. */
 
 import { packed } from "../../gl/strip_painter"
 import type { Rgb } from "../../lib/picture/colours"
 import type { Grouping } from "../../lib/tables/grouping"
 import type { State } from "../../store"
 
-/** How much of their colour strips keep that are not brought out. */
+/** How much of their colour strips keep while others are highlighted. */
 const DIMMED = 0.2
 
 /** One RGBA for each allocation; `colours` has one for each group. */

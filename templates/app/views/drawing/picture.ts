@@ -63,7 +63,7 @@ function heading({ title, overlay, scene: { state, scale } }: PictureParts): [st
   ]
 }
 
-/** The timeline's height without the map of the whole recording, which says nothing on paper. */
+/** The timeline's height without the map of the entire recording, which is useless on paper. */
 const plotHeight = ({ g }: Scene) => g.mapTop - Math.round(g.font * 0.3)
 
 const pictureHeight = ({ scene, legend }: PictureParts) => headHeight(scene.g) + plotHeight(scene) + legendHeight(legend, scene.g)

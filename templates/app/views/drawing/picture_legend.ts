@@ -19,7 +19,7 @@ export interface PictureLegend {
   rows: { colour: string; label: string; bytes: string }[]
 }
 
-/** What a picture's legend says; groups that are left out of the timeline are left out here. */
+/** The legend of a picture; groups that are left out of the timeline are left out here. */
 export function pictureLegend({ history, state }: Store, grouping: Grouping, colours: Uint8Array): PictureLegend {
   const { bytes } = amountsAt(grouping, history.device, state.curve, state.cursor)
   const all = rowsAt(grouping, bytes).filter((row) => !state.filtered.has(row))
@@ -39,12 +39,12 @@ export function pictureLegend({ history, state }: Store, grouping: Grouping, col
   }
 }
 
-/** How high it is drawn; nothing without rows. */
+/** The legend's height; 0 without rows. */
 export function legendHeight({ rows }: PictureLegend, g: Geometry): number {
   return rows.length ? Math.round(g.font * (LINE * (linesOf(rows.length, g) + 1) + 1)) : 0
 }
 
-/** Draws it from a y on, column by column. */
+/** Draws the legend from a y on, column by column. */
 export function drawLegend(pen: Pen, { title, rows }: PictureLegend, g: Geometry, theme: Theme, top: number): void {
   if (!rows.length) return
   const lines = linesOf(rows.length, g)

@@ -1,4 +1,4 @@
-/** What is drawn while one measures or zooms: the ruler, and a box. */
+/** Draws the ruler, and the box to zoom to. */
 
 import { formatBytes, formatCount, formatDuration } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
@@ -10,7 +10,7 @@ import type { Ruler } from "../../store"
 import type { Pen } from "./pen"
 import { type Box, dot, type Scene, tag } from "./scene"
 
-/** Draws the ruler with what lies between its ends; tells where that is written. */
+/** Draws the ruler with the distance between its ends; returns where that is written. */
 export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler): Rect {
   const {
     g,

@@ -25,7 +25,7 @@ export interface Scene {
   box: Box | null
 }
 
-/** Strokes a line of level pieces. */
+/** Strokes a line of horizontal pieces. */
 export function traceLine(
   pen: Pen,
   g: Pick<Geometry, "left" | "top" | "plotHeight">,
@@ -52,7 +52,7 @@ export function traceLine(
   pen.stroke()
 }
 
-/** Where an event and a number of bytes lie; the middle of the event. */
+/** Where a number of bytes at an event is drawn, in the middle of the event. */
 export function place({ g, state: { window: w }, scale }: Scene, event: number, bytes: number): { x: number; y: number } {
   const middle = (scale.xOf(event) + scale.endOf(event)) / 2
   return { x: xOn(g, w, middle), y: yOn(g, w, bytes) }
@@ -68,7 +68,7 @@ export function dot(pen: Pen, { x, y, colour }: { x: number; y: number; colour: 
   pen.stroke()
 }
 
-/** A text on a ground of its own. */
+/** Draws a text on a background of its own. */
 export function tag(
   pen: Pen,
   { left, top, width, height }: Rect,

@@ -156,14 +156,14 @@ function hex(colour: number): string {
   return [0, 8, 16].map((shift) => ((colour >>> shift) & 255).toString(16).padStart(2, "0")).join("")
 }
 
-/** Text for an element or an attribute; what XML forbids, and what would turn the line round, is shown as a box. */
+/** Text for an element or an attribute; characters that XML forbids, or that reverse text, are shown as a box. */
 function escaped(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff]/gu, "\ufffd")
     .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
-/** The name that every SVG file bears; asked of the parser, so that no address stands in the page. */
+/** The SVG namespace; taken from the parser, so that the page contains no address. */
 function svgNamespace(): string {
   const parsed = document.createElement("template")
   parsed.innerHTML = "<svg></svg>"

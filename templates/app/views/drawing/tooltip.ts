@@ -16,7 +16,7 @@ import type { Geometry } from "./geometry"
 export class Tooltip {
   readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
 
-  /** Shows a text near a point of the plot, on the side where there is room, and not over what is written at `clear`. */
+  /** Shows a text near a point of the plot, on the side with room, and not over `clear`. */
   show(content: HTMLElement, x: number, y: number, g: Pick<Geometry, "width" | "height">, clear: Rect | null): void {
     this.element.replaceChildren(content)
     this.element.hidden = false
@@ -35,7 +35,7 @@ export class Tooltip {
   }
 }
 
-/** `group`: of the colouring, where that is not the call site. */
+/** `group`: of the colouring, if that is not by call site. */
 export function allocationTip(history: History, allocation: number, colour: string, group = ""): HTMLElement {
   const site = siteOf(history, allocation)
   const life = lifeText(history, allocation)

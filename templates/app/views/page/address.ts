@@ -1,4 +1,4 @@
-/** Keeps the view in the page's address, and takes it from there. */
+/** Keeps the view in the page's address, and restores it from there. */
 
 import { COLOURINGS, groupBy, whyPlain } from "../../lib/tables/grouping"
 import { decodeLink, encodeLink, type Link } from "../../lib/text/link"
@@ -37,7 +37,7 @@ export function linkOf(store: Store, device: number | undefined): Link {
   }
 }
 
-/** The colouring and the groups left out; groups of a colouring that the page does not offer mean nothing. */
+/** The colouring and the groups left out; if the page does not offer the colouring, its groups are ignored. */
 function colours({ history, colouring }: Store, link: Link): Pick<State, "colouring" | "filtered"> {
   const wanted = link.colouring ?? colouring
   const fits = wanted === colouring || COLOURINGS.some(([name]) => name === wanted && !whyPlain(history, name))
@@ -51,7 +51,7 @@ function tabAndSearch({ history }: Store, { tab = "stacks", search = "" }: Link)
   return tabsOf(history).some(({ id }) => id === tab) ? { tab, search } : { tab: "stacks", search: "" }
 }
 
-/** A selected call stack says which tree it is in, so that a link need not. */
+/** The view of call stacks that a selection implies, so that a link need not repeat it. */
 function impliedView(selection: string | undefined): StacksView {
   const key = parseKey(selection?.replace(/^stacks:/, "") ?? "")
   return key ? { mode: key.direction, folded: key.folded, top: ROOT } : WHOLE_TREE
@@ -66,7 +66,7 @@ function stacksView({ device, stacks }: Store["history"], link: Link): StacksVie
   return { mode, folded, top: link.focus < size ? link.focus : ROOT }
 }
 
-/** Sets the whole view as a link says; what it leaves out, or does not fit this recording, is as the page opens. */
+/** Sets the entire view from a link; parts that are missing, or do not fit this recording, are as the page opens. */
 export function follow(store: Store, link: Link): void {
   const { device, ooms, hasTimes } = store.history
   store.set({ axis: link.axis === "time" && hasTimes ? "time" : "events", curve: link.curve === "requested" ? "requested" : "allocated" })
@@ -87,7 +87,7 @@ export function follow(store: Store, link: Link): void {
   store.set(change)
 }
 
-/** Writes a fragment into the address without a step in the browser's history. */
+/** Writes a fragment into the address without a new entry in the browser's history. */
 export class Address {
   private timer = 0
   private written = location.hash
@@ -111,14 +111,14 @@ export class Address {
     return encodeLink(this.current())
   }
 
-  /** The view changed; the address follows when it rests. */
+  /** To be called when the view changes; the address follows once the view rests. */
   touch(): void {
     clearTimeout(this.timer)
     this.timer = window.setTimeout(() => this.write(), WAIT_MS)
   }
 
   private write(): void {
-    // Somebody has just followed another link, of which we have yet to hear: it is not ours to overwrite.
+    // The reader has just followed another link, whose event is still to come: do not overwrite it.
     if (location.hash !== this.written) return
     const { fragment } = this
     if (`#${fragment}` === location.hash || (!fragment && !location.hash)) return

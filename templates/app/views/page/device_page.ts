@@ -1,4 +1,4 @@
-/** One device's part of the page: puts the living timeline and panels where the still parts were. */
+/** One device's part of the page: replaces the static parts by the interactive timeline and panels. */
 
 import { type Device, readDevice, readLater, type Stacks } from "../../lib/data/device"
 import { History } from "../../lib/data/history"
@@ -32,10 +32,10 @@ export class DevicePage {
   private timeline: Timeline | null = null
   private store: Store | null = null
   private panels: Panels | null = null
-  /** When all columns are read. */
+  /** Resolves when all columns are read. */
   private later: Promise<void> | null = null
 
-  /** `whole`: has the payload made so; `onView`: the view changed, so that its link did. */
+  /** `whole`: loads the rest of the payload; `onView`: called when the view, and so its link, changes. */
   constructor(
     private readonly article: HTMLElement,
     private readonly payload: Payload,
@@ -45,7 +45,7 @@ export class DevicePage {
     private readonly onView: () => void,
   ) {}
 
-  /** Shows the device, as a link says if there is one; what it needs is made the first time. */
+  /** Shows the device, in the view of a link if there is one; creates its parts the first time. */
   show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
     this.article.hidden = false
     const fresh = this.store === null
@@ -56,13 +56,13 @@ export class DevicePage {
     if (link) this.follow(link)
     const slot = this.article.querySelector(".stage-slot")
     if (!slot || store.history.device.count === 0) {
-      // Without a history there is one state, and no time to draw it over.
+      // Without a history there is only one state, and nothing to draw over time.
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
     const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
       onFirstPicture()
-      // After the first picture: nobody reads a tree, or moves, before there is something to see.
+      // After the first picture, which readers want to see first.
       requestAnimationFrame(async () => {
         await this.later
         timeline.element.inert = false
@@ -90,7 +90,7 @@ export class DevicePage {
     return device
   }
 
-  /** Shows what another link says of this device. */
+  /** Shows the view of another link to this device. */
   follow(link: Link): void {
     if (!this.store) return
     follow(this.store, link)
@@ -110,7 +110,7 @@ export class DevicePage {
     return this.timeline?.pixels() ?? null
   }
 
-  /** The view as a link; `device` is left out for the one that the page opens with. */
+  /** The view as a link; `device` is undefined for the one that the page opens with. */
   link(device: number | undefined): Link {
     return this.store ? linkOf(this.store, device) : { device }
   }
@@ -187,7 +187,7 @@ export class DevicePage {
     if (panel && key) this.panels?.restore(panel, key)
   }
 
-  /** Leads from the finding about each failed request to its call stack. */
+  /** Links the finding about each failed request to its call stack. */
   private linkOoms(store: Store): void {
     for (const finding of this.article.querySelectorAll<HTMLElement>(".finding[data-oom]")) {
       const oom = Number(finding.dataset.oom)
@@ -200,7 +200,7 @@ export class DevicePage {
     }
   }
 
-  /** Shows a failed request beside the timeline, or under its finding where there is none. */
+  /** Shows a failed request beside the timeline, or under its finding if there is no timeline. */
   private showOom(store: Store, foot: Element, oom: number): void {
     if (this.timeline) {
       store.pinOom(oom)
@@ -216,7 +216,7 @@ export class DevicePage {
   }
 }
 
-/** A part of the page again: what is printed stays where it is. */
+/** A copy of a part of the page: the original stays in place for printing. */
 function copyOf(section: Element): HTMLElement {
   const copy = section.cloneNode(true) as HTMLElement
   copy.removeAttribute("aria-labelledby")

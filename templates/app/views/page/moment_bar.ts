@@ -122,7 +122,7 @@ export function momentBar(store: Store): HTMLElement {
   return element
 }
 
-/** The failed request after the one that is shown, the first after the last. */
+/** The failed request after the one shown; after the last one, the first. */
 function nextOom(store: Store): number {
   const { ooms } = store.history
   return store.state.pinnedOom < 0 ? ooms.length - 1 : (store.state.pinnedOom + 1) % ooms.length

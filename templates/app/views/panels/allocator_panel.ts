@@ -1,4 +1,4 @@
-/** The allocator's memory at the cursor: what it adds up to, a map of segments and blocks, fragmentation over time. */
+/** The allocator's memory at the cursor: its totals, a map of segments and blocks, and fragmentation over time. */
 
 import { formatAddress, formatBytes, formatCount, plural } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
@@ -39,14 +39,14 @@ const ORDERS: Option<Order>[] = [
   ["size", "By size"],
 ]
 
-/** The chart is worked out in parts, between which the page answers. */
+/** The chart is computed in parts of this many events, so that the page stays responsive. */
 const EVENTS_AT_ONCE = 4096
 const AT_ONCE_MS = 12
 
 export class AllocatorPanel implements Panel {
   readonly element: HTMLElement
   private readonly notes = h("div")
-  /** All that needs to know of every block. */
+  /** Everything that needs every block. */
   private readonly body = h("div", { class: "allocator-body" })
   private readonly parts = h("div", { class: "parts" })
   private readonly groups = h("div", { class: "scroll" })
@@ -62,7 +62,7 @@ export class AllocatorPanel implements Panel {
   private readonly keepingSaid = h("p", { class: "kept-said" })
   private kept: Kept[] = []
   private fragmentation: FragmentationChart | null = null
-  /** Whether that chart is there or being worked out. */
+  /** Whether the chart exists or is being computed. */
   private charted = false
   private layout: Layout | null = null
   private block = -1
@@ -72,7 +72,7 @@ export class AllocatorPanel implements Panel {
   private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
   private frame = 0
 
-  /** `settings`: what the page says of other settings, or null. */
+  /** `settings`: the page's section on other settings, or null. */
   constructor(
     private readonly store: Store,
     private readonly settings: SettingsTable | null,
@@ -278,7 +278,7 @@ export class AllocatorPanel implements Panel {
     return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
   }
 
-  /** Chooses the block of an allocation, where it is live. */
+  /** Chooses the block of an allocation, if it is live. */
   private follow(allocation: number): void {
     const block = allocation < 0 || !this.layout ? -1 : blockOf(this.store.history.device, this.layout, allocation)
     if (block >= 0 && block !== this.block) this.choose(block)
@@ -351,7 +351,7 @@ export class AllocatorPanel implements Panel {
     this.choose(this.layout.first[places[Math.min(Math.max(at, 0), places.length - 1)]])
   }
 
-  /** Blocks of the chosen segment: from the first up to the end. */
+  /** Blocks of the chosen segment, as [first, end). */
   private range(): [number, number] {
     const { layout, block } = this
     if (!layout || block < 0 || block >= layout.state.length) return [0, 0]

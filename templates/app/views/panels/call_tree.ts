@@ -8,18 +8,18 @@ import { h } from "../shared/dom"
 import { bytesCell, frameCell, heatMeter } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
 
-/** How far a row stands in, in rem: a fork shows, a chain of single calls slopes a little. */
+/** Indentation of a row in rem: full at a fork, slight along a chain of single calls. */
 const FORK_REM = 1.1
 const CHAIN_REM = 0.3
 
-/** So many rows around the one that is shown are shown, too. */
+/** Rows that are shown around a revealed one. */
 const AROUND = 4
 
 export interface TreeActions {
   select(node: number): void
-  /** Keys that the tree itself does not know; true when taken. */
+  /** Handles keys that the tree itself does not; returns whether it did. */
   key(event: KeyboardEvent, node: number): boolean
-  /** Rows were opened or closed. */
+  /** Called when rows were opened or closed. */
   changed(): void
 }
 
@@ -59,13 +59,13 @@ export class TreeList {
     })
   }
 
-  /** Draws what the model holds now. */
+  /** Draws the current state of the model. */
   refresh(): void {
     this.list.refresh()
     this.list.selected = this.model.rows.indexOf(this.model.chosen)
   }
 
-  /** Brings a node's row into sight, with some around it. */
+  /** Scrolls to a node's row, with some rows around it. */
   reveal(node: number): void {
     const row = this.model.rows.indexOf(node)
     if (row < 0) return

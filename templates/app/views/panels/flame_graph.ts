@@ -11,16 +11,16 @@ import { amountText, frameLabel, frameTitle, heat } from "../shared/frame_cells"
 
 /** The least width of a tile of its own. */
 const LEAST_PX = 4
-/** Twice as wide, and so on, until there are no more tiles than this. */
+/** The most tiles: the least width is doubled until there are no more. */
 const MOST_TILES = 3000
-/** Narrower tiles carry no text. */
+/** Narrower tiles have no text. */
 const TEXT_PX = 26
 
 export interface FlameActions {
   select(node: number): void
-  /** A node was zoomed into. */
+  /** Called when a node is zoomed into. */
   zoom(node: number): void
-  /** Keys that the graph itself does not know; true when taken. */
+  /** Handles keys that the graph itself does not; returns whether it did. */
   key(event: KeyboardEvent, node: number): boolean
 }
 
@@ -53,13 +53,13 @@ export class FlameView {
     this.marked = new Set(leaf < 0 ? [] : this.model.tree.pathTo(leaf))
   }
 
-  /** Draws what the model holds now; the tile with the focus keeps it. */
+  /** Draws the current state of the model; the focus stays on its tile. */
   refresh(): void {
     this.widthPx = 0
     this.draw()
   }
 
-  /** Brings a node's tile into sight. */
+  /** Scrolls to a node's tile. */
   reveal(node: number): void {
     this.tileOf(node)?.scrollIntoView({ block: "nearest" })
   }
@@ -139,7 +139,7 @@ export class FlameView {
     if (element) act(this.tiles[Number(element.dataset.tile)])
   }
 
-  /** Smaller ones stand for themselves together: choosing them zooms to where they have room. */
+  /** Chooses a tile; for merged nodes, zooms in until they have room. */
   private choose(tile: Tile): void {
     if (tile.smaller) return this.actions.zoom(tile.node)
     this.model.choose(tile.node)

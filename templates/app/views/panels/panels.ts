@@ -1,4 +1,4 @@
-/** The tabs below the timeline: one panel in sight at a time, made when it is first opened. */
+/** The tabs below the timeline: one panel is visible at a time, and created when first opened. */
 
 import type { History } from "../../lib/data/history"
 import type { State, Store } from "../../store"
@@ -9,13 +9,13 @@ import { guarded, onFailure } from "../shared/failure"
 /** One view of the state after `state.cursor`. */
 export interface Panel {
   readonly element: HTMLElement
-  /** Called when the panel comes into sight (`before` is null), and when the state changed while it is. */
+  /** Called when the panel becomes visible (`before` is null), and when the state changes while it is. */
   update(state: State, before: State | null): void
-  /** Picks again what a link names; `key` is that of a `Selection` of this panel. */
+  /** Selects what a link names; `key` is that of a `Selection` of this panel. */
   select?(key: string): void
 }
 
-/** What a recording can be seen as, in order; what it does not hold has no tab. */
+/** The tabs of a recording, in order; without the data for it, there is no tab. */
 export function tabsOf({ device, hasReserved }: History): { id: string; title: string }[] {
   const all: [id: string, title: string, there: boolean][] = [
     ["stacks", "Call stacks", true],
@@ -46,7 +46,7 @@ export class Panels {
   private readonly body: HTMLElement
   private readonly prefix = `panel-${made++}`
   private shown = ""
-  /** The state in which the panel in sight could not be drawn. */
+  /** The state in which the visible panel could not be drawn. */
   private failed: State | null = null
 
   constructor(
@@ -84,7 +84,7 @@ export class Panels {
     this.changed(store.state, null)
   }
 
-  /** Picks again what a link names, in the panel that it names. */
+  /** Selects what a link names, in the panel that it names. */
   restore(panel: string, key: string): void {
     if (this.tabs.some((tab) => tab.id === panel)) guarded(this.body, () => this.panel(panel).select?.(key))
   }
@@ -105,7 +105,7 @@ export class Panels {
     this.draw(state, null)
   }
 
-  /** Draws the panel in sight; it comes into sight where `before` is null. */
+  /** Draws the visible panel; `before` is null if it has just become visible. */
   private draw(state: State, before: State | null): void {
     guarded(this.body, () => {
       const panel = this.panel(this.shown)

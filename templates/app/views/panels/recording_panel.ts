@@ -1,4 +1,4 @@
-/** What the file says of the recording: the sections of the page without script, in a panel. */
+/** What the file says about the recording: the page's static sections, in a panel. */
 
 import { offerCopies } from "../shared/clipboard"
 import { h } from "../shared/dom"

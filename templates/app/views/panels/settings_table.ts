@@ -5,11 +5,11 @@ import { h } from "../shared/dom"
 
 let made = 0
 
-/** Lets the reader choose rows of a table that the page brought. */
+/** Lets the reader choose rows of a table that is in the page's HTML. */
 export class SettingsTable {
   private readonly inputs: HTMLInputElement[] = []
 
-  /** `section`: taken out of the page. `show`: brings the timeline into sight, if there is one. */
+  /** `section`: taken out of the page. `show`: scrolls to the timeline, if there is one. */
   constructor(
     readonly section: HTMLElement,
     private readonly store: Store,

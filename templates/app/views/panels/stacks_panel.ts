@@ -115,7 +115,7 @@ export class StacksPanel implements Panel {
     this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
-  /** `key` is that of a selection made here. */
+  /** `key`: of a selection made here. */
   select(key: string): void {
     const { model } = this
     const named = parseKey(key)
@@ -131,12 +131,12 @@ export class StacksPanel implements Panel {
     this.draw(node)
   }
 
-  /** What of the panel a link holds, as it is on the screen. */
+  /** The part of the panel's state that a link holds, as shown. */
   private get view(): StacksView {
     return { mode: this.mode, folded: this.model.folded, top: this.model.top }
   }
 
-  /** Turns to what a link says; whether that is something else. */
+  /** Adopts the state of a link; returns whether it is different. */
   private adopt(): boolean {
     const { stacks } = this.store.state
     if (sameView(stacks, this.view)) return false
@@ -213,7 +213,7 @@ export class StacksPanel implements Panel {
     }
   }
 
-  /** The whole of what a row has to shorten. */
+  /** Shows in full what a row has to shorten. */
   private tell(): void {
     const { model, store } = this
     const { tree, sums, chosen } = model

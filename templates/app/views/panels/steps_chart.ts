@@ -1,4 +1,4 @@
-/** The allocated curves of all steps over one another: where in a step memory is, and which step differs. */
+/** The allocated curves of all steps on one chart: where in a step memory is held, and which step differs. */
 
 import type { Bytes } from "../../lib/data/curves"
 import { columnPlaces, envelope, stepName, type Steps } from "../../lib/data/steps"
@@ -12,13 +12,13 @@ const HEIGHT = 220
 const LEFT = 66
 const TOP = 10
 const BOTTOM = 6
-/** Steps of which each has a line of its own; of more, those that are alike are one band. */
+/** Up to this many steps have a line each; of more, steps that are alike share a band. */
 const MOST_LINES = 60
-/** Columns of each step; of thousands of steps fewer, down to the least. */
+/** Columns of each step; fewer for thousands of steps, down to the minimum. */
 const COLUMNS = 480
 const LEAST_COLUMNS = 60
 const MOST_VALUES = 1e6
-/** Above this part of the highest, the lowest is where the picture begins. */
+/** If the lowest value is above this part of the highest, the chart does not begin at 0. */
 const FLAT = 0.5
 /** The first step's line. */
 const DASHED = [6, 3]
@@ -32,7 +32,7 @@ export class StepsChart {
   private readonly places: Int32Array[]
   private readonly values: Float64Array[]
   private readonly columns: number
-  /** What has no line in a colour of its own, and the band around it where it is many. */
+  /** The steps without a line in a colour of its own; if they are many, they share a band. */
   private readonly faint: number[]
   private readonly band: ReturnType<typeof envelope> | null
   private readonly low: number
@@ -91,7 +91,7 @@ export class StepsChart {
     onTheme(() => this.draw())
   }
 
-  /** Brings out one step; -1 for none. */
+  /** Highlights one step; -1 for none. */
   mark(step: number): void {
     this.chosen = step
     if (step >= 0) this.pick(step, this.highest(step))
@@ -171,7 +171,7 @@ export class StepsChart {
     context.fill()
   }
 
-  /** Says what is pointed at, for eyes and for readers who hear it. */
+  /** Describes what is pointed at, on the screen and for screen readers. */
   private tell(): void {
     const { steps, step, column } = this
     const text = `Step ${stepName(steps, step)}${kindText(steps, step)}: ${formatBytes(this.values[step][column])} at ${formatEvent(this.places[step][column] - 1)}`
@@ -232,7 +232,7 @@ export class StepsChart {
   }
 }
 
-/** What there is to say of a step, in brackets. */
+/** Remarks on a step, in brackets. */
 export function kindText(steps: Steps, step: number): string {
   const words = [step === steps.peak ? "the peak" : "", kindWord(steps, step)].filter(Boolean)
   return words.length ? ` (${words.join(", ")})` : ""

@@ -1,4 +1,4 @@
-/** Copying text, and saying so on the button that did it. */
+/** Buttons that copy text, and say so. */
 
 import { button } from "./controls"
 import { h } from "./dom"
@@ -36,7 +36,7 @@ export function copyButton(label: string, title: string, text: () => string): HT
   return made
 }
 
-/** Puts a button behind each of some pieces of code that copies it. */
+/** Adds a copy button after each of some pieces of code. */
 export function offerCopies(pieces: Iterable<Element>): void {
   for (const code of pieces) {
     code.after(copyButton("Copy", "These lines, to paste into the program", () => code.textContent ?? ""))

@@ -1,4 +1,4 @@
-/** Buttons, and choices of which one is on. */
+/** Buttons, and choices of one option. */
 
 import { type Attributes, h } from "./dom"
 
@@ -12,12 +12,12 @@ export function linkButton(label: string, click: () => void, more: Attributes = 
   return button(label, null, click, { class: "link", ...more })
 }
 
-/** One way to see something; `why` says why it cannot be chosen now, or nothing. */
+/** An option; `why` returns why it cannot be chosen now, or nothing. */
 export type Option<T extends string> = [value: T, label: string, title?: string, why?: () => string]
 
 let made = 0
 
-/** Ways to see something, of which one is chosen; `say` marks which is so now. */
+/** A row of options of which one is chosen; `say` marks the current one. */
 export function segmented<T extends string>(
   legend: string,
   options: Option<T>[],
@@ -53,7 +53,7 @@ export function selection<T extends string>(
   return select
 }
 
-/** A field to search in, for text that is no prose. */
+/** A search field, without spelling checks: what is typed is not prose. */
 export function searchField(label: string, typed: (text: string) => void, more: Attributes = {}): HTMLInputElement {
   const input: HTMLInputElement = h("input", {
     type: "search",

@@ -1,4 +1,4 @@
-/** What is pinned, an allocation or a failed request: its facts and its call stacks. */
+/** Details of what is pinned, an allocation or a failed request: its facts and its call stacks. */
 
 import { framesOf, missingReason, version } from "../../lib/data/device"
 import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"

@@ -1,4 +1,4 @@
-/** Pointer, wheel, two fingers and keys on a drawing that shows a window of something larger. */
+/** Pointer, wheel, touch and keys on a drawing that shows a window of something larger. */
 
 import { fraction, panned, type Plot, type Point, sameWindow, type Window, zoomed } from "../../lib/picture/window"
 
@@ -14,11 +14,11 @@ export interface Drag {
   from: Point
   before: Point
   now: Point
-  /** Whether it went far enough to be no click. */
+  /** Whether it moved too far to be a click. */
   moved: boolean
 }
 
-/** What a drawing does for them; points are CSS pixels of its element. */
+/** What a drawing does on gestures; points are CSS pixels of its element. */
 export interface GestureTarget {
   geometry(): Plot
   hoverAt(x: number, y: number): void
@@ -46,7 +46,7 @@ export function panWith(element: Element, store: Windowed, g: Plot, { before, no
   store.set({ window: panned(store.state.window, (before.x - now.x) / g.plotWidth, (now.y - before.y) / g.plotHeight) })
 }
 
-/** Returns what the keys do that move and zoom: at the pointer, and where there is none, at the middle. */
+/** Listens to gestures; returns the actions of keys that move and zoom, at the pointer or else at the middle. */
 export function listenGestures(element: HTMLElement, store: Windowed, target: GestureTarget): Record<string, () => void> {
   const pan = (dx: number, dy: number) => store.set({ window: panned(store.state.window, dx, dy) })
   const zoom = (at: Point, factorX: number, factorY: number) =>

@@ -1,4 +1,4 @@
-/** The timeline's keys: while it has the focus, and while nothing has that needs them itself. */
+/** The timeline's keys: they work while it has the focus, and while nothing else that uses keys has it. */
 
 import { keepSetting, keptSetting } from "./settings"
 
@@ -18,7 +18,7 @@ export interface KeyTarget {
 const SCROLLING = new Set(["arrowup", "arrowdown"])
 const SETTING = "snapreport-keys"
 
-/** Single keys without a focus hinder those who speak to their computer, so they can be turned off. */
+/** Single keys without focus get in the way of speech input, so they can be turned off. */
 let everywhere = keptSetting(SETTING) !== "focus"
 
 export function keysEverywhere(): boolean {
@@ -67,7 +67,7 @@ export function listenKeys(element: HTMLElement, moves: Record<string, () => voi
   )
 }
 
-/** Whether a key means something where the focus is. A click leaves it on a button, or on `main`, which take none of ours. */
+/** Whether the focused element uses a key. A click leaves the focus on a button, or on `main`, which use none of ours. */
 function isTaken(key: string): boolean {
   const at = document.activeElement
   if (!at || at === document.body || at.tagName === "MAIN") return SCROLLING.has(key)

@@ -1,4 +1,4 @@
-/** The reader's choices, kept where the browser lets a file keep some. */
+/** The reader's choices, kept if the browser lets a file store them. */
 
 export function keptSetting(key: string): string | null {
   try {

@@ -1,4 +1,4 @@
-/** A table of any length of which only the rows in sight exist. */
+/** A table of any length of which only the visible rows exist. */
 
 import { RowScroll } from "../../lib/tables/rows"
 import { h } from "./dom"
@@ -6,11 +6,11 @@ import { guarded, later } from "./failure"
 
 export interface Column {
   title: string
-  /** The title is for readers who hear the table. */
+  /** The title is only for screen readers. */
   quiet?: boolean
   /** `num` for numbers; anything else is the panel's own. */
   class?: string
-  /** Makes the head a button that sorts. */
+  /** Makes the heading a button that sorts. */
   sort?: () => void
   /** Whether the rows are in this column's order now. */
   sorted?: () => "ascending" | "descending" | null
@@ -34,7 +34,7 @@ export interface ListOptions {
   onOpen?(index: number): void
   /** Other keys; true when the key was taken. */
   onKey?(event: KeyboardEvent, index: number): boolean
-  /** What stands there without any row. */
+  /** The text shown if there are no rows. */
   empty?: string
 }
 
@@ -53,7 +53,7 @@ export class VirtualList {
   )
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
-  /** The row to bring into sight once there is room for one, or -1. */
+  /** The row to scroll to once there is room for one, or -1. */
   private awaited = -1
   private frame = 0
   private chosen = -1
@@ -96,12 +96,12 @@ export class VirtualList {
     this.tellActive()
   }
 
-  /** Draws again after the rows changed; keeps the place where it can. */
+  /** Draws again after the rows changed; keeps the scroll position if it can. */
   refresh(): void {
     this.layOut()
   }
 
-  /** Brings a row into sight. */
+  /** Scrolls to a row. */
   reveal(row: number): void {
     if (row < 0) return
     this.awaited = row // without a height, as before it stands in the page, nothing is in sight
@@ -153,7 +153,7 @@ export class VirtualList {
   }
 
   private scrolled(): void {
-    // Our own moves come back as an event: their pixel is a rounded one, and must not move the rows again.
+    // Our own scrolling also fires an event, with a rounded position, which must not move the rows again.
     if (Math.abs(this.view.scrollTop - this.scroll.scrollAt(this.top)) < 1) return
     this.top = this.scroll.topAt(this.view.scrollTop)
     this.frame ||= requestAnimationFrame(later(this.element, () => this.draw()))

@@ -1,4 +1,4 @@
-/** The groups that the strips are coloured by: those at the cursor, then what else is in view. They may be brought out or left out. */
+/** The groups that the strips are coloured by: those at the cursor, then others in view. They can be highlighted or left out. */
 
 import { cssColour } from "../../lib/picture/colours"
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
@@ -9,9 +9,9 @@ import { button, linkButton } from "../shared/controls"
 import { h, meter, nameText, swatch } from "../shared/dom"
 
 const ROWS = 12
-/** More rows than this help nobody. */
+/** The most rows. */
 const MOST_ROWS = 300
-/** Of the picture: what is smaller can hardly be pointed at. */
+/** The least share of the picture: smaller areas can hardly be pointed at. */
 const LEAST_AREA = 0.002
 
 const PLURALS: Record<Grouping["colouring"], string> = {
@@ -102,7 +102,7 @@ export class Legend {
     return [...parts, ...this.also(new Set(shown))]
   }
 
-  /** Names for what is in view and not live at the cursor, the largest area first. */
+  /** Groups in view that are not live at the cursor, the largest area first. */
   private also(shown: ReadonlySet<number>): HTMLElement[] {
     const {
       areas,
@@ -128,14 +128,14 @@ export class Legend {
     ]
   }
 
-  /** Brings out the group whose button the pointer is over, and no other. */
+  /** Highlights the group whose button the pointer is over, and no other. */
   private hover(over: Element | null): void {
     const row = over?.closest(".group")?.closest<HTMLElement>("[data-group]")?.dataset.group
     const hoveredGroup = row === undefined ? -1 : Number(row)
     if (hoveredGroup !== this.store.state.hoveredGroup) this.store.set({ hoveredGroup })
   }
 
-  /** `size`: what to show of it, `about`: what to say of it, `part` of `whole`: its share. */
+  /** `size`: its text, `about`: its tooltip, `part` of `whole`: its share. */
   private row(group: Group, row: number, size: string, about: string, part: number, whole: number): HTMLElement {
     const { store } = this
     const { filtered, chosenGroup } = store.state
@@ -186,7 +186,7 @@ export class Legend {
   }
 }
 
-/** File and line, of which a lack of room cuts the file. */
+/** File and line; the file is cut if there is no room. */
 function place(text: string): HTMLElement {
   const line = /:\d+$/.exec(text)?.[0] ?? ""
   return h("span", { class: "place" }, h("span", {}, text.slice(0, text.length - line.length)), line)

@@ -1,4 +1,4 @@
-/** Places of the timeline that one goes to by name. */
+/** Moves to a stage, to some events, or to the peak. */
 
 import type { Store } from "../../store"
 

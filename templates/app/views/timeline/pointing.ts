@@ -1,4 +1,4 @@
-/** What lies under the pointer in the timeline: tips while it rests, and what a click chooses. */
+/** What is under the pointer in the timeline: tooltips, and what a click chooses. */
 
 import { cssColour } from "../../lib/picture/colours"
 import type { Grouping } from "../../lib/tables/grouping"
@@ -24,7 +24,7 @@ export interface Sight {
 export class Pointing {
   private readonly tooltip = new Tooltip()
 
-  /** `plot`: gets the tips, and says in `data-over` what the pointer is over. */
+  /** `plot`: shows the tooltips, and has in `data-over` what the pointer is over. */
   constructor(
     private readonly store: Store,
     private readonly plot: HTMLElement,
@@ -79,12 +79,12 @@ export class Pointing {
     else if (mark) store.set({ cursor: store.history.device.eventIndex[mark.first] })
     else if (region === "plot") {
       const picked = this.pick(x, y)
-      // What is not drawn one by one is no allocation whose facts could be shown.
+      // What is not drawn one by one has no facts of a single allocation to show.
       store.set({ cursor: this.eventAt(x), pinned: picked === store.history.device.rest?.row ? -1 : picked, pinnedOom: -1 })
     }
   }
 
-  /** The event that is drawn at a place: that of the most bytes in its pixel column. */
+  /** The event drawn at a place: the one with the most bytes in its pixel column. */
   eventAt(x: number): number {
     const { geometry: g, raster } = this.sight()
     const column = this.columnAt(x)

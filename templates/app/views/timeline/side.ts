@@ -1,4 +1,4 @@
-/** What stands beside the timeline: its legend, or the details of what is pinned. */
+/** The panel beside the timeline: its legend, or the details of what is pinned. */
 
 import { cssColour } from "../../lib/picture/colours"
 import type { Grouping } from "../../lib/tables/grouping"
@@ -12,7 +12,7 @@ export class Side {
   readonly element = h("aside", { class: "side", "aria-label": "Selection" })
   private readonly legend: Legend
 
-  /** `say` tells readers who listen what was pinned; `onClose`: the details were closed. */
+  /** `say` announces what was pinned to screen readers; `onClose`: the details were closed. */
   constructor(
     private readonly store: Store,
     private readonly say: (text: string) => void,
@@ -21,13 +21,13 @@ export class Side {
     this.legend = new Legend(store)
   }
 
-  /** Shows what went wrong instead, until something else is asked for. */
+  /** Shows what went wrong, until the panel shows something else. */
   fail(note: HTMLElement): void {
     delete this.element.dataset.shows
     this.element.replaceChildren(note)
   }
 
-  /** Shows what the state asks for; the details that stand there already stay as they are. */
+  /** Shows what the state asks for; details that are shown already stay as they are. */
   show(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null, dark: boolean): void {
     const { element, store } = this
     const { history, state } = store

@@ -1,4 +1,4 @@
-/** The timeline of one device: has its strips painted and its overlay drawn, and tells its parts what changed. */
+/** The timeline of one device: has its strips painted and its overlay drawn, and updates its parts. */
 
 import type { Surface } from "../../gl/surface"
 import { areasOf } from "../../lib/picture/areas"
@@ -29,7 +29,7 @@ import type { Box, Scene } from "../drawing/scene"
 import { Side } from "./side"
 import { Toolbar } from "./toolbar"
 
-/** A window that stays for so long is looked at: not every picture of a drag is measured. */
+/** Areas are measured once the window has rested for this long, not during a drag. */
 const RESTS_MS = 120
 
 /** Works in CSS pixels; rasters and canvases in device pixels, names ending in Px. */
@@ -67,7 +67,7 @@ export class Timeline {
   /** Whether the ruler's second end goes with the cursor. */
   private rulerFollows = false
   private frame = 0
-  /** What the next frame has to make anew. */
+  /** What the next frame has to redraw. */
   private stale = { overlay: true, palette: true, side: true }
   private freed = false
 
@@ -178,7 +178,7 @@ export class Timeline {
     this.toolbar.element.after(h("p", { class: "note" }, this.surface.note))
   }
 
-  /** Lets go of the canvas and the worker, which the next timeline takes over. */
+  /** Releases the canvas and the worker, which the next timeline takes over. */
   free(): void {
     this.freed = true
     this.resizing.disconnect()
@@ -189,12 +189,12 @@ export class Timeline {
     this.element.remove()
   }
 
-  /** Whether what is on the screen is the exact picture of the present window. */
+  /** Whether the screen shows the exact picture of the current window. */
   get settled(): boolean {
     return this.surface.final && this.client.idle && !this.frame
   }
 
-  /** The strips as they are now, without what lies over them. */
+  /** The strips as drawn, without the overlay. */
   pixels(): ImageData {
     const { canvas, painter } = this.surface
     const { left, top, width, height } = plotPx(this.geometry, this.ratio)
@@ -332,7 +332,7 @@ export class Timeline {
     this.store.set({ ruler })
   }
 
-  /** Has the worker paint the present curve, axis and filter from now on. */
+  /** Has the worker paint the current curve, axis and filter from now on. */
   private load(): void {
     const { history, state } = this.store
     const { filtered, axis, curve } = state
@@ -386,7 +386,7 @@ export class Timeline {
     }
   }
 
-  /** Says what takes how much of the picture, once it rests. */
+  /** Measures each group's area of the picture, once it rests. */
   private measureLater(): void {
     clearTimeout(this.measuring)
     this.measuring = window.setTimeout(() => {
