@@ -1,1 +1,1 @@
-"""A whole run of many ranks: its page, its Markdown and its text."""
+"""A run of many ranks: its page, its Markdown and its text."""

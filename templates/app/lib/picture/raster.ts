@@ -226,7 +226,7 @@ export class Rasteriser {
   }
 }
 
-/** Adds EDGE in one column, to runs of at least EDGED_ROWS pixels of one strip: to the whole run where
+/** Adds EDGE in one column, to runs of at least EDGED_ROWS pixels of one strip: to the entire run where
  * the column before shows another strip at the run's middle, else to its top unless the window cuts it. */
 function markEdges(ids: Uint32Array, base: number, rows: number): void {
   const end = base + rows

@@ -143,7 +143,7 @@ export class EventTable {
     const least = Math.max(0, ...sizes.map(([from]) => from))
     const most = Math.min(Infinity, ...sizes.map(([, to]) => to))
     const matches = texts.length ? matchingStacks(stacks, texts) : null
-    const told = (own: number, other: number) => {
+    const matchesStack = (own: number, other: number) => {
       const telling = own >= 0 && stacks.stackSite[own] >= 0 ? own : other
       return telling >= 0 && matches![telling] === 1
     }
@@ -152,8 +152,8 @@ export class EventTable {
     const freed = new Uint8Array(device.count)
     for (let i = 0; i < born.length; i++) {
       if (!fits(requested[i]) || (addresses.length && !touches(addrValues[addr[i]], requested[i], addresses))) continue
-      born[i] = Number(!matches || told(stack[i], stack[i]))
-      freed[i] = Number(!matches || told(freeStack[i], stack[i]))
+      born[i] = Number(!matches || matchesStack(stack[i], stack[i]))
+      freed[i] = Number(!matches || matchesStack(freeStack[i], stack[i]))
     }
     // A failed request has the device's free bytes in place of an address.
     const placed = device.actions.map((action) => action !== "oom" && action !== "snapshot")
@@ -161,7 +161,7 @@ export class EventTable {
       Number(
         fits(size) &&
           (!addresses.length || (placed[eventAction[k]] && touches(eventAddr[k], size, addresses))) &&
-          (!matches || told(eventStack[k], eventStack[k])),
+          (!matches || matchesStack(eventStack[k], eventStack[k])),
       ),
     )
     return { all: fits(0) && !addresses.length && !matches, born, freed, other }

@@ -105,8 +105,8 @@ function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): 
   pen.stroke()
 }
 
-/** Draws the most that could have been reserved when the last failed request in sight was made; without one, all memory of
- * the device. Null out of sight. */
+/** Draws the most that could have been reserved at the last visible failed request; without one, all memory of
+ * the device. Null if it is not visible. */
 export function drawLimit(pen: Pen, { g, state: { window: w }, scale, theme }: Scene, history: History): Limit | null {
   const [first, end] = scale.eventsIn(w.x0, w.x1)
   const oom = history.ooms.filter(({ event }) => event >= first && event < end).at(-1)

@@ -209,7 +209,7 @@ export class AllocatorPanel implements Panel {
     this.notes.replaceChildren(...missing(this.store, this.layout).map((text) => h("p", { class: "note" }, text)))
     this.parts.replaceChildren(...partsOf(this.layout.total))
     this.groups.replaceChildren(poolsTable(this.store, this.layout))
-    this.block = -1 // blocks are counted anew
+    this.block = -1 // block numbers have changed
     this.kept = keptSegments(history.device, this.layout)
     this.map.show(this.layout, this.kept)
     this.showKept()

@@ -1,4 +1,4 @@
-/** Fragmentation over the whole recording as a small curve; a slider that moves the cursor. */
+/** Fragmentation over the entire recording as a small curve, which is also a slider for the cursor. */
 
 import { Extremes } from "../../lib/data/curves"
 import { formatBytes, formatEvent } from "../../lib/text/format"

@@ -5,7 +5,7 @@ import { frameKind, type FrameText, frameText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { h, meter } from "./dom"
 
-/** `layer model.py:10`, with the whole name and path on hover; `label` for what has no frame. */
+/** `layer model.py:10`, with the full name and path on hover; `label` where there is no frame. */
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
   if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
   const { name, place, code } = frameText(history.stacks, frame)
@@ -18,7 +18,7 @@ export function frameCell(history: History, frame: number, label: string): HTMLE
   )
 }
 
-/** The whole name, and below it the whole path and the text of the line. */
+/** The full name, and below it the full path and the text of the line. */
 export function frameTitle(history: History, frame: number): string {
   const { fullName, path, code } = frameText(history.stacks, frame)
   return [fullName, path, code].filter(Boolean).join("\n")

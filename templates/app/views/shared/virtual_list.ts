@@ -104,7 +104,7 @@ export class VirtualList {
   /** Scrolls to a row. */
   reveal(row: number): void {
     if (row < 0) return
-    this.awaited = row // without a height, as before it stands in the page, nothing is in sight
+    this.awaited = row // without a height, as before it is in the page, no row is visible
     this.layOut()
   }
 
@@ -207,7 +207,7 @@ export class VirtualList {
     )
   }
 
-  /** A second click on the same row opens it. Browsers count clicks per element, and the first one made the row anew. */
+  /** A second click on the same row opens it. Browsers count clicks per element, and the first click replaced the row. */
   private click(event: MouseEvent): void {
     const element = (event.target as Element).closest<HTMLElement>("[data-row]")
     if (!element) return

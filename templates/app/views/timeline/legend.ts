@@ -34,8 +34,8 @@ export class Legend {
   private all = false
 
   constructor(private readonly store: Store) {
-    // Heard here, not by the rows: those are made anew at every change, and one that is gone is never told that the
-    // pointer left it.
+    // Handled here, not by the rows: rows are replaced at every change, and a removed one gets no event when the pointer
+    // leaves it.
     this.element.addEventListener("pointerover", (event) => this.hover(event.target as Element))
     this.element.addEventListener("pointerleave", () => this.hover(null))
   }
