@@ -100,10 +100,10 @@ def test_a_table_has_all_allocations_or_those_of_a_moment(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("json", "--event", "1"), ("whole",)),
-        (("perfetto", "--event", "1"), ("whole",)),
-        (("snapviewer", "--stage", "x"), ("whole",)),
-        (("pickle", "--device", "0"), ("whole",)),
+        (("json", "--event", "1"), ("entire",)),
+        (("perfetto", "--event", "1"), ("entire",)),
+        (("snapviewer", "--stage", "x"), ("entire",)),
+        (("pickle", "--device", "0"), ("entire",)),
         (("csv", "--device", "7"), ("no device '7'",)),
         (("snapviewer", "--device", "7"), ("no device '7'",)),
         (("pprof", "--event", "99"), ("no event 99",)),
