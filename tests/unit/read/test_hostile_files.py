@@ -115,7 +115,7 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
 def test_the_limits_are_as_documented() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
     for name, what in {
-        f"{unpacking_limit.RATIO} for each of its own, and always 64 MiB": "unpacks to",
+        f"{unpacking_limit.RATIO} for each packed byte, and always 64 MiB": "unpacks to",
         f"integers of {8 * (limits.MOST_INTEGER - 1)} bits": "Numbers",
         f"{limits.MOST_TEXT:,}": "a text in",
         f"{limits.MOST_DEVICES}": "Devices",
