@@ -61,7 +61,7 @@ def replay_settings(
         fitting: list[bool] = []
         for number, start in enumerate(starts):
             if number >= from_tapes and settings == modelled.settings:
-                continue  # what was there is what this setting made
+                continue  # this setting made the recorded layout
             search = CapacitySearch(start, settings, floor)
             for each, way in enumerate(ways):
                 share = (number + each / len(ways)) / len(starts)
@@ -69,12 +69,12 @@ def replay_settings(
                 fits.append(search.find(way, fits[-1].capacity if fits else None))
                 if capacity is not None:
                     serves = search.serves(capacity, way)
-                    # Below a capacity that does not serve, it is luck where one does.
+                    # A capacity below one that fails may still serve, but only by luck.
                     fitting += [serves, serves and capacity >= fits[-1].capacity]
         recorded = settings == modelled.settings
         if worst and capacity is not None and not recorded:
-            # What lay there under this setting is not known: so none is said to fail, and one is
-            # said to serve if it does so whatever lay there.
+            # The initial layout under this setting is not known: so no setting is said to fail, and
+            # one is said to serve only if it does so with every layout tried.
             for start in worst if all(fitting) else ():
                 search = CapacitySearch(start, settings, floor)
                 fitting += [search.serves(capacity, way) for way in ways]

@@ -18,13 +18,13 @@ from snapreport.model.replay.replays import ReservedCurve, SettingsStudy
 from snapreport.native.allocator_replay import ASCENDING
 
 QUICK = 20_000
-"""Up to this many operations on all devices, a report has the tables by default: at most 2 s."""
+"""A report has the tables by default up to this many operations on all devices (at most 2 s)."""
 _RUNS = 128
 """The most runs of events in a curve, each with two points."""
 
 
 def is_quick(devices: Sequence[ModelledDevice]) -> bool:
-    """Say whether comparing settings takes a moment: by counts, which are the same everywhere."""
+    """Return whether comparing settings is quick, by counts, which do not depend on the machine."""
     return sum(len(each.tape) for each in devices if each.factual.exact) <= QUICK
 
 
@@ -47,14 +47,14 @@ def study_settings(
 
 
 def reserved_curve(modelled: ModelledDevice, settings: AllocatorSettings) -> ReservedCurve:
-    """Return the reserved bytes over time under a setting, with each new segment above all."""
+    """Return the reserved bytes over time under a setting; new segments go above all others."""
     tape, model = modelled.tape, modelled.model
     count = model.replay(settings, UNLIMITED, Addresses(ASCENDING)).n_events
     replayed = model.replay(settings, UNLIMITED, Addresses(ASCENDING), most_events=count)
     op, kind, _, size = replayed.events.T
     values = np.cumsum(np.where((kind == MADE) | (kind == MAPPED), size, -size)) + tape.reserved
     event = np.maximum.accumulate(tape.event[op])
-    last = np.ones(len(event), np.bool_)  # of several at one event
+    last = np.ones(len(event), np.bool_)  # keep the last of several changes at one event
     last[:-1] = event[1:] != event[:-1]
     kept = _thinned(event[last], values[last], modelled.history.events)
     return ReservedCurve(
@@ -67,7 +67,7 @@ def reserved_curve(modelled: ModelledDevice, settings: AllocatorSettings) -> Res
 def _thinned(
     event: NDArray[np.int64], values: NDArray[np.int64], events: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Keep of each run of events the most, from its first change on, and what it ends with."""
+    """Reduce each run of events to its highest value, at its first change, and its last value."""
     if len(event) <= 2 * _RUNS:
         return event, values
     run = event * _RUNS // max(events, 1)

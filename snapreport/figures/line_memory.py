@@ -18,7 +18,7 @@ from snapreport.model.tree_paths import lowest_on_path
 from snapreport.native.sorting import distinct, sum_groups
 
 NO_MATCH = "no matching frame"
-"""The location of allocations that have frames of which none matches."""
+"""The location of allocations that have frames, none of which matches."""
 
 _NONE = -1
 
@@ -33,8 +33,8 @@ def find_lines(
 ) -> tuple[LineUse, ...]:
     """Return every source line that holds memory after an event, most bytes first.
 
-    The bytes sum to the curve at that event: what has no frames, or none that matches, has a line
-    of its own, named after the reason.
+    The bytes sum to the curve at that event: allocations without frames, or without a matching
+    frame, are on a separate line named after the reason.
 
     Args:
         history: the device.
@@ -43,7 +43,7 @@ def find_lines(
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
         include: patterns for files (``compile_pattern``); the innermost frame of a matching file
             is the allocation's line. Without any pattern it is the call site.
-        exclude: patterns for files that do not match after all.
+        exclude: patterns for files that never match, even if included.
 
     Raises:
         PatternError: a pattern is not valid.
@@ -77,7 +77,7 @@ def find_lines(
 def _keys(
     history: DeviceHistory, stacks: StackTable, line_frame: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """The source line of each allocation as a number: a frame's, else behind them the reason."""
+    """Return each allocation's line: a frame id, or n_frames plus the reason for having none."""
     rows, n_frames = history.allocations, len(stacks.frames)
     reason = missing_reason(history, stacks)
     key = n_frames + reason.astype(np.int64)
@@ -88,9 +88,9 @@ def _keys(
 
 
 def _first_of_line(frames: FrameTable) -> NDArray[np.int64]:
-    """For each frame the first one of the same file and line; int64, (n_frames,).
+    """Return the first frame with each frame's file and line; int64, (n_frames,).
 
-    Where no line is known, that of the same file and function.
+    If the line is not known, the first with the same file and function.
     """
     first: dict[tuple[str, int | None, str], int] = {}
     found = []

@@ -1,11 +1,11 @@
 """What torch.profiler saw -> a snapshot in the shape of PyTorch's own, with real frames.
 
-PyTorch has such a conversion as well (``torch.cuda._memory_viz._profile_to_snapshot``), without
-times, lines, stages and the stacks of frees. As there, the CPU's trace comes behind the GPUs'.
+PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without
+times, lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
 
-The profiler does not say what was live when it began, and on the CPU says nothing when that is
-freed. Of it we know the parameters and optimizer states that are in use while it runs: those
-are taken to be live from the start on, until other memory lies where they lay.
+The profiler does not report what was live when it began, nor, on the CPU, when that memory is
+freed. It does report the parameters and optimizer states in use while it runs: we take those to
+be live from the start until other memory overlaps their addresses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def profile_to_snapshot(profile: Any) -> dict[str, Any]:
 
     Args:
         profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``; with
-            ``record_shapes=True`` too, gradients are told exactly in every step.
+            ``record_shapes=True`` too, gradients are identified exactly in every step.
 
     Raises:
         RecordingError: it is not a profile, not finished, or has no memory in it.
@@ -51,7 +51,7 @@ def profile_to_snapshot(profile: Any) -> dict[str, Any]:
 
 
 def to_snapshot(parts: Sequence[Recorded]) -> dict[str, Any]:
-    """Put what one or more runs of the profiler saw, in order, into one snapshot."""
+    """Merge what one or more runs of the profiler recorded, in order, into one snapshot."""
     devices: dict[DeviceKey, _Device] = {}
     for part in parts:
         by_device: dict[DeviceKey, tuple[list[MemoryEvent], list[SeenTensor]]] = {}
@@ -96,7 +96,7 @@ class _Block:
 
 
 class _Live:
-    """The live blocks of a device, none of which lies over another."""
+    """The live blocks of a device, none of which overlap."""
 
     def __init__(self) -> None:
         self._addresses: list[int] = []
@@ -106,7 +106,7 @@ class _Live:
         return iter([self._blocks[address] for address in self._addresses])
 
     def add(self, block: _Block) -> list[_Block]:
-        """Add a block; return those that it lies over, whose frees nobody saw."""
+        """Add a block; return the blocks it overlaps, whose frees the profiler did not report."""
         gone = []
         place = bisect_left(self._addresses, block.address)
         if place and self._blocks[self._addresses[place - 1]].end > block.address:
@@ -124,7 +124,7 @@ class _Live:
         return block
 
     def around(self, address: int) -> _Block | None:
-        """Return the block in which an address lies."""
+        """Return the block that contains an address."""
         place = bisect_left(self._addresses, address + 1)
         block = self._blocks[self._addresses[place - 1]] if place else None
         return block if block is not None and address < block.end else None
@@ -136,7 +136,7 @@ class _Device:
     def __init__(self) -> None:
         self._events: list[MemoryEvent] = []
         self._blocks: list[_Block] = []
-        """For each event its block; one of its own for a free of what nobody saw allocated."""
+        """Each event's block; a new one for a free whose allocation was not reported."""
         self._lost: dict[int, list[_Block]] = defaultdict(list)
         """Blocks that are known to be gone when an event happens, by its index."""
         self._live = _Live()

@@ -1,4 +1,4 @@
-"""One recording from its begin to its end: the snapshots that it leaves in a folder."""
+"""One recording from start to end, and the snapshots that it writes to a folder."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _LOG = logging.getLogger(__name__)
 
 METADATA_FORMAT = 1
 OOM_SHARE = 0.1
-"""Of the program's time, at most, goes into snapshots of failed requests that it survives."""
+"""At most this share of the program's time goes into snapshots of failed requests it survives."""
 OOM_FREE = 3
-"""So many of them are taken whatever they cost: many programs empty the cache and try once more."""
+"""Snapshots taken whatever they cost: many programs empty the cache and retry."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to record, and into what; ``recording.record()`` explains each."""
+    """What to record, and where to; ``recording.record()`` explains each field."""
 
     folder: Path
     options: Options = field(default_factory=Options)
@@ -78,15 +78,15 @@ class Taken:
 
     path: Path
     label: str
-    """What follows the first part of the name in every file made from it, such as ``.step5``."""
+    """Added to the name of every file made from it, such as ``.step5``."""
     part: str
     """``end``, ``oom``, or ``step5``."""
 
 
 class Session:
-    """A recording that is on.
+    """A running recording.
 
-    Errors before the program's code runs are raised; later ones are logged, and nothing is.
+    Errors are raised only before the program's code runs; later ones are logged.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -108,7 +108,7 @@ class Session:
         self._cleanup = contextlib.ExitStack()
 
     def open(self) -> None:
-        """Begin; on a rank that is not to be recorded nothing happens, now or later.
+        """Start recording; on a rank that is not recorded this and all later calls do nothing.
 
         Raises:
             RecordingError: it cannot be recorded here.
@@ -142,7 +142,7 @@ class Session:
         return self._recorder if os.getpid() == self._pid else None
 
     def mark(self, name: str) -> None:
-        """Name this moment."""
+        """Record a named mark at this moment."""
         self._marks.append({"name": name, "time_us": _now_us()})
 
     def step(self) -> None:
@@ -185,7 +185,7 @@ class Session:
         return self._taken
 
     def _last(self, error: BaseException | None) -> Taken:
-        """Take the last snapshot, which is that of the failed request if that ended it all."""
+        """Return the last snapshot: that of the failed request if it ended the program."""
         if self._oom is not None and system.out_of_memory(error):
             path = self._path("")
             self._oom.path.replace(path)
@@ -242,7 +242,7 @@ class Session:
     def _metadata(
         self, recorder: Recorder, failure: dict[str, Any] | None, own: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Return what there is to note; what the recorder noted of its own goes into it."""
+        """Return the metadata of a snapshot, including what the recorder itself noted."""
         own = own or {}
         settings = self._settings
         rank, world_size = system.rank_of_process()
@@ -277,9 +277,9 @@ class Session:
         }
         info = recorder_info(noted)
         assert info is not None
-        # As it will be read: a number of NumPy's among them, or a text of some class of its own,
-        # would make a pickle of the whole that nobody may open. Who runs it, and where, is known
-        # here alone: what names them is not even in the snapshot.
+        # Plain values only: a NumPy number or a subclass of str would make a pickle that the
+        # restricted reader refuses. User and machine names are known only here, so they are
+        # hidden before anything is written.
         return hide_in_recording(info, known_here()).as_plain()
 
     def _chosen(self) -> bool:
@@ -298,7 +298,7 @@ class Session:
 
 @contextlib.contextmanager
 def _logged(what: str) -> Iterator[None]:
-    """Log what goes wrong in the body, and go on."""
+    """Log any exception of the body, and go on."""
     try:
         yield
     except (SnapreportError, OSError) as error:
@@ -310,7 +310,7 @@ def _logged(what: str) -> Iterator[None]:
 def _join_devices(
     before: list[dict[str, Any]], after: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return what is known of each device, with both readings of what changes."""
+    """Return one row per device, with the values that change both before and after."""
     old = {about["device"]: about for about in before}
     joined = []
     for about in after:

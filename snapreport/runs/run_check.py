@@ -1,4 +1,4 @@
-"""A budget for every rank of a run, and how unlike ranks may be: ``check_run()``."""
+"""Check each rank of a run against budgets, and ranks against each other: ``check_run()``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snapreport.runs.whole_run import LoadedRun
 
 Row = tuple[RankFacts, DeviceFacts]
 
-_SINGLE = "a run keeps no such figure; check the file of each rank"
+_SINGLE = "a run does not keep this figure; check each rank's file instead"
 
 
 def check_run(
@@ -39,21 +39,21 @@ def check_run(
 ) -> Verdict:
     """Check a run: is each rank within its budget, and are they alike enough?
 
-    Of each budget the verdict has every rank that does not keep it, and where all do, the one that
-    comes nearest to it. A budget of categories, or for a card, is one that a run cannot tell about.
+    For each budget the verdict lists every rank that exceeds it; if none does, the rank that comes
+    closest to it. Budgets for categories or for a card cannot be checked on a run.
 
     Args:
         loaded: from ``load_run()``.
         base: another run, to compare with rank by rank.
-        max_peak: the most allocated bytes of each rank, as in ``check()``; likewise the next.
-        max_reserved: the most reserved bytes.
+        max_peak: the most allocated bytes of each rank, as in ``check()``.
+        max_reserved: the most reserved bytes of each rank, as in ``check()``.
         max_growth: how much higher than in ``base`` the peak of a rank may be: ``2%`` or a size.
         max_imbalance: how much higher than the median of all ranks the peak of one may be.
         stages: the most allocated bytes inside stages, by name or glob.
         fail_on, ignore, budget: as in ``check()``.
 
     Raises:
-        BudgetError: a budget is not well-formed, or has nothing to be compared with.
+        BudgetError: a budget is not well-formed, or there is nothing to compare it with.
     """
     said: dict[str, Any] = {
         "max_peak": max_peak,
@@ -66,7 +66,7 @@ def check_run(
     }
     wanted = read_wanted(said, budget)
     if wanted.max_growth is not None and base is None:
-        raise BudgetError("max_growth needs another run to compare with; name it as base.")
+        raise BudgetError("max_growth needs another run to compare with; pass it as base.")
     rows = _rows(loaded)
     checks = [*_checks(rows, wanted, base)]
     raised, ignored = sort_raised(_findings(rows), wanted)
@@ -104,23 +104,23 @@ def _findings(rows: Sequence[Row]) -> list[Raised]:
 
 def _checks(rows: Sequence[Row], wanted: Budget, base: LoadedRun | None) -> Iterator[Check]:
     if wanted.max_peak is not None:
-        yield from _telling(_peaks("max-peak", rows, wanted.max_peak))
+        yield from _failed_or_closest(_peaks("max-peak", rows, wanted.max_peak))
     if wanted.max_reserved is not None:
-        yield from _telling(_peaks("max-reserved", rows, wanted.max_reserved))
+        yield from _failed_or_closest(_peaks("max-reserved", rows, wanted.max_reserved))
     for name, limit in wanted.stages.items():
-        yield from _telling(_stages(rows, name, limit))
+        yield from _failed_or_closest(_stages(rows, name, limit))
     if wanted.max_imbalance is not None:
-        yield from _telling(_imbalances(rows, wanted.max_imbalance))
+        yield from _failed_or_closest(_imbalances(rows, wanted.max_imbalance))
     if wanted.max_growth is not None and base is not None:
-        yield from _telling(_growths(rows, base, wanted.max_growth))
+        yield from _failed_or_closest(_growths(rows, base, wanted.max_growth))
     for name, limit in wanted.categories.items():
         yield _unknown("max-category", name, "", f"Category {name!r}", _SINGLE, limit)
     if wanted.fits is not None:
         yield _unknown("fits", wanted.fits.card.name, "", "Whether it fits", _SINGLE, None)
 
 
-def _telling(checks: Iterator[Check]) -> list[Check]:
-    """Return those that failed, else the one that is nearest to its limit."""
+def _failed_or_closest(checks: Iterator[Check]) -> list[Check]:
+    """Return the checks that failed; if none did, the one closest to its limit."""
     found = list(checks)
     failed = [each for each in found if not each.passed]
     return failed or sorted(found, key=lambda each: -(each.over or 0))[:1]

@@ -1,4 +1,4 @@
-"""All files of a run read and compared: ``load_run()``."""
+"""Read and compare all files of a run: ``load_run()``."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from snapreport.runs.run_making import (
 )
 from snapreport.runs.work import Outcome, Task
 
-OTHER_NAME = "not named as --name says"
-UNKNOWN_RUN = "a run's figures alone; to be given by itself"
+OTHER_NAME = "its name does not match --name"
+UNKNOWN_RUN = "the zip of a run, which must be the only input"
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedRun(Shown):
-    """A run: the figures of every rank, and what was concluded of them together."""
+    """A run: the figures of every rank, and the findings from comparing them."""
 
     run: Run
     findings: RunFindings
     skipped: tuple[Skipped, ...] = ()
     """What was left out of folders, and why."""
     files: Mapping[str, Path] = field(default_factory=dict, repr=False)
-    """The snapshots and bundles, by ``RankFacts.source``; empty where it was read from a zip."""
+    """The snapshots and bundles, by ``RankFacts.source``; empty if the run was read from a zip."""
     errors: tuple[str, ...] = ()
-    """A line for each file of which there are no figures."""
+    """One line for each file that has no figures."""
 
     def save(self, path: PathLike, *, force: bool = False) -> Path:
-        """Write the run as a zip, from which ``load_run()`` and ``render_run()`` make the same.
+        """Write the run as a zip that ``load_run()`` and ``render_run()`` can read.
 
         Raises:
             SnapreportError: OutputExistsError or OutputError.
@@ -88,19 +88,18 @@ def load_run(
     """Read all ranks of a run, in several processes, and compare them.
 
     Args:
-        paths: a folder of snapshots and bundles, several of them, or single files; or the zip that
-            was made of a run, and then nothing else.
-        name: how files are named, ``{host}/it_{step}/rank{rank}.pickle``, where it is not told
-            from their names as trainers give them; files of other names are left out.
+        paths: folders of snapshots and bundles, or single files; or the zip of one run, alone.
+        name: how files are named, such as ``{host}/it_{step}/rank{rank}.pickle``, if they do not
+            have the names that trainers give; files that do not match are left out.
         layout: the parallel dimensions in the order of ranks, ``tp=8,pp=4,dp=2``.
         title: of the run.
-        device: this one of each rank alone.
+        device: read only this device of each rank.
         ignore: findings to leave out, by id, code or topic.
-        keep_paths, redact, redact_functions, salt: what becomes of names, as in ``load()``; one
-            salt counts for all ranks.
-        jobs: how many processes; by default as many as there are processors to use, and memory
-            for.
-        engine: where, as in ``convert_many()``.
+        keep_paths, redact, redact_functions, salt: how names are treated, as in ``load()``; all
+            ranks share one salt.
+        jobs: how many processes; by default one per available processor, if memory
+            allows.
+        engine: where the work runs, as in ``convert_many()``.
         progress: called with what is being done.
 
     Raises:
@@ -123,7 +122,7 @@ class RunInputs:
     files: tuple[RunFile, ...]
     skipped: tuple[Skipped, ...]
     title: str
-    """What the run is called by its folder."""
+    """The name of the run's folder; ``""`` unless a single folder was given."""
 
 
 def find_run_files(
@@ -136,17 +135,19 @@ def find_run_files(
     ``allowed`` is as in ``find_inputs()``.
 
     Raises:
-        InputError: as ``find_inputs()``; or there is nothing of that name.
+        InputError: as ``find_inputs()``; or no file matches ``name``.
     """
     from snapreport.api.run_files import is_run_bundle
 
     given = as_paths(paths)
     runs = [path for path in given if is_run_bundle(path)]
     if runs and len(given) > 1:
-        raise InputError(f"{runs[0]} is a run of its own; give it by itself.")
+        raise InputError(f"{runs[0]} is the zip of a run; give it alone.")
     if runs:
         if name is not None:
-            raise InputError(f"{runs[0]} has its names already; --name is for files.")
+            raise InputError(
+                f"{runs[0]} is the zip of a run, whose ranks are already named; leave out --name."
+            )
         return None
     read = None if name is None else reader_by(name)
     inputs = find_inputs(given, bundles=True, allowed=allowed)
@@ -157,12 +158,14 @@ def find_run_files(
     whole = [path for path in inputs.files if not is_run_bundle(path)]
     skipped += [Skipped(path, UNKNOWN_RUN) for path in inputs.files if path not in set(whole)]
     if not whole:
-        raise InputError(f"{given[0]} holds no file of a rank, only the zip of a run.")
+        raise InputError(
+            f"{given[0]} has no file of a rank, only the zip of a run; give that zip alone."
+        )
     root = _root(given, whole)
     files = name_files(whole, root, read)
     taken = {file.path for file in files}
     if not files:
-        raise InputError(f"no file of {root} is named as --name {name} says.")
+        raise InputError(f"no file in {root} matches --name {name}.")
     skipped += [Skipped(path, OTHER_NAME) for path in whole if path not in taken]
     single = len(given) == 1 and given[0].is_dir()
     return RunInputs(tuple(files), tuple(skipped), given[0].resolve().name if single else "")
@@ -174,7 +177,7 @@ def gather_tasks(
     ignore: Sequence[str],
     names: NamesWanted,
 ) -> list[Task]:
-    """Return what is to be done to have the figures of each file."""
+    """Return a task for each file that gathers its figures."""
     options = {"device": device, "ignore": tuple(ignore), "names": names}
     return [Task("gather", file.path, file.path, options) for file in files]
 
@@ -188,7 +191,7 @@ def put_together(
     *,
     named: bool,
 ) -> LoadedRun:
-    """Make a run of what was gathered, and compare its ranks."""
+    """Build a run from the gathered figures, and compare its ranks."""
     stand_ins = stand_ins_for(names)
     files = inputs.files
     run = make_run(
@@ -219,12 +222,12 @@ def run_from_zip(
     """Read the zip of a run; a title or a layout takes the place of its own.
 
     Raises:
-        InputError, BundleError: it cannot be read; or is to be redacted, which it is too late for.
+        InputError, BundleError: it cannot be read, or redaction was asked for (it needs snapshots).
     """
     from snapreport.api.run_files import read_run
 
     if names.redacted:
-        raise InputError(f"{path} holds figures alone; redact when it is made of the snapshots.")
+        raise InputError(f"{path} cannot be redacted; make it from the snapshots again.")
     run = read_run(path)
     if title is not None:
         run = replace(run, title=title)
@@ -242,7 +245,7 @@ def with_salt(names: NamesWanted) -> NamesWanted:
 
 
 def _root(given: Sequence[Path], files: Sequence[Path]) -> Path:
-    """Return the folder that paths are told from."""
+    """Return the folder that file names are relative to."""
     if len(given) == 1 and given[0].is_dir():
         return given[0]
     return Path(os.path.commonpath([path.parent for path in files]))

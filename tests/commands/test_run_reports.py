@@ -115,11 +115,11 @@ def test_a_run_as_a_table_in_another_folder_is_left_out(
 ) -> None:
     run("render", ranks, "-o", ranks / "run.zip")
     result = run("render", ranks, "-o", "a.md")
-    assert f"Skipped: {ranks}/run.zip (a run's figures alone; to be given by itself)" in (
+    assert f"Skipped: {ranks}/run.zip (the zip of a run, which must be the only input)" in (
         result.stderr
     )
     both = run("render", ranks, ranks / "run.zip", "-o", "b.md")
-    assert (both.exit_code, "give it by itself" in both.stderr) == (1, True)
+    assert (both.exit_code, "give it alone" in both.stderr) == (1, True)
 
 
 def test_redacted_no_name_is_in_any_file(run: Run, ranks: Path, folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_redacted_no_name_is_in_any_file(run: Run, ranks: Path, folder: Path) ->
         (["-o", "run.pdf"], "none of .html, .md and .zip"),
         (["-o", "run.md", "--format", "html"], "html is wanted"),
         (["--name", "x"], "--name has no field"),
-        (["--name", "x{rank}"], "is named as --name"),
+        (["--name", "x{rank}"], "matches --name"),
         (["--layout", "tp"], "The layout is 'tp'"),
         (["--layout", "tp=2"], "tp=2 is for 2 ranks, and there is a rank 6"),
         (["--device", "7", "-o", "out"], "has no device '7'"),
@@ -183,7 +183,7 @@ def test_names_by_a_pattern(run: Run, ranks: Path, folder: Path) -> None:
         shutil.copy(ranks / f"rank{rank}.pickle", target / f"p{rank}.pickle")
     shutil.copy(ranks / "rank0.pickle", target / "other.pickle")
     result = run("render", "in", "--name", "{host}/it_{step}/p{rank}.pickle", "-o", "run.zip")
-    assert "in/gpu-a/it_40/other.pickle (not named as --name says)" in result.stderr
+    assert "in/gpu-a/it_40/other.pickle (its name does not match --name)" in result.stderr
     loaded = snapreport.load_run(folder / "run.zip")
     assert [(each.name.rank, each.name.dump, each.name.host) for each in loaded.run.ranks] == [
         (0, 40, "gpu-a"), (1, 40, "gpu-a"), (3, 40, "gpu-a"),

@@ -64,9 +64,9 @@ class FactualReplay:
 CAUSES = {
     "events-missing": "segment or allocation events are missing from the recording",
     "block-range": "the size of a block from before the recording is not known exactly",
-    "settings-changed": "the setting of expandable segments changed while the program ran",
-    "private-pool": "a private pool (CUDA graphs, MemPool) did what no event tells of",
-    "other-memory": "the memory left for the allocator changed, as other users of the card do",
+    "settings-changed": "the expandable_segments setting changed while the program ran",
+    "private-pool": "a private pool (CUDA graphs, MemPool) changed without a recorded event",
+    "other-memory": "the memory available to the allocator changed, as when others use the card",
     "unknown": "the allocator followed a rule that is not modelled",
 }
 """Why a replay diverges, by code: the end of a sentence."""
@@ -96,8 +96,8 @@ class SettingOutcome:
     """At the smallest capacity: segments, or granules of expandable ones, that came and went."""
     serves: bool | None
     """Whether it serves every request within the capacity that was asked about: always, never, or
-    None where that depends on the above. None where no capacity was asked about, too. Of a late
-    recording no other setting is said never to."""
+    None if that depends on the above, or if no capacity was asked about. For a recording that
+    began late, it is never False under another setting."""
 
 
 @dataclass(frozen=True, eq=False)

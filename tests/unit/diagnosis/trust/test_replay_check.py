@@ -73,7 +73,7 @@ def test_right_addresses_with_other_segments_are_no_exact_replay() -> None:
     assert check_replay(other).text == (
         "A model of PyTorch's allocator puts all 200 allocations at their recorded addresses, but"
         " handles segments otherwise; so no other settings are tried on this recording. Likely"
-        " cause: a private pool (CUDA graphs, MemPool) did what no event tells of."
+        " cause: a private pool (CUDA graphs, MemPool) changed without a recorded event."
     )
 
 
