@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # is kept of what Python compiles, each of them compiles a thousand modules again.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
+
+# Tests send Ctrl-C to what they start, which ignores it where we do: a shell has all that it runs
+# in the background ignore it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As many tests run at once as there are processors: threads of PyTorch would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

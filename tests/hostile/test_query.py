@@ -139,17 +139,20 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("sql", [STEP, ENDLESS], ids=["one long step", "many rows"])
 def test_ctrl_c_ends_a_query_of_a_program_which_goes_on(bundle: Path, sql: str) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", ASKS, str(bundle), sql],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "asking\n"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asking\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()  # else a query that goes on takes all memory there is
     assert (process.returncode, out, err) == (0, "[{'seven': 7}]\n", "")
 
 
