@@ -50,7 +50,7 @@ def open_in_memory(
         apsw.Error: it is damaged.
     """
     if not data.startswith(_BEGIN):  # SQLite itself may take too few bytes for a new file
-        raise BundleError(f"has a damaged {name} (it is no SQLite file); convert it again.")
+        raise BundleError(f"has a damaged {name} (it is not an SQLite file); convert it again.")
     connection = apsw.Connection(":memory:")
     try:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)

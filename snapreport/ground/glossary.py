@@ -61,13 +61,13 @@ GLOSSARY = MappingProxyType(
             " torch.cuda.memory_reserved() counts."
         ),
         "slack": (
-            "The part of live blocks that nobody asked for: rounding, and larger free blocks"
+            "The part of live blocks that was not requested: rounding, and larger free blocks"
             " handed out whole."
         ),
         "inactive": "Reserved memory that no tensor uses: PyTorch keeps it for later requests.",
         "fragmentation": (
-            "Inactive memory in segments that are still partly in use, so that it cannot be"
-            " returned to the driver, but for whole free pages of expandable segments."
+            "Inactive memory in segments that are still partly in use. It cannot be returned to the"
+            " driver, except for entire free pages of expandable segments."
         ),
         "fragmented": (
             "Free in pieces between blocks that are in use: only a request that fits into one piece"

@@ -34,7 +34,7 @@ class StepCallback:
             arguments: of ``snapreport.record()``.
 
         Raises:
-            ValueError: one is none that can be; likewise TypeError.
+            ValueError, TypeError: an argument is wrong.
         """
         super().__init__()
         if skip < 0 or (steps is not None and steps < 1):

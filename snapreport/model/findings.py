@@ -58,7 +58,7 @@ class Amounts(Shown):
     reserved: int | None
     """None where no allocator reserves memory (profiler files), as the two below."""
     slack: int
-    """active - requested: the part of live blocks that nobody asked for."""
+    """active - requested: the part of live blocks that was not requested."""
     inactive: int | None
     """reserved - active: held by the caching allocator, in use by nobody."""
     fragmentation: int | None

@@ -74,7 +74,7 @@ def _joined(name: str) -> str:
 
 
 def _file(name: str) -> str:
-    """Return a file's name, whose ending tells what is in it; likewise."""
+    """Return a file's name as ``_joined`` does; a long one keeps its end, with the extension."""
     joined = _joined(name) if len(name) <= LONGEST_NAME else _joined(name[-LONGEST_NAME:])
     return joined if len(name) <= LONGEST_NAME else f"{_mark(name)}…{joined}"
 

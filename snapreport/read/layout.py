@@ -151,7 +151,7 @@ def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> b
 
     Args:
         segments: of all devices.
-        traces: likewise.
+        traces: of all devices.
         ours: what the ``snapreport`` key holds, None where it is not there.
     """
     if isinstance(ours, dict) and ours.get("recorder") == "torch.profiler":

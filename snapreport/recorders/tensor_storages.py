@@ -13,7 +13,7 @@ def find_storages(modules: Any, optimizers: Any) -> list[dict[str, Any]]:
 
     Args:
         modules: a module, several, or a mapping from names to modules; None for none.
-        optimizers: likewise of optimizers.
+        optimizers: an optimizer, several, or a mapping from names to optimizers; None for none.
 
     Returns:
         dicts with ``device`` (``cuda:0``, ``cpu:0``), ``address``, ``size`` in bytes, ``kind``

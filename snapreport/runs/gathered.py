@@ -18,7 +18,7 @@ class Gathered:
     """The figures of a file, and what was noted in it of its process; small."""
 
     size: int
-    """Bytes of the snapshot, also where its bundle was read; likewise the next."""
+    """Bytes of the snapshot itself, even where its bundle was read; ``sha256`` too is of it."""
     sha256: str
     devices: tuple[DeviceFacts, ...]
     warnings: tuple[str, ...]

@@ -103,7 +103,7 @@ def test_a_word_of_ours_says_what_it_means_once(open_page: Opener) -> None:
     meaning = words.first.get_by_role("tooltip")
     expect(meaning).not_to_be_visible()
     words.first.hover()
-    expect(meaning).to_contain_text("nobody asked for")
+    expect(meaning).to_contain_text("not requested")
 
 
 def test_a_finding_leads_to_the_view_that_shows_it(open_page: Opener) -> None:

@@ -51,7 +51,7 @@ class QueryProcess:
             seconds, memory: as of ``Database``.
 
         Raises:
-            BundleError: it is no SQLite database, or a damaged one.
+            BundleError: it is not an SQLite database, or a damaged one.
         """
         self._data, self._name, self._seconds, self._memory = data, name, seconds, memory
         self._process: BaseProcess | None = None

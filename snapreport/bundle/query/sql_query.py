@@ -89,7 +89,7 @@ class Database:
             longest: bytes of a value or row.
 
         Raises:
-            BundleError: it is no SQLite database, or a damaged one, or its tables are not ours.
+            BundleError: it is not an SQLite database, or a damaged one, or its tables are not ours.
         """
         self._seconds = seconds
         self._entered = self._spent = 0.0

@@ -95,7 +95,8 @@ def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding
     yield Finding(
         "optimizer-state",
         "note",
-        f"{format_bytes(held)} of optimizer state was made in the recording and is kept: no leak",
+        f"{format_bytes(held)} of optimizer state was made during the recording and is kept:"
+        " no leak",
         "An optimizer such as Adam makes its state when it is first used, and keeps it for the rest"
         " of the run. So memory rises once, in the first step, and stays higher.",
         evidence=(

@@ -142,7 +142,7 @@ class SettingsStudy(Shown):
 
     found: OtherSettings
     """Without outcomes where they were refused, where nothing could have helped, or where they
-    would take long and nobody asked for them."""
+    would take long and were not asked for."""
     curves: tuple[ReservedCurve, ...]
     """Of the outcomes, but for the recorded one."""
 
