@@ -31,7 +31,8 @@ def find_imbalances(
 ) -> list[Imbalance]:
     """Return the imbalance along each dimension and within each group, without odd ranks.
 
-    Along a dimension, the figures are the median peak of all ranks plus the place's deviation.
+    Along a dimension, the smaller figure is the median peak of the lowest place's ranks, and the
+    other is higher by what parts the two places where all else is equal.
 
     Args:
         rows: all compared rows.
@@ -45,10 +46,11 @@ def find_imbalances(
     for dimension in varying(coordinates):
         effects = _effects(dimension, judged, coordinates, allocated)
         if len(effects) > 1:
-            usual = lower_median(allocated[judged])
             low = min(effects, key=lambda place: (effects[place], place))
             high = min(effects, key=lambda place: (-effects[place], place))
-            least, most = usual + effects[low], usual + effects[high]
+            there = [k for k, place in enumerate(coordinates) if place[dimension] == low]
+            least = lower_median(allocated[[judged[k] for k in there]])
+            most = least + effects[high] - effects[low]
             name = dimension_name(dimension)
             text = along_text(dimension, f"{name} {low}", f"{name} {high}", least, most)
             found.append(Imbalance(dimension, least, most, text))

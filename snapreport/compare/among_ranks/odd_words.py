@@ -176,7 +176,7 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     """Say how much the peaks differ along a dimension of the layout, all else being equal."""
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
-    amount = bytes_and_share(most - least, max(least, 0))
+    amount = bytes_and_share(most - least, least)
     return sentence(
         f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}, at the"
         " median"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from snapreport.compare.among_ranks.compared_rows import list_rows
 from snapreport.compare.among_ranks.find_run import find_run
+from snapreport.compare.among_ranks.imbalances import find_imbalances
+from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.compare.among_ranks.standing_out import stand_out
 from snapreport.model.run.rank_facts import FailedRequest
 from tests.made_ranks import GIB, MIB, Sites, a_device, a_rank, a_run
@@ -225,6 +228,17 @@ def test_along_a_dimension_all_else_is_equal() -> None:
         if each.name in ("tp", "pp", "dp")
     }
     assert told == {"tp": GIB, "pp": 2 * GIB, "dp": 0}
+
+
+def test_the_smaller_peak_along_a_dimension_is_that_of_a_rank() -> None:
+    """Along dp, rank 0 is 990 MiB below the others of its stage; most ranks hold far less."""
+    peaks = np.array([10, 1000, 1000, 5, 5, 5], np.int64) * MIB
+    ranks = [a_rank(k, a_device({"w w.py:1": (1, size)})) for k, size in enumerate(peaks.tolist())]
+    rows = list_rows(a_run(ranks, [("dp", 3), ("pp", 2)]))
+    all_of_them = tuple(range(6))
+    group = Grouped("all ranks", all_of_them, all_of_them)
+    along = {each.name: each for each in find_imbalances(rows, peaks, [group], [all_of_them])}
+    assert (along["dp"].least, along["dp"].most) == (5 * MIB, 995 * MIB)
 
 
 def test_equal_states_of_replicas_are_told_with_a_condition() -> None:
