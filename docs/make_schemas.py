@@ -299,7 +299,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
                 )
             ),
             "roles": many(record(what_if.RoleGrowth, role={"enum": list(roles.ROLES)})),
-            **numbers("told_for"),
+            **numbers("at_batch"),
             "doubt": TEXT,
             **dict.fromkeys(("target", "fits", "reserved_beyond"), MAYBE_NUMBER),
         },

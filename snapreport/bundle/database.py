@@ -92,7 +92,7 @@ class _Writer:
 
     def _roles_of(self, roles: Roles) -> NDArray[np.int64]:
         """Return the row of each allocation's role, new ones behind those of other devices."""
-        place, pairs = roles.told()
+        place, pairs = roles.with_evidence()
         ids = [self._roles.setdefault(pair, len(self._roles)) for pair in pairs]
         return np.array(ids, np.int64)[place]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapreport.allocator.factual import model_device
 from snapreport.allocator.settings_study import is_quick, study_settings
@@ -23,6 +22,7 @@ from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import allocator_of
+from snapreport.figures.moment_lookup import first_time
 from snapreport.figures.role_use import find_role_use
 from snapreport.figures.stage_use import find_stage_use
 from snapreport.figures.statistics import allocation_statistics, curves_statistics
@@ -152,8 +152,8 @@ def find_figures(
     return DeviceFigures(
         history=history,
         recorded=recorded(history, tables),
-        first_time_us=_first_known(times),
-        last_time_us=_first_known(times[::-1]),
+        first_time_us=first_time(times),
+        last_time_us=first_time(times[::-1]),
         start=start,
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
@@ -191,9 +191,3 @@ def _ended(history: DeviceHistory, tables: History) -> str:
     if failed is None or history.device.kind != "cpu":
         return ""
     return f"The program ran out of memory: {cpu_request_words(failed)}. "
-
-
-def _first_known(times: NDArray[np.int64]) -> int | None:
-    """Return the first known time, None if no time is known."""
-    known = times >= 0
-    return int(times[known.argmax()]) if known.any() else None

@@ -66,7 +66,7 @@ class Roles:
     """Places in ``seen``."""
     seen: tuple[Evidence, ...]
 
-    def told(self) -> tuple[NDArray[np.int64], list[tuple[str, Evidence]]]:
+    def with_evidence(self) -> tuple[NDArray[np.int64], list[tuple[str, Evidence]]]:
         """Return the roles with their evidence, each pair once.
 
         Returns:

@@ -131,7 +131,7 @@ class RoleGrowth:
     each: int
     square: int
     bytes: int
-    """At the batch size ``BatchGrowth.told_for``."""
+    """At the batch size ``BatchGrowth.at_batch``."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class BatchGrowth(Shown):
     peaks: tuple[BatchPeak, ...]
     """At the recorded sizes and those asked for, ascending."""
     roles: tuple[RoleGrowth, ...]
-    """Most bytes first; of the peak at ``told_for``."""
-    told_for: int
+    """Most bytes first; of the peak at ``at_batch``."""
+    at_batch: int
     """The largest size that fits, or the largest recorded one."""
     doubt: str = ""
     """What makes estimates less sure, empty for nothing known: the recordings do ``other work``,

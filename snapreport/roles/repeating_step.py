@@ -19,7 +19,8 @@ from snapreport.roles.loop_period import Period, find_period
 from snapreport.roles.passes import BACKWARD, BUILD, FORWARD, OPTIMIZER, Passes, find_passes
 
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
-_OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+"""The name of an optimizer step's stage, as PyTorch annotates it."""
 _LOOP_MARKERS = (
     re.compile(r"^Optimizer\.zero_grad#"),
     re.compile(r"^enumerate\(DataLoader\)#.*__next__$"),
@@ -127,7 +128,7 @@ def _from_optimizer(
     rows = {
         min(int(stages.end_event[i]), events): i  # of stages that end together, the inner one
         for i, name in enumerate(stages.name)
-        if _OPTIMIZER_STEP.match(name)
+        if OPTIMIZER_STEP.match(name)
         and int(stages.end_time_us[i]) != NO_TIME
         and stages.end_event[i] > 0
     }
@@ -253,7 +254,7 @@ def _settle(
     if len(bounds) < 2:
         return bounds
     stages = history.stages
-    steps = [i for i, name in enumerate(stages.name) if _OPTIMIZER_STEP.match(name)]
+    steps = [i for i, name in enumerate(stages.name) if OPTIMIZER_STEP.match(name)]
     begun = np.concatenate(
         [stages.start_event[steps], passes.of(FORWARD)[0], passes.of(BACKWARD)[0]]
     )

@@ -82,7 +82,7 @@ def told(program: str) -> Iterator[Told]:
 def largest(program: str) -> Largest:
     """Return what fits into some more than the larger recording holds."""
     growth = fitted(program)
-    size = growth.told_for
+    size = growth.at_batch
     peaks = (recorded(_job(program, each)).peak.allocated for each in (size, size + 1))
     return Largest(program, growth, *peaks)
 
@@ -100,7 +100,7 @@ def run_all(programs: Sequence[str] = tuple(FROM)) -> tuple[list[Told], list[Lar
         name: [*FROM[name], *(int(FROM[name][0] * times) for times in TIMES)] for name in programs
     }
     make([_job(name, size) for name in programs for size in sizes[name]])
-    make([_job(name, fitted(name).told_for + more) for name in programs for more in (0, 1)])
+    make([_job(name, fitted(name).at_batch + more) for name in programs for more in (0, 1)])
     return [each for name in programs for each in told(name)], [largest(name) for name in programs]
 
 

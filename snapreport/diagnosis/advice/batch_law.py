@@ -189,12 +189,12 @@ def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]
     recorded = several.laws.batches.tolist()
     fits = None if target is None else several.largest(target)
     shown = {*recorded, *wanted, *((fits, fits + 1) if fits is not None else ())} - {0}
-    told_for = fits or recorded[-1]
+    at_batch = fits or recorded[-1]
     largest = LARGEST_BATCH if fits is None and target is not None else max(shown)
     return BatchGrowth(
         tuple(several.at(batch) for batch in sorted(shown)),
-        several.roles(told_for),
-        told_for,
+        several.roles(at_batch),
+        at_batch,
         several.doubt(min(shown), largest),
         target,
         fits,

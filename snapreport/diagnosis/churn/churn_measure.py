@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.native.sorting import distinct, is_among, median, stable_order, sum_groups
 from snapreport.native.sweeps import sum_live
-from snapreport.roles.repeating_step import find_iterations
+from snapreport.roles.repeating_step import OPTIMIZER_STEP, find_iterations
 
 AT_ONCE = 8
 """The most events between a free and an allocation made again at once: the free's own two events,
@@ -26,7 +25,6 @@ SHORT = 0.02
 recording): a few operations."""
 _SHORT_EVENTS = 8
 """Lives of up to this many events always count as short: a single operation may take as many."""
-_OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
 """Categories that an optimizer step uses. Gradients made by the autograd engine's threads have only
 the category of the backward pass."""
@@ -137,7 +135,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
     optimizer = [
         i
         for i, name in enumerate(stages.name)
-        if _OPTIMIZER_STEP.match(name)
+        if OPTIMIZER_STEP.match(name)
         and stages.start_time_us[i] != NO_TIME
         and stages.end_time_us[i] != NO_TIME
         and 0 <= stages.start_event[i] < stages.end_event[i] <= history.events

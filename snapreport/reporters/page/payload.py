@@ -212,7 +212,7 @@ def _pack_device(
     tables = (allocations, segments, other)
     addresses, address = _places((allocations.addr, segments.address, other.addr))
     streams, stream = _places(tuple(table.stream for table in tables))
-    role, roles = device.roles.told()
+    role, roles = device.roles.with_evidence()
     packed = _allocation_columns(allocations, blocks, (addresses, address[0]), (streams, stream[0]))
     packed |= _segment_columns(segments, later, address[1], stream[1])
     names = np.array([strings.id(category.name) for category in device.categories], np.int64)

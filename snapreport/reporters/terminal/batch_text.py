@@ -36,7 +36,7 @@ def write_growth(
     page.say("The allocated peak by batch")
     page.table(("batch", "expected", "recorded", "in"), map(_peak_row, growth.peaks))
     page.say()
-    page.say(f"What it consists of at batch {format_count(growth.told_for)}")
+    page.say(f"What it consists of at batch {format_count(growth.at_batch)}")
     curved = any(role.square for role in growth.roles)
     names = ("bytes", "fixed", "per sample", *(("per sample²",) if curved else ()), "role")
     page.table(names, [_role_row(each, curved) for each in growth.roles])
@@ -64,7 +64,7 @@ def _largest(growth: BatchGrowth) -> str:
 
 
 def _what_grows(growth: BatchGrowth) -> str:
-    sizes = growth.told_for
+    sizes = growth.at_batch
     added = [(each.bytes - each.fixed, each.role) for each in growth.roles]
     whole = sum(size for size, _ in added)
     if whole <= 0:
@@ -85,8 +85,8 @@ def how_sure(growth: BatchGrowth) -> str:
     )
     advice = (
         ""
-        if growth.told_for in recorded
-        else f": record at {format_count(growth.told_for)} to be sure"
+        if growth.at_batch in recorded
+        else f": record at {format_count(growth.at_batch)} to be sure"
     )
     said = (
         f"These are estimates, at most {format_bytes(off)} off at the recorded sizes.",
