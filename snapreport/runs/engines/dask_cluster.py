@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snapreport.ground.errors import EngineError, reason_of
-from snapreport.runs.engines.engine_choice import KILLED, OpenEngine, Teller, check_answers
+from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, Teller, check_answers
 from snapreport.runs.engines.local_processes import interrupts_blocked, main_hidden
 
 if TYPE_CHECKING:

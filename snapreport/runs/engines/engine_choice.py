@@ -1,30 +1,19 @@
-"""Which engine does the work: ``local``, ``dask`` or ``ray``, where, and what all of them offer.
-
-Each engine is an executor of ``concurrent.futures`` and no more is asked of it than ``submit()``,
-so that anybody's executor does as well.
-"""
+"""Which engine does the work, ``local``, ``dask`` or ``ray``, and where."""
 
 from __future__ import annotations
 
-import re
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from snapreport.ground.errors import EngineError, reason_of
+from snapreport.ground.errors import EngineError
 from snapreport.ground.machine import usable_cpus
-
-Teller: TypeAlias = Callable[[int, str, float | None], None]
-"""Called in a worker with a task's place, what is being done and the fraction done."""
+from snapreport.runs.engines.engine_at_work import OpenEngine, Teller
 
 Kind: TypeAlias = Literal["local", "dask", "ray"]
 _KINDS: tuple[Kind, ...] = ("local", "dask", "ray")
-
-KILLED = "killed by the system, most likely for want of memory; try it where more is free."
-"""How the work of a process ended that nobody but the system would have killed."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +25,7 @@ class Engine:
     """Of a cluster that is there; ``""`` for one that is started here and ended after the work."""
 
 
-_PATIENCE = 10.0
-"""Seconds in which a cluster has to answer."""
-
 LOCAL = Engine("local")
-
-
-@dataclass(frozen=True)
-class OpenEngine:
-    """An engine at work."""
-
-    executor: Executor
-    teller: Teller | None = None
-    """How a worker tells of its progress; it is pickled. None where it does not."""
-    at_once: int | None = None
-    """Tasks to hand over at a time; None for all of them, where a cluster has a queue."""
-    how_lost: Callable[[BaseException], str] = lambda _: ""
-    """Tells from a future's error how its worker was lost; ``""`` where the task itself failed."""
-    tries: int = 3
-    """How often to hand over a task that workers are lost over, the last time alone."""
 
 
 def parse_engine(text: str) -> Engine:
@@ -98,23 +69,6 @@ def open_engine(
     from snapreport.runs.engines.local_processes import open_local
 
     return open_local(jobs or usable_cpus(), hear)
-
-
-def check_answers(address: str, what: str) -> None:
-    """Refuse an address where nothing answers, for which libraries may wait ten minutes.
-
-    Raises:
-        EngineError: nothing does; what is no ``HOST:PORT`` is left to the library.
-    """
-    found = re.fullmatch(r"(?:\w+://)?\[?([^/\[\]]+?)\]?:(\d+)/?", address)
-    if found is None or int(found[2]) > 65535:
-        return
-    try:
-        socket.create_connection((found[1], int(found[2])), _PATIENCE).close()
-    except OSError as error:
-        raise EngineError(
-            f"no {what} answers at {address}: {error.strerror or reason_of(error)}."
-        ) from error
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from snapreport.runs.engines.engine_choice import KILLED, OpenEngine, Teller
+from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, Teller
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TypeVar
 
 from snapreport.ground.errors import EngineError, reason_of
-from snapreport.runs.engines.engine_choice import KILLED, OpenEngine, check_answers
+from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, check_answers
 
 Result = TypeVar("Result")
 

@@ -20,7 +20,8 @@ from snapreport.ground.errors import EngineError
 from snapreport.ground.files import remove_unfinished, writing_as
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.version import __version__
-from snapreport.runs.engines.engine_choice import LOCAL, Engine, OpenEngine, Teller, open_engine
+from snapreport.runs.engines.engine_at_work import OpenEngine, Teller
+from snapreport.runs.engines.engine_choice import LOCAL, Engine, open_engine
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
