@@ -1,4 +1,4 @@
-"""One device of a snapshot, and what was live on it at any moment: the Python interface."""
+"""What one device of a snapshot answers, from moments to plans: the Python interface."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity, model_device
 from snapreport.allocator.other_settings import replay_settings, table_of_settings
+from snapreport.api.device_data import DeviceData
 from snapreport.api.moment import Moment
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.trust.trust_checks import judge_recording
-from snapreport.figures.callsites import name_sites
 from snapreport.figures.category_curves import find_profile
-from snapreport.figures.curves import time_at
 from snapreport.figures.grouping import label_allocations
 from snapreport.figures.moment_lookup import (
     check_event,
@@ -40,86 +39,23 @@ from snapreport.figures.what_if_peaks import (
     matching_names,
 )
 from snapreport.frames.categories import classify
-from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.cards.card_lookup import CardWanted, wanted_card
 from snapreport.ground.errors import AllocatorSettingsError, MomentError, PlanError
 from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, parse_size
-from snapreport.history.segment_replay import lives_of
-from snapreport.model.answer_tables import (
-    CurveStatistics,
-    Profile,
-)
+from snapreport.model.answer_tables import CurveStatistics, Profile
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
-from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUse
-from snapreport.model.history import DeviceHistory, History
-from snapreport.model.iterations import Steps
 from snapreport.model.moment_wanted import CURVES, Address, MomentWanted
 from snapreport.model.replay.replays import FactualReplay, OtherSettings
-from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
-from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit, PeakWithout, Plan, WhatIf
 
 
-class Device:
-    """One device's memory over the recording.
-
-    All sizes are bytes. An event is the index of a trace event; -1 is the start.
-    """
-
-    def __init__(self, file: History, figures: DeviceFigures) -> None:
-        """Wrap a device; ``Snapshot.device()`` is the usual way to get one."""
-        self.file = file
-        self.figures = figures
-
-    @property
-    def name(self) -> str:
-        """The device's name, such as ``cuda:0``."""
-        return str(self.figures.device)
-
-    @property
-    def history(self) -> DeviceHistory:
-        """The columns: allocations, other events, segments, stages."""
-        return self.figures.history
-
-    @cached_property
-    def allocations(self) -> AllocationsWithRoles:
-        """Every allocation as NumPy columns, in order of allocation, with its role as text."""
-        return with_roles(self.history.allocations, self.roles)
-
-    @property
-    def roles(self) -> Roles:
-        """What each allocation is for, inferred from call stacks and lifetimes, with evidence."""
-        return self.figures.roles
-
-    @property
-    def events(self) -> int:
-        """Number of trace events."""
-        return self.history.events
-
-    @property
-    def peak(self) -> Amounts:
-        """Every amount at the first event of the allocated peak."""
-        return self.figures.peak
-
-    @property
-    def peaks(self) -> dict[str, CurvePeak]:
-        """The peak of each known curve, by name."""
-        return self.figures.peaks
-
-    @property
-    def stages(self) -> tuple[StageUse, ...]:
-        """Every annotated stage with its memory at start, peak and end."""
-        return self.figures.stages
-
-    @property
-    def steps(self) -> Steps | None:
-        """The steps of the program's loop, their kinds and which has the peak; None if unknown."""
-        return self.figures.steps
+class Device(DeviceData):
+    """One device's memory over the recording, and the answers to questions about it."""
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -130,38 +66,6 @@ class Device:
     def trust(self) -> Trust:
         """What the recording covers, what it lost, and how exact its figures are."""
         return judge_recording(self.file, self.figures)
-
-    @property
-    def times(self) -> NDArray[np.int64]:
-        """Each event's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
-        return self.figures.times
-
-    def curve(self, name: str) -> NDArray[np.int64]:
-        """Return a curve: bytes after each event; int64, shape (events + 1,), start first.
-
-        Args:
-            name: ``allocated``, ``requested``, ``active`` or ``reserved``.
-
-        Raises:
-            ValueError: there is no such curve; profiles have no ``reserved`` curve.
-        """
-        if name not in self.figures.curves:
-            raise ValueError(f"curve is {name!r}, not one of {', '.join(self.figures.curves)}")
-        return self.figures.curves[name]
-
-    @cached_property
-    def segments(self) -> SegmentLives:
-        """Every segment; the ones that exist after event s have start_event <= s < end_event."""
-        return lives_of(self.history)
-
-    @cached_property
-    def frame_kinds(self) -> NDArray[np.int8]:
-        """Each frame's kind, from code outside PyTorch to machinery; shape (n_frames,)."""
-        return classify_frames(self.file.stacks.frames)
-
-    def site_names(self, rows: NDArray[np.int64]) -> list[str]:
-        """Return each allocation's call site as ``function  file:line``, or why it has none."""
-        return name_sites(self.history, self.file.stacks, rows)
 
     def statistics(self, curve: str = "allocated") -> CurveStatistics:
         """Return a curve's minimum, average over time, maximum, and values at start and end."""
@@ -404,10 +308,6 @@ class Device:
         if curve == "reserved":
             raise ValueError("allocations do not add up to the reserved curve; name another.")
         return self.curve(curve)
-
-    def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
-        """Return the times of some events in microseconds since 1970, None where unknown."""
-        return [time_at(self.times, event) for event in events.tolist()]
 
     def _row(self, wanted: Address | int) -> int:
         address, version = wanted if isinstance(wanted, tuple) else (wanted, None)

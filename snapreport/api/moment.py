@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapreport.api.device_data import DeviceData
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.curves import time_at
 from snapreport.figures.event_at import entry_at
@@ -20,14 +20,11 @@ from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, Trac
 from snapreport.model.category_rules import Rule
 from snapreport.model.findings import Amounts, CallTree
 
-if TYPE_CHECKING:
-    from snapreport.api.device import Device
-
 
 class Moment:
     """What is live on a device after one event."""
 
-    def __init__(self, device: Device, event: int, curve: str) -> None:
+    def __init__(self, device: DeviceData, event: int, curve: str) -> None:
         """Name a moment; ``Device.at()`` is the usual way to get one."""
         self.device = device
         self.event = event

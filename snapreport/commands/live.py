@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from snapreport.api.device import Device
     from snapreport.api.moment import Moment
     from snapreport.model.answer_tables import LineUse
 
@@ -135,7 +134,7 @@ def _rows_json(
     if by == "tree":
         return {"tree": _tree(moment)}
     if by == "allocation":
-        return _allocations(moment, moment.device)
+        return _allocations(moment)
     if by == "line":
         return {"lines": [_line(each) for each in moment.lines(include, exclude)]}
     return {"groups": groups_json(moment.device, moment.by(by), by)}
@@ -160,10 +159,11 @@ def _line(line: LineUse) -> dict[str, Any]:
     return {"file" if key == "filename" else key: value for key, value in asdict(line).items()}
 
 
-def _allocations(moment: Moment, device: Device) -> dict[str, Any]:
+def _allocations(moment: Moment) -> dict[str, Any]:
     from snapreport.reporters.json.json_parts import id_or_none, stack_table
 
-    live, rows = moment.live(), device.allocations
+    live, device = moment.live(), moment.device
+    rows = device.allocations
     columns: dict[str, NDArray[np.signedinteger[Any]]] = {
         "allocation": live.rows,
         "address": rows.addr[live.rows],

@@ -23,6 +23,7 @@ from snapreport.model.answer_tables import Group
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
+    from snapreport.api.device_data import DeviceData
     from snapreport.reporters.terminal.text_tables import Page
 
 
@@ -77,12 +78,12 @@ def load_device(source: Path, device: str | None, quiet: bool) -> Device:
         return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
 
 
-def device_json(device: Device) -> dict[str, Any]:
+def device_json(device: DeviceData) -> dict[str, Any]:
     """Return the names of the file and the device; most answers begin with them."""
     return {"file": device.file.source.name, "device": device.name}
 
 
-def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
+def groups_json(device: DeviceData, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
     """Return groups as plain objects."""
     from snapreport.reporters.json.json_parts import group_as_json
 
