@@ -15,7 +15,7 @@ import pytest
 import snapreport
 from snapreport.ground.errors import BudgetError, SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.integrations.pytest_plugin import MARKER
+from snapreport.integrations.pytest_marker import MARKER
 
 if TYPE_CHECKING:
     from snapreport import Recording, Snapshot

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from snapreport.integrations.pytest_marker import MARKER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from snapreport.integrations.pytest_budget import Measured
 
-MARKER = "gpu_memory"
 _MARKER_HELP = (
     f"{MARKER}(max_peak=..., ...): record the memory of the test, and fail it if it is over the"
     " budget; the arguments are those of snapreport.check()"

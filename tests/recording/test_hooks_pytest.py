@@ -60,6 +60,7 @@ def test_it():
         "snapreport.ground",
         "snapreport.ground.version",
         "snapreport.integrations",
+        "snapreport.integrations.pytest_marker",
         "snapreport.integrations.pytest_plugin",
     ]
     assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)
