@@ -39,7 +39,7 @@ import snapreport.api.making, snapreport.explorer.drawing.explorer_app
 from snapreport.diagnosis import conclude
 from snapreport.explorer.opening.opened_file import open_file
 from snapreport.explorer.parts.opening_lines import OpeningLines
-from snapreport.explorer.parts.panes import Panes
+from snapreport.explorer.screens.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from benchmarks.explorer import COLUMNS, KEYS, ROWS
 begun = time.process_time()

@@ -17,10 +17,10 @@ from snapreport.explorer.drawing.palette import style_of
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.opening.source_text import Sources
 from snapreport.explorer.parts.chart_cells import BLOCKS
-from snapreport.explorer.parts.desk import Work
+from snapreport.explorer.parts.front_desk import Work
 from snapreport.explorer.parts.inking import Line
-from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.panes import Panes
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "sample_snapshots" / "out_of_memory.pickle.gz"

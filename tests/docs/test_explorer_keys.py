@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from snapreport.explorer.parts.desk import KEYS, SCREENS
-from snapreport.explorer.parts.panes import ALWAYS
+from snapreport.explorer.screens.desk import KEYS, SCREENS
+from snapreport.explorer.screens.panes import ALWAYS
 from tests.explorer.exploring_tools import Explored
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "explore.md").read_text("utf-8")

@@ -9,8 +9,8 @@ from snapreport.api.loading import Snapshot, load
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.opening.source_text import Sources
 from snapreport.explorer.parts.inking import Line
-from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.panes import Panes
 from snapreport.model.history import History
 
 SMALL, LARGE = (80, 24), (200, 50)

@@ -12,9 +12,9 @@ import pytest
 from snapreport import convert, diff
 from snapreport.explorer.opening.opened_file import open_file
 from snapreport.explorer.parts.event_filter import find_events
-from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.segment_cells import lay_segments
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.panes import Panes
 from snapreport.figures.event_at import entry_at
 from snapreport.figures.heap import heap_at
 from snapreport.ground.cards.card_lookup import wanted_card

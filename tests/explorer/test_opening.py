@@ -15,8 +15,8 @@ from snapreport.explorer.opening.bundle_cache import BundleCache, key_of, names_
 from snapreport.explorer.opening.converting import Cancelled, paths_by_name
 from snapreport.explorer.opening.opened_file import open_file
 from snapreport.explorer.opening.source_text import Sources
-from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.panes import Panes
 from snapreport.ground.progress import silent
 from tests.builders import MIB, frame, trace
 

@@ -13,10 +13,10 @@ from snapreport.explorer.drawing.palette import THEMES, fitting_theme
 from snapreport.explorer.drawing.screen_widget import ScreenWidget
 from snapreport.explorer.opening.converting import Cancelled, prepare_processes
 from snapreport.explorer.opening.opened_file import OpenedFile
-from snapreport.explorer.parts.desk import Work
+from snapreport.explorer.parts.front_desk import Work
 from snapreport.explorer.parts.opening_lines import OpeningLines
-from snapreport.explorer.parts.panes import Panes
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.panes import Panes
 from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress
 

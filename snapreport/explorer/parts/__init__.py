@@ -1,1 +1,1 @@
-"""The building blocks of screens, and their layout, as plain lines of text."""
+"""The building blocks of screens, as plain lines of text."""

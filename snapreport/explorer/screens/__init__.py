@@ -1,1 +1,1 @@
-"""The screens and their keys, as plain lines of text; independent of the terminal."""
+"""The screens, their keys, and the desk and panes that show them; independent of the terminal."""

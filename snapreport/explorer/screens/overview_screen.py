@@ -30,7 +30,7 @@ from snapreport.reporters.words.summary_rows import (
 )
 
 if TYPE_CHECKING:
-    from snapreport.explorer.parts.desk import Desk
+    from snapreport.explorer.parts.front_desk import FrontDesk
 
 _MOST_SITES = 100
 
@@ -64,7 +64,7 @@ class OverviewScreen(ListScreen):
 
     items: Sequence[_Row] = ()
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FrontDesk) -> None:
         """Make the screen; findings are computed in a thread."""
         super().__init__(desk)
         self.opened: set[str] = set()

@@ -12,7 +12,7 @@ from snapreport.ground.patterns import Match, compile_pattern
 from snapreport.ground.units import format_count
 
 if TYPE_CHECKING:
-    from snapreport.explorer.parts.desk import Desk
+    from snapreport.explorer.parts.front_desk import FrontDesk
     from snapreport.explorer.parts.sending import Table
     from snapreport.explorer.parts.viewpoint import Viewpoint
 
@@ -27,7 +27,7 @@ class Screen:
     """The title if there is little room."""
     KEYS: ClassVar[tuple[Key, ...]] = ()
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FrontDesk) -> None:
         """Make a screen; it computes nothing before it is drawn."""
         self.desk, self.view = desk, desk.view
 

@@ -20,7 +20,7 @@ from snapreport.reporters.words.plain_text import cut, location
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from snapreport.explorer.parts.desk import Desk
+    from snapreport.explorer.parts.front_desk import FrontDesk
     from snapreport.model.findings import CallTree
     from snapreport.model.stacks import FrameTable
 
@@ -55,7 +55,7 @@ class TreeScreen(ListScreen):
         *ListScreen.SEARCH,
     )
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FrontDesk) -> None:
         """Start with the same tree as the page."""
         super().__init__(desk)
         self.upward: bool = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from snapreport.explorer.parts.desk import KEYS, Desk, Work
+from snapreport.explorer.parts.front_desk import Work
 from snapreport.explorer.parts.inking import Line, Run, clipped, ink
 from snapreport.explorer.parts.key_bindings import Key, key, press_key
 from snapreport.explorer.parts.key_help import KeyHelp
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.explorer.screens.desk import KEYS, Desk
 
 ALWAYS = (
     key("?", "this list", "open_help"),

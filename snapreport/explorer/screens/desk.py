@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from snapreport.explorer.parts.front_desk import FrontDesk, Work
 from snapreport.explorer.parts.inking import EMPTY, Line, beside, clip, clipped, ink, width_of
 from snapreport.explorer.parts.key_bindings import Key, key, press_key
-from snapreport.explorer.parts.prompt_line import PromptLine
 from snapreport.explorer.parts.sending import (
     MOST_LETTERS,
     as_json,
@@ -61,10 +61,8 @@ KEYS = (
 )
 """What keys do on every screen."""
 
-Work = Callable[[], Callable[[], None]]
 
-
-class Desk:
+class Desk(FrontDesk):
     """The screens of one recording, one of them shown."""
 
     def __init__(
@@ -75,14 +73,11 @@ class Desk:
         copy: Callable[[str], None],
     ) -> None:
         """``run``: does work in a thread; ``copy``: puts text on the clipboard."""
-        self.view = view
-        self._run, self._quit, self._copy = run, quit_, copy
+        super().__init__(view, run)
+        self._quit, self._copy = quit_, copy
         self.screens = [kind(self) for kind in SCREENS if kind.is_there(view)]
         self.shown: Screen = self.screens[0]
         self.before: list[Screen] = []
-        self.message = ""
-        self.prompt: PromptLine | None = None
-        self.typed: dict[str, list[str]] = {}
         self._tabs: list[tuple[int, int, Screen]] = []
 
     # What screens ask for.
@@ -112,31 +107,6 @@ class Desk:
             self.before.append(self.shown)
         self.shown = screen
 
-    def say(self, text: str) -> None:
-        """Show a message until the next key."""
-        self.message = text
-
-    def ask(
-        self,
-        label: str,
-        done: Callable[[str], None],
-        *,
-        text: str = "",
-        changed: Callable[[str], None] | None = None,
-        cancelled: Callable[[], object] | None = None,
-    ) -> None:
-        """Let the reader type a line."""
-        typed = self.typed.setdefault(label, [])
-
-        def finish(line: str) -> None:
-            if line.strip() and line not in typed[-1:]:
-                typed.append(line)
-            done(line)
-
-        self.prompt = PromptLine(
-            label, text, done=finish, changed=changed, cancelled=cancelled, before=typed
-        )
-
     def back(self) -> None:
         """Go back within the screen, then to the screen before; from the first one: quit."""
         if self.shown.leave():
@@ -150,10 +120,6 @@ class Desk:
         """Clear the search; without one go back, but never quit."""
         if not self.shown.clear_search() and not self.shown.leave() and self.before:
             self.shown = self.before.pop()
-
-    def in_background(self, work: Work) -> None:
-        """Do slow work in a thread."""
-        self._run(work)
 
     # Keys and the mouse.
 
