@@ -15,7 +15,6 @@ from rich.style import Style
 
 from snapreport.explorer.drawing.explorer_app import ExplorerApp
 from snapreport.explorer.drawing.palette import ROLES, THEMES, fitting_theme, style_of
-from snapreport.explorer.drawing.screen_widget import ScreenWidget
 from snapreport.explorer.drawing.strips_of_text import strip_of
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.inking import Line, Run
@@ -37,17 +36,16 @@ def program(*paths: Path, look: str = "dark") -> ExplorerApp:
 
 async def settled(app: ExplorerApp) -> None:
     """Wait until the files are open and everything beside the screen is done."""
-    while app.panes is None and app.failure is None:
+    while app.widget.panes is None and app.failure is None:
         await asyncio.sleep(0.01)
-    while app.panes and app.panes.desk.shown.name == "overview":
-        if app.panes.desk.shown.diagnosis is not None:  # type: ignore[attr-defined]
+    while app.widget.panes and app.widget.panes.desk.shown.name == "overview":
+        if app.widget.panes.desk.shown.diagnosis is not None:  # type: ignore[attr-defined]
             break
         await asyncio.sleep(0.01)
 
 
 def shown(app: ExplorerApp) -> list[str]:
-    widget = app.query_one(ScreenWidget)
-    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+    return [app.widget.render_line(y).text.rstrip() for y in range(app.widget.size.height)]
 
 
 def finish(run: Coroutine[Any, Any, Result]) -> Result:
@@ -92,10 +90,10 @@ def test_another_theme_changes_colours_and_no_letter(samples: Path) -> None:
         async with app.run_test(size=SMALL) as pilot:
             await settled(app)
             await pilot.press("2")
-            before, style = shown(app), app.query_one(ScreenWidget).render_line(0)
+            before, style = shown(app), app.widget.render_line(0)
             await pilot.press("T")
             assert shown(app) == before
-            assert app.query_one(ScreenWidget).render_line(0) != style
+            assert app.widget.render_line(0) != style
 
     finish(run())
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from textual.app import App, ComposeResult
 
-from snapreport.explorer.drawing.palette import THEMES, fitting_theme
+from snapreport.explorer.drawing.palette import fitting_theme
 from snapreport.explorer.drawing.screen_widget import ScreenWidget
 from snapreport.explorer.opening.converting import Cancelled, prepare_processes
 from snapreport.explorer.opening.opened_file import OpenedFile
@@ -43,23 +43,22 @@ class ExplorerApp(App[None], inherit_bindings=False):
     ) -> None:
         """``look``: one of ``THEMES``; None for the one that suits the terminal."""
         prepare_processes()
-        self.look = look or fitting_theme()
-        super().__init__(ansi_color=self.look == "terminal")
+        look = look or fitting_theme()
+        super().__init__(ansi_color=look == "terminal")
         self._open, self._device, self._card = open_files, device, card
         self._cancelled = threading.Event()
         self._loading: threading.Thread | None = None
-        self.opening = OpeningLines(self._cancel)
-        self.panes: Panes | None = None
+        self.widget = ScreenWidget(OpeningLines(self._cancel), look)
         self.failure: BaseException | None = None
         """The error that ended it, None if the reader quit."""
 
     def compose(self) -> ComposeResult:
         """Fill the terminal with one widget."""
-        yield ScreenWidget(self)
+        yield self.widget
 
     def on_mount(self) -> None:
         """Begin to open the files."""
-        self.query_one(ScreenWidget).focus()
+        self.widget.focus()
         self._loading = self._beside(self._load)
 
     def _beside(self, work: Callable[[], None]) -> threading.Thread:
@@ -76,13 +75,13 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     def _load(self) -> None:
         def progress(what: str, fraction: float | None) -> None:
-            self.opening.tell(what, fraction)
-            self._later(self._changed)
+            self.widget.opening.tell(what, fraction)
+            self._later(self.widget.changed)
 
         try:
             files = self._open(progress, self._cancelled)
-            self.opening.picture(files[0].snapshot.history)
-            self._later(self._changed)
+            self.widget.opening.picture(files[0].snapshot.history)
+            self._later(self.widget.changed)
             views = [Viewpoint(each, self._device, self._card) for each in files]
         except Cancelled:
             self._later(self.exit)
@@ -94,8 +93,8 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
     def _show(self, views: Sequence[Viewpoint]) -> None:
         gc.freeze()  # the loaded data stays, so collections need not scan it
-        self.panes = Panes(views, self._run, self.exit, self.copy_to_clipboard)
-        self._changed()
+        self.widget.panes = Panes(views, self._run, self.exit, self.copy_to_clipboard)
+        self.widget.changed()
 
     def _run(self, work: Work) -> None:
         def task() -> None:
@@ -108,7 +107,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
 
             def done() -> None:
                 finish()
-                self._changed()
+                self.widget.changed()
 
             self._later(done)
 
@@ -122,24 +121,3 @@ class ExplorerApp(App[None], inherit_bindings=False):
     def _cancel(self) -> None:
         self._cancelled.set()
         self.exit()
-
-    def _changed(self) -> None:
-        self.query_one(ScreenWidget).changed()
-
-    # What the widget shows.
-
-    @property
-    def shown(self) -> Panes | OpeningLines:
-        """The panes, or the progress of opening."""
-        return self.panes or self.opening
-
-    def press(self, name: str) -> bool:
-        """Handle a key."""
-        if name == "ctrl+z":
-            self.action_suspend_process()
-            return True
-        if name == "T" and not (self.panes and self.panes.desk.prompt):
-            self.look = THEMES[(THEMES.index(self.look) + 1) % len(THEMES)]
-            self.ansi_color = self.look == "terminal"
-            return True
-        return self.shown.press(name)
