@@ -14,9 +14,9 @@ import pytest
 from snapreport.runs.engines import local_processes
 
 _READ_BEFORE = (
-    "api.making", "api.rank_figures", "api.resuming", "diagnosis.conclude", "history.build",
-    "mcp.keeping.keeper_process", "native.library", "read", "reporters.page.page_report",
-    "runs.gathered", "runs.work",
+    "api.making", "api.rank_figures", "api.resuming", "bundle.query.query_process",
+    "diagnosis.conclude", "history.build", "mcp.answering.answering_desk", "native.library",
+    "read", "reporters.page.page_report", "runs.gathered", "runs.work",
 )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
 
 from snapreport.ground.progress import silent
-from snapreport.mcp.keeping.answering_desk import Desk
+from snapreport.mcp.answering.answering_desk import Desk
+from snapreport.mcp.answering.question import Question
 from snapreport.mcp.keeping.file_keepers import FileKeepers
-from snapreport.mcp.keeping.question import Question
 from snapreport.mcp.serving.protocol import make_server
 from snapreport.mcp.serving.rooted_files import RootedFiles
 from snapreport.model.name_treatment import NamesWanted

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from snapreport.ground.errors import InputError
-from snapreport.mcp.keeping import opening_below
-from snapreport.mcp.keeping.opening_below import opened_below
+from snapreport.mcp.opened import opening_below
+from snapreport.mcp.opened.opening_below import opened_below
 from snapreport.mcp.serving.rooted_files import RootedFiles
 from snapreport.model.name_treatment import NamesWanted
 

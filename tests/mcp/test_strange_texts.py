@@ -10,10 +10,10 @@ import pytest
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent
+from snapreport.mcp.answering.answering_desk import Desk
 from snapreport.mcp.answering.clean_values import clean_text
 from snapreport.mcp.answering.pages_of_replies import as_text
-from snapreport.mcp.keeping.answering_desk import Desk
-from snapreport.mcp.keeping.question import Question
+from snapreport.mcp.answering.question import Question
 from snapreport.mcp.serving.rooted_files import RootedFiles
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import LONGEST_NAME, quote_names, quoted

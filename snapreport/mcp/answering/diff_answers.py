@@ -8,7 +8,7 @@ from typing import Any
 from snapreport.api.comparison import diff
 from snapreport.compare.diff_types import Change, DiffSide, Place
 from snapreport.mcp.answering.reply import Field, Reply, listed, size, table_of
-from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.reporters.words.plain_text import location
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from snapreport.ground.errors import SnapreportError
 from snapreport.mcp.answering.reply import Reply, finding_table, listed, size
-from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, names_a_finding
 from snapreport.model.findings import Findings
 from snapreport.reporters.words.finding_words import figure_text, frees_text, saving_text, tally

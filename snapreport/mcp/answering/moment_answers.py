@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from snapreport.ground.errors import MomentError
 from snapreport.ground.units import format_share
 from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, size, table_of
-from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.model.findings import AMOUNTS, LIBRARY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name

@@ -18,7 +18,7 @@ from snapreport.mcp.answering.reply import (
     table,
     table_of,
 )
-from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import AMOUNTS, DeviceFindings, Findings
 from snapreport.reporters.words.plain_text import named_place

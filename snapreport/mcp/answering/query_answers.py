@@ -8,9 +8,9 @@ from typing import Any
 
 from snapreport.bundle.query.sql_query import statements
 from snapreport.ground.errors import QueryError
+from snapreport.mcp.answering.question import ASKING
 from snapreport.mcp.answering.reply import Reply, table
-from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.mcp.keeping.question import ASKING
+from snapreport.mcp.opened.kept_recording import KeptRecording
 
 MOST_ROWS = 10_000
 """The most rows of an answer; a question that needs more should aggregate."""

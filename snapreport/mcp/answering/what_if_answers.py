@@ -10,7 +10,7 @@ from snapreport.ground.progress import Progress
 from snapreport.ground.units import format_bytes
 from snapreport.mcp.answering.finding_answers import suggestion_json
 from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, listed, size, table_of
-from snapreport.mcp.keeping.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.model.replay.replays import Between, FactualReplay
 from snapreport.reporters.terminal.plan_text import plan_notes, verdict
 from snapreport.reporters.words.allocator_words import how_text

@@ -1,1 +1,1 @@
-"""Keeps recordings open, each in a process of its own that can be ended at any time."""
+"""Keeps a process for each open recording, which can be ended at any time."""

@@ -16,8 +16,9 @@ import anyio.to_thread
 from snapreport.ground.errors import NotEnoughMemoryError, QueryError, SnapreportError
 from snapreport.ground.machine import available_memory
 from snapreport.ground.units import format_duration
-from snapreport.mcp.keeping.opening_below import FileBelow
-from snapreport.mcp.keeping.question import ASKING, PROGRESS, REFUSAL, Question, keep
+from snapreport.mcp.answering.question import ASKING, PROGRESS, REFUSAL, Question
+from snapreport.mcp.keeping.keeper_process import answer_all
+from snapreport.mcp.opened.opening_below import FileBelow
 from snapreport.model.answer_tables import QUERY_SECONDS
 from snapreport.model.name_treatment import NamesWanted
 
@@ -31,8 +32,8 @@ Report = Callable[[str, float | None], Awaitable[None]]
 MOST_FILES = 8
 _MOST_MEMORY = 4 * 2**30
 _READ_BEFORE = (
-    "api.device", "diagnosis.conclude", "history.build", "mcp.keeping.keeper_process",
-    "names.redaction", "read",
+    "api.device", "bundle.query.query_process", "diagnosis.conclude", "history.build",
+    "mcp.answering.answering_desk", "mcp.keeping.keeper_process", "names.redaction", "read",
 )  # fmt: skip
 """Modules that processes have loaded from the start."""
 _GRACE = 3.0
@@ -193,7 +194,7 @@ class _Keeper:
     def _start(self) -> None:
         context = _context()
         self._connection, theirs = context.Pipe()
-        process = context.Process(target=keep, args=(theirs, self._names), daemon=True)
+        process = context.Process(target=answer_all, args=(theirs, self._names), daemon=True)
         process.start()
         theirs.close()
         self._process = process

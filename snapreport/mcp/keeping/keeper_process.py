@@ -1,6 +1,7 @@
 """The code of the process that keeps a recording open and answers questions about it.
 
-The server can end the process at any time, whatever a stranger's file makes it do.
+The server can end the process at any time, whatever a stranger's file makes it do. The server
+imports this module too; so that it starts quickly, only the process imports what answers.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapreport.bundle.query.query_process import end_with_parent
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import Progress
-from snapreport.mcp.keeping.answering_desk import Desk
-from snapreport.mcp.keeping.question import ANSWER, PROGRESS, REFUSAL, Question
+from snapreport.mcp.answering.question import ANSWER, PROGRESS, REFUSAL, Question
 from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from snapreport.mcp.answering.answering_desk import Desk
 
 _BETWEEN = 0.1
 """The least seconds between two reports of progress."""
@@ -30,7 +31,10 @@ _ALIVE = 2.0
 
 
 def answer_all(connection: Connection, names: NamesWanted) -> None:
-    """Answer questions until the server closes the connection."""
+    """Answer questions until the server closes the connection; runs in the process."""
+    from snapreport.bundle.query.query_process import end_with_parent
+    from snapreport.mcp.answering.answering_desk import Desk
+
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends us
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

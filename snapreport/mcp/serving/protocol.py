@@ -22,9 +22,9 @@ from snapreport.mcp.answering.pages_of_replies import (
     fit_page,
     read_cursor,
 )
+from snapreport.mcp.answering.question import Question
 from snapreport.mcp.answering.reply import Reply, table
 from snapreport.mcp.keeping.file_keepers import FileKeepers
-from snapreport.mcp.keeping.question import Question
 from snapreport.mcp.serving.guidance import (
     INSTRUCTIONS,
     PAGES,

@@ -12,7 +12,7 @@ from pathlib import Path
 from snapreport.ground.errors import InputError
 from snapreport.ground.files import stem_of
 from snapreport.ground.safe_text import visible
-from snapreport.mcp.keeping.opening_below import FileBelow, file_below
+from snapreport.mcp.opened.opening_below import FileBelow, file_below
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import quoted
 from snapreport.runs.rank_names import read_name

@@ -13,13 +13,13 @@ from snapreport.mcp.answering.moment_answers import moment_reply
 from snapreport.mcp.answering.overview import open_reply, summary_reply
 from snapreport.mcp.answering.pages_of_replies import USUAL, digest_of, fit_page, read_cursor
 from snapreport.mcp.answering.query_answers import query_reply
+from snapreport.mcp.answering.question import Question
 from snapreport.mcp.answering.reply import Reply
 from snapreport.mcp.answering.run_answers import run_reply
 from snapreport.mcp.answering.what_if_answers import what_if_reply
-from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.mcp.keeping.kept_run import KeptRun
-from snapreport.mcp.keeping.opening_below import FileBelow
-from snapreport.mcp.keeping.question import Question
+from snapreport.mcp.opened.kept_recording import KeptRecording
+from snapreport.mcp.opened.kept_run import KeptRun
+from snapreport.mcp.opened.opening_below import FileBelow
 from snapreport.model.name_treatment import NamesWanted
 
 _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {

@@ -9,7 +9,7 @@ from snapreport.api.loading import Snapshot, load_named
 from snapreport.bundle import is_zip, write_database
 from snapreport.bundle.query.sql_query import Database
 from snapreport.ground.progress import Progress
-from snapreport.mcp.keeping.opening_below import FileBelow, opened_below
+from snapreport.mcp.opened.opening_below import FileBelow, opened_below
 from snapreport.model.answer_tables import QUERY_MEMORY, QUERY_SECONDS
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.names.quoted_strings import quote_names, renamed

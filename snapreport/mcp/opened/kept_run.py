@@ -11,8 +11,8 @@ from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.files import as_text
 from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import visible
-from snapreport.mcp.keeping.kept_recording import KeptRecording
-from snapreport.mcp.keeping.opening_below import FileBelow, file_below, is_below, opened_below
+from snapreport.mcp.opened.kept_recording import KeptRecording
+from snapreport.mcp.opened.opening_below import FileBelow, file_below, is_below, opened_below
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Run
 from snapreport.names.quoted_strings import quoted

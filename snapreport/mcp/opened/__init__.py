@@ -1,0 +1,1 @@
+"""What is open: files found below a folder, a recording, a run."""
