@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from snapreport.commands.output.console import say
 from snapreport.model.name_treatment import SHORT_SALT, NamesWanted, is_short_salt
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +69,8 @@ def names_options(command: F) -> F:
         if (redact or redact_functions) and salt is None:
             salt = secrets.token_urlsafe(32)  # the same for all files of this command
             if not values.get("quiet"):
-                say("Redacted with a random salt; --salt gives later files equal stand-ins.")
+                note = "Redacted with a random salt; --salt gives later files equal stand-ins."
+                click.echo(note, err=True)
         names = NamesWanted(paths_kept(), redact, redact_functions, salt)
         return command(*args, names=names, **values)
 
