@@ -1,6 +1,6 @@
 /** Starts the page; in a worker made of this same script, starts the painting instead. */
 
-import { readStacks } from "./lib/data/device"
+import { readStacks } from "./lib/data/read_device"
 import type { Link } from "./lib/text/link"
 import { Payload, type Summary, unpack } from "./lib/data/payload"
 import type { Window } from "./lib/picture/window"

@@ -1,6 +1,5 @@
 /** The curves over the events, and the maximum in any range of them. */
 
-import type { Device } from "./device"
 import { firstPlace } from "./places"
 
 /** Integers in the narrowest array that holds them: a long recording has millions of each. */
@@ -23,16 +22,6 @@ export interface Strips {
   rest?: { row: number; height: Float64Array }
   /** A power of two that divides every height, with totals below 2^31 of it; 0 if there is none. */
   unit?: number
-}
-
-/** The strips of one curve. */
-export function stripsOf(device: Device, curve: Curve): Strips {
-  const rest = device.rest ? { row: device.rest.row, height: device.rest[curve] } : undefined
-  const { events, allocEvent: birth } = device
-  const unit = device.unit[curve]
-  return curve === "allocated"
-    ? { events, birth, death: device.freeRequestedEvent, height: device.block, rest, unit }
-    : { events, birth, death: device.freeEvent, height: device.requested, rest, unit }
 }
 
 /** The strips with some left out: these are never live, and the others keep their ids.

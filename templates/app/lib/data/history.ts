@@ -1,7 +1,7 @@
 /** One device with what the views need most often: its curves, sites and times. */
 
-import type { Device, Stacks } from "./device"
-import { type Bytes, Changes, type Curve, curveOf, stripsOf } from "./curves"
+import { type Device, type Stacks, stripsOf } from "./device"
+import { type Bytes, Changes, type Curve, curveOf } from "./curves"
 import { livesOf } from "./lives"
 import type { OomSummary } from "./payload"
 import { type Axis, type Scale, EventScale, TimeScale } from "./scale"

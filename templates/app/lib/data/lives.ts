@@ -1,7 +1,7 @@
 /** Finds what is live after an event without looking at every allocation of the recording. */
 
-import { type Curve, type Ints, stripsOf } from "./curves"
-import type { Device } from "./device"
+import type { Curve, Ints } from "./curves"
+import { type Device, stripsOf } from "./device"
 import { firstPlace } from "./places"
 import { restAt } from "./rest"
 

@@ -1,8 +1,6 @@
 /** Unpacks what `reporters/page/payload.py` packed: a JSON header, then typed columns. */
 
 import type { Ints } from "./curves"
-import type { ReplayHeader } from "./replays"
-import type { StepsHeader } from "./steps"
 
 export const FORMAT = 3
 
@@ -17,6 +15,26 @@ export interface ColumnSpec {
   delta: boolean
   /** Whether it is in the second block, which the first picture does not need. */
   later?: true
+}
+
+export type StepKind = "unknown" | "warm-up" | "steady" | "other"
+
+/** As in reporters/page/step_columns.py. */
+export interface StepsHeader {
+  /** A sentence on how the steps were identified. */
+  told: string
+  /** The number, from 1, of the step with the allocated peak, or null. */
+  peak: number | null
+  kinds: StepKind[]
+  /** Empty where the file names none. */
+  names: string[]
+  columns: Record<"bounds" | "kind" | "kept" | "allocations" | "allocated", ColumnSpec>
+}
+
+export interface ReplayHeader {
+  settings: string
+  event: ColumnSpec
+  bytes: ColumnSpec
 }
 
 export interface DeviceHeader {

@@ -1,14 +1,7 @@
 /** What other settings of the allocator would have reserved over the recording, by the model. */
 
 import { type Bytes, Changes } from "./curves"
-import type { ColumnSpec, Payload } from "./payload"
-
-/** As in reporters/page/payload.py. */
-export interface ReplayHeader {
-  settings: string
-  event: ColumnSpec
-  bytes: ColumnSpec
-}
+import type { Payload, ReplayHeader } from "./payload"
 
 /** One setting without a limit, thinned to the maximum of each run of events. */
 export interface Replay {

@@ -4,29 +4,11 @@
  * what is live have to add `restAt`. As in `model/cut.py`. */
 
 import { type Curve, type Ints, unitOf } from "./curves"
-import type { Device } from "./device"
+import type { Device, Rest } from "./device"
 import type { DeviceHeader, Payload } from "./payload"
 
 /** The name of the row where allocations are named. */
 export const NOT_DRAWN = "not drawn one by one"
-
-export interface Rest {
-  /** The row that stands for the rest. */
-  row: number
-  /** After each event, element s + 1 for event s: bytes and allocations, as each curve counts them. */
-  requested: Float64Array
-  allocated: Float64Array
-  active: Float64Array
-  count: Record<Curve, Float64Array>
-  /** Over the entire recording: their number, requested bytes and block bytes. */
-  ever: { count: number; requested: number; allocated: number }
-  /** Rows of the drawn allocations among all of the recording. */
-  rows: Int32Array
-  /** How many allocations came before each at its address. */
-  versions: Int32Array
-  /** First and last event that were asked for, or null for all. */
-  window: [first: number, last: number] | null
-}
 
 /** Bytes and allocations that one curve counts after an event. */
 export function restAt(rest: Rest | null, curve: Curve, event: number): { bytes: number; count: number } {

@@ -1,21 +1,7 @@
 /** The steps of the program's loop, and their curves in a common number of columns. */
 
 import type { Bytes } from "./curves"
-import type { ColumnSpec, Payload } from "./payload"
-
-export type StepKind = "unknown" | "warm-up" | "steady" | "other"
-
-/** As in reporters/page/step_columns.py. */
-export interface StepsHeader {
-  /** A sentence on how the steps were identified. */
-  told: string
-  /** The number, from 1, of the step with the allocated peak, or null. */
-  peak: number | null
-  kinds: StepKind[]
-  /** Empty where the file names none. */
-  names: string[]
-  columns: Record<"bounds" | "kind" | "kept" | "allocations" | "allocated", ColumnSpec>
-}
+import type { Payload, StepKind, StepsHeader } from "./payload"
 
 /** Step k has the events from bounds[k] to before bounds[k + 1]. */
 export interface Steps {

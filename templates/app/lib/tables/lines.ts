@@ -1,7 +1,7 @@
 /** What is live after an event by source line, as a line-by-line memory tracer prints it. */
 
-import { type Curve, stripsOf } from "../data/curves"
-import type { Device, Stacks } from "../data/device"
+import type { Curve } from "../data/curves"
+import { type Device, type Stacks, stripsOf } from "../data/device"
 import { frameText, type FrameText } from "../data/frames"
 import type { Origins } from "./live"
 import { liveAt } from "../data/lives"

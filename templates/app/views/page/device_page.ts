@@ -1,6 +1,7 @@
 /** One device's part of the page: replaces the static parts by the interactive timeline and panels. */
 
-import { type Device, readDevice, readLater, type Stacks } from "../../lib/data/device"
+import type { Device, Stacks } from "../../lib/data/device"
+import { readDevice, readLater } from "../../lib/data/read_device"
 import { History } from "../../lib/data/history"
 import { encodeLink, type Link } from "../../lib/text/link"
 import type { Payload } from "../../lib/data/payload"

@@ -1,0 +1,155 @@
+/** Unpacks a payload's columns into devices, and into the call stacks that they share. */
+
+import { type Ints, unitOf } from "./curves"
+import type { Device, Stacks } from "./device"
+import { fromLastUse, sumsInEvents } from "./orders"
+import type { Payload } from "./payload"
+import { readReplays } from "./replays"
+import { withRest, withRow } from "./rest"
+import { readSteps } from "./steps"
+
+/** Unpacks the shared frames and stacks. */
+export function readStacks(payload: Payload): Stacks {
+  const { columns, strings, packages, lines_note: linesNote } = payload.header
+  return {
+    strings,
+    packages,
+    linesNote,
+    frameName: payload.ints(columns.frame_name),
+    frameFile: payload.ints(columns.frame_file),
+    frameLine: payload.ints(columns.frame_line),
+    frameCode: columns.frame_code ? payload.ints(columns.frame_code) : null,
+    frameKind: payload.ints(columns.frame_kind),
+    nodeParent: payload.ints(columns.node_parent),
+    nodeFrame: payload.ints(columns.node_frame),
+    stackNode: payload.ints(columns.stack_node),
+    stackSite: payload.ints(columns.stack_site),
+    siteName: payload.ints(columns.site_name),
+  }
+}
+
+/** Unpacks one device, ids into values and differences into events; works only once. */
+export function readDevice(payload: Payload, index: number): Device {
+  const header = payload.header.devices[index]
+  const columns = header.columns
+  const summary = payload.header.summary.devices[index]
+  const { peaks } = summary
+  const sizeClass = payload.ids(columns.size_class)
+  const [requestedOf, blockOf, blockMaxOf] = ["requested", "block", "block_max"].map((name) => payload.floats(columns[`class_${name}`]))
+  const allocEvent = payload.ints(columns.alloc_event)
+  const freeRequestedEvent = payload.ints(columns.free_requested_after)
+  const freeEvent = payload.ints(columns.free_after)
+  const requested = new Float64Array(sizeClass.length)
+  const block = new Float64Array(sizeClass.length)
+  for (let i = 0; i < sizeClass.length; i++) {
+    freeRequestedEvent[i] += allocEvent[i]
+    freeEvent[i] += freeRequestedEvent[i]
+    requested[i] = requestedOf[sizeClass[i]]
+    block[i] = blockOf[sizeClass[i]]
+  }
+  const later = { ints: new Int32Array(0), floats: new Float64Array(0) }
+  const device: Device = {
+    id: header.id,
+    events: header.events,
+    count: allocEvent.length,
+    summary,
+    requested,
+    block,
+    unit: { allocated: unitOf(peaks.allocated.bytes, blockOf), requested: unitOf(peaks.requested.bytes, requestedOf) },
+    blockMax: blockOf.every((bytes, k) => bytes === blockMaxOf[k]) ? block : picked(blockMaxOf, sizeClass),
+    allocEvent,
+    freeRequestedEvent,
+    freeEvent,
+    addr: later.ints,
+    addrValues: later.floats,
+    stack: payload.ids(columns.stack),
+    freeStack: later.ints,
+    missing: payload.ids(columns.missing),
+    missingReasons: payload.header.missing_reasons,
+    stream: later.ints,
+    streamValues: payload.floats(columns.stream_values),
+    pool: later.ints,
+    pools: header.pools,
+    category: later.ints,
+    categoryRules: header.category_rules,
+    role: later.ints,
+    roles: header.roles,
+    roleMeanings: Object.fromEntries(payload.header.role_meanings),
+    compileContext: later.ints,
+    metadata: later.ints,
+    oneColour: header.one_colour,
+    timed: columns.event_time.length > 0,
+    eventTime: later.floats,
+    timeOriginUs: header.time_origin_us,
+    reservedEvent: payload.ints(columns.reserved_event),
+    reservedBytes: payload.floats(columns.reserved_bytes),
+    eventIndex: payload.ints(columns.event_index),
+    eventAction: payload.ints(columns.event_action),
+    actions: header.actions,
+    eventAddr: later.floats,
+    eventSize: later.floats,
+    eventStream: later.ints,
+    eventStack: payload.ints(columns.event_stack),
+    segments: {
+      count: 0,
+      address: later.floats,
+      size: later.floats,
+      start: later.ints,
+      end: later.ints,
+      stream: later.ints,
+      pool: later.ints,
+      kind: later.ints,
+      expandable: later.ints,
+    },
+    rest: null,
+    steps: null,
+    replays: [],
+  }
+  return withRest(device, payload, header)
+}
+
+/** The value of each id. */
+function picked(values: Float64Array, ids: Ints): Float64Array {
+  const out = new Float64Array(ids.length)
+  for (let i = 0; i < out.length; i++) out[i] = values[ids[i]] // `from` with a function takes 20 times as long
+  return out
+}
+
+/** Unpacks what the first picture does not need: addresses, times, segments and what only panels show. */
+export function readLater(payload: Payload, index: number, device: Device): void {
+  const { columns, steps, replays } = payload.header.devices[index]
+  /** The row for what is not drawn one by one gets the first row's id, so that it adds no distinct value. */
+  const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
+  const addrValues = payload.floats(columns.addr_values)
+  const segmentStart = payload.ints(columns.segment_start)
+  const later: Partial<Device> = {
+    steps: steps && readSteps(payload, steps),
+    replays: readReplays(payload, replays, device.events),
+    addr: ids(fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))),
+    addrValues,
+    freeStack: ids(payload.ids(columns.free_stack), -1),
+    stream: ids(payload.ids(columns.stream)),
+    pool: ids(payload.ids(columns.pool)),
+    category: ids(payload.ids(columns.category)),
+    role: ids(payload.ids(columns.role)),
+    compileContext: ids(payload.ids(columns.compile_context)),
+    metadata: ids(payload.ids(columns.metadata), -1),
+    eventTime: sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent),
+    eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
+    eventSize: payload.floats(columns.event_size),
+    eventStream: payload.ints(columns.event_stream),
+    segments: {
+      count: columns.segment_start.length,
+      address: picked(addrValues, payload.ints(columns.segment_addr)),
+      size: picked(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
+      start: segmentStart,
+      end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
+      stream: payload.ints(columns.segment_stream),
+      pool: payload.ints(columns.segment_pool),
+      kind: payload.ints(columns.segment_kind),
+      expandable: payload.ints(columns.segment_expandable),
+    },
+  }
+  Object.assign(device, later)
+  payload.taken(index)
+}
