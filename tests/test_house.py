@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,18 +83,21 @@ def room_of(dotted: str) -> str:
     parts = dotted.split(".")
     if len(parts) == 1:
         return "root"
-    return {"__init__": "root", "__main__": "main"}.get(parts[1], parts[1])
+    return "main" if parts[1] == "__main__" else parts[1]
 
 
 def dotted_name(path: Path) -> str:
-    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {dotted_name(path): path for path in MODULES}
 
 
 class Facts(NamedTuple):
     """What the laws ask of a file."""
 
     imports: frozenset[str]
-    """The dotted name of every import, those inside functions included."""
+    """The dotted name of every import, those inside functions and for types included."""
     has_docstring: bool
     lines: int
 
@@ -111,14 +116,9 @@ def _imports(path: Path, tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import; write the whole name"
             assert node.module is not None
-            if node.module == "snapreport":  # `from snapreport import api` imports a module too
-                for alias in node.names:
-                    inside = (PACKAGE / alias.name).is_dir() or (
-                        PACKAGE / f"{alias.name}.py"
-                    ).is_file()
-                    yield f"snapreport.{alias.name}" if inside else "snapreport"
-            else:
-                yield node.module
+            for alias in node.names:  # `from snapreport import api` imports a module too
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in NAMES else node.module
 
 
 def imported_rooms(path: Path) -> set[str]:
@@ -134,8 +134,6 @@ def test_a_room_imports_from_lower_rooms_alone() -> None:
         lower = set(ROOMS[: ROOMS.index(room) + 1]) - CLOSED.get(room, set())
         if room == "root":
             lower.add("integrations")  # IPython asks the package itself for its extension
-        if room == "native":
-            lower |= {"model", "history"}
         wrong[str(path)] = imported_rooms(path) - lower
     assert {path: rooms for path, rooms in wrong.items() if rooms} == {}
 
@@ -152,6 +150,45 @@ def test_the_map_of_the_rooms_is_true() -> None:
             if room_of(dotted_name(path)) == room:
                 used |= imported_rooms(path)
         assert told[room] == ", ".join(each for each in rooms if each in used - {room})
+
+
+def own_imports() -> dict[str, set[str]]:
+    """What each module imports of ours."""
+    imports = {name: set(facts_of(path).imports & NAMES.keys()) for name, path in NAMES.items()}
+    # The package exports names of rooms that import it, and itself imports each on first use.
+    imports["snapreport"] = set()
+    return imports
+
+
+def path_to(name: str) -> Iterator[str]:
+    """Return the folders that a module is in, from the outermost, and the module."""
+    return accumulate(name.split("."), "{}.{}".format)
+
+
+def circle_in(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return a circle in which each imports the next; [] if there is none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def test_no_circle_among_modules() -> None:
+    assert circle_in(own_imports()) == []
+
+
+def test_no_circle_among_what_lies_side_by_side() -> None:
+    """Each folder taken as a whole: those of a room, too, import one another one way."""
+    imports = defaultdict(set)
+    for name, others in own_imports().items():
+        for other in others:
+            # Where they part; not at all where one is the folder of the other.
+            for here, there in zip(path_to(name), path_to(other), strict=False):
+                if here != there:
+                    imports[here].add(there)
+                    break
+    assert circle_in(imports) == []
 
 
 def test_a_folder_can_be_taken_in() -> None:
