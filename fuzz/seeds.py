@@ -23,7 +23,8 @@ def seeds(target: str) -> list[bytes]:
     """Return files to begin with, those that crashed it once among them."""
     sample = bombs.sample()
     pickles = [pickle.dumps(sample, protocol) for protocol in (2, 4)]
-    pickles += [data for _, data in bombs.pickles() if len(data) < _LONGEST]
+    if target in ("native", "snapshot"):
+        pickles += [data for _, data in bombs.pickles() if len(data) < _LONGEST]
     found = [path.read_bytes() for path in sorted(CRASHES.glob(f"{target}-*"))]
     if target == "native":
         return [*pickles, *corpus("pickles")]
