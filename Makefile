@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
+.PHONY: help report test lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -26,7 +26,7 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 # What is set up and checked before the tests keeps one core busy each, so two go side by side; what
 # each says comes out in one piece, where this make can do that.
 test: ## set up what the tests need, then run every check
-	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) lint types front-check browser clang
+	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types front-check lint browser clang collected
 	@$(MAKE) pytest
 
 lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
@@ -45,6 +45,11 @@ front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/shipped/b
 	cd templates && npm run --silent check
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check
+
+# Compiles all that tests import while mypy keeps the other core busy: two workers that begin at once
+# would each compile it. What cannot be collected, pytest itself tells.
+collected: $(VENV)/.dev
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq >/dev/null || :
 
 pytest: $(VENV)/.dev browser clang ## all Python tests, those in the browser included
 	$(BIN)/python -m pytest -n auto --dist worksteal
