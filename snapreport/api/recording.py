@@ -25,11 +25,11 @@ from snapreport.api.making import save_bundle, save_report
 from snapreport.ground.errors import RecordingError, SnapreportError
 from snapreport.ground.file_endings import check_folder
 from snapreport.ground.object_display import titled_table
+from snapreport.recorders.announcement import announce, recorded_line
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
 from snapreport.recorders.system import best_stacks, program_name
-from snapreport.recorders.telling import recorded_words, tell
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _lock = threading.RLock()
 _active: list[tuple[Recording, Session]] = []
-"""The recordings that are on in this process, over all threads, in order of starting."""
+"""The running recordings of this process, of all threads, in order of starting."""
 _workers: set[int] = set()
 """The processes, such as multiprocessing workers, that finish their recordings when they end."""
 
@@ -77,7 +77,7 @@ class Recording:
 
     @property
     def on(self) -> bool:
-        """Whether it is on now, in this process."""
+        """Whether it is running now, in this process."""
         return self._session() is not None
 
     def start(self) -> Recording:
@@ -103,11 +103,11 @@ class Recording:
                 path.
 
         Raises:
-            RecordingError: it is not on.
+            RecordingError: it is not running.
         """
         session = self._session()
         if session is None:
-            raise RecordingError("No recording is on; start one first.")
+            raise RecordingError("No recording is running; start one first.")
         with _lock:
             _active[:] = [each for each in _active if each[1] is not session]
         self.files, self.words, self._headline = {}, "", ""
@@ -118,7 +118,7 @@ class Recording:
             return self.files
         if isinstance(error, Exception) and hasattr(error, "add_note"):  # Python 3.10 has none
             error.add_note(f"snapreport: what held the memory is in {best}")
-        self.words = recorded_words(best, self._headline)
+        self.words = recorded_line(best, self._headline)
         if not self._settings.quiet:
             self.tell(error)
         return self.files
@@ -131,7 +131,7 @@ class Recording:
         """
         if self.words:
             speaker = min(self._settings.ranks or (0,))
-            tell(self.words, self._settings.folder, isinstance(error, Exception), speaker)
+            announce(self.words, self._settings.folder, isinstance(error, Exception), speaker)
 
     def mark(self, name: str) -> None:
         """Name this moment."""
@@ -363,17 +363,17 @@ def stop() -> dict[str, Path]:
     """End the recording that was started last, and return the paths of its files by format.
 
     Raises:
-        RecordingError: no recording is on.
+        RecordingError: no recording is running.
     """
     with _lock:
         newest = _active[-1][0] if _active else None
     if newest is None:
-        raise RecordingError("No recording is on; start one first.")
+        raise RecordingError("No recording is running; start one first.")
     return newest.stop()
 
 
 def mark(name: str) -> None:
-    """Name this moment in every recording that is on; does nothing without one."""
+    """Name this moment in every running recording; does nothing without one."""
     name = str(name)
     for recorder in _recorders():
         recorder.mark(name)
@@ -384,7 +384,7 @@ def mark(name: str) -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Annotate the body as a stage in every recording that is on; does nothing without one."""
+    """Annotate the body as a stage in every running recording; does nothing without one."""
     with ExitStack() as stages:
         for recorder in _recorders():
             stages.enter_context(recorder.stage(str(name)))

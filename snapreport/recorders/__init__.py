@@ -1,1 +1,1 @@
-"""The running program -> a snapshot's dicts: the only room that imports torch."""
+"""Records the running program as a snapshot's dicts; the only room that imports torch."""

@@ -1,11 +1,11 @@
 """Records the CPU's memory through torch.profiler, for machines without a GPU.
 
-The profiler can only be read when it has stopped. So each look at a recording that goes on stops
-it and starts it again: a recording is made of pieces, and what is freed between two of them,
-some milliseconds, is taken to be live until other memory lies there.
+The profiler can only be read once it has stopped. So each snapshot of a running recording stops
+and restarts it: a recording consists of pieces. Memory freed in the few milliseconds between two
+pieces counts as live until other memory overlaps its addresses.
 
-PyTorch's limits: it sees the thread that started it and autograd's, has one profiler per process
-at a time, and tells of no free of what was allocated before.
+PyTorch's limits: the profiler sees only the thread that started it and autograd's, a process can
+run one profiler at a time, and frees of memory allocated before it started are not reported.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from dataclasses import replace
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
-from snapreport.recorders.environment import set_for_now
+from snapreport.recorders.environment import temporary_environment
 from snapreport.recorders.event_tree import EventTreeReader, NamedRange, Recorded
 from snapreport.recorders.profiler_snapshot import to_snapshot
 from snapreport.recorders.recorder import Options
 
 _STAGE = "snapreport.stage:"
-"""Begins the names of the moments by which the ends of a stage are found on the profiler's clock:
-a range of its own would be cut off where the profiler stops and starts again."""
+"""Prefix of the markers that give the start and end of a stage on the profiler's clock: a range
+would be cut off where the profiler stops and restarts."""
 
 _QUIET = {"KINETO_LOG_LEVEL": "6"}
-"""Keeps the profiler's library from writing ``USDT:`` lines into the program's stderr: above all
-of its levels, those lines' own (5) among them. It is read once, at the first start in a process."""
+"""Keeps the profiler's library from writing ``USDT:`` lines to the program's stderr: 6 is above all
+its levels, also that of those lines (5). It is read once, at the first start in a process."""
 
 
 class _Session:
-    """The profiler of one thread, which any number of recorders share."""
+    """The profiler of one thread, shared by any number of recorders."""
 
     def __init__(self, options: Options) -> None:
         self.thread = threading.get_ident()
@@ -54,30 +54,30 @@ class _Session:
         """Start a piece.
 
         Raises:
-            RecordingError: another profiler is on, or this one does not start.
+            RecordingError: another profiler is running, or this one cannot start.
         """
         try:
             import torch
             from torch.autograd.profiler import profile
 
-            _import_now("torch._dynamo")
-            # Two at once, though in two threads, end the process by a segmentation fault.
+            _import_early("torch._dynamo")
+            # Two at once, even in two threads, crash the process with a segmentation fault.
             if torch._C._autograd._profiler_enabled() or getattr(
                 torch.autograd.profiler, "_is_profiler_enabled", False
             ):
                 raise RecordingError(
-                    "A torch.profiler is on in this process already, and there can be but one;"
-                    " give it to snapreport.from_profile() when it is done."
+                    "A torch.profiler is already running in this process, and only one can run at a"
+                    " time; pass it to snapreport.from_profile() once it has stopped."
                 )
             profiler = profile(
                 use_kineto=True,
                 profile_memory=True,
                 with_stack=self._options.context != "none",
             )
-            with set_for_now(_QUIET):
+            with temporary_environment(_QUIET):
                 profiler.__enter__()
         except (AssertionError, AttributeError, ImportError, RuntimeError, TypeError) as error:
-            raise RecordingError(f"torch.profiler does not start: {error}") from error
+            raise RecordingError(f"torch.profiler cannot start: {error}") from error
         self._profiler = profiler
         self._began.append(time.time_ns())
 
@@ -87,58 +87,58 @@ class _Session:
         if profiler is not None:
             profiler.__exit__(None, None, None)
             piece = self._reader.read(profiler)
-            self._take_moments(piece)
+            self._correct_stages(piece)
             self.pieces.append(piece)
 
     def here(self) -> bool:
-        """Say whether the profiler is on and in this thread."""
+        """Say whether the profiler is running, and in this thread."""
         return self._profiler is not None and threading.get_ident() == self.thread
 
     def open_stage(self, name: str) -> int:
-        """Begin a stage now; returns its number."""
+        """Start a stage now, and return its number."""
         self._stages.append(NamedRange(name, time.time_ns(), None))
         number = len(self._stages) - 1
-        self._moment(f"{_STAGE}{number}:START")
+        self._add_marker(f"{_STAGE}{number}:START")
         return number
 
     def close_stage(self, number: int) -> None:
         """End a stage now."""
         self._stages[number] = replace(self._stages[number], end_ns=time.time_ns())
-        self._moment(f"{_STAGE}{number}:END")
+        self._add_marker(f"{_STAGE}{number}:END")
 
     def stages(self, first: int) -> Recorded:
-        """Return the stages that were not over before a piece, by its place."""
+        """Return the stages that had not ended when the piece with index ``first`` began."""
         began = self._began[first]
         return Recorded(ranges=[s for s in self._stages if s.end_ns is None or s.end_ns > began])
 
-    def _moment(self, name: str) -> None:
+    def _add_marker(self, name: str) -> None:
         if self.here():
             from torch.autograd.profiler import record_function
 
             with record_function(name):
                 pass
 
-    def _take_moments(self, piece: Recorded) -> None:
-        """Correct the times of stages by the profiler's clock: ours differs by microseconds."""
-        moments = [named for named in piece.ranges if named.name.startswith(_STAGE)]
+    def _correct_stages(self, piece: Recorded) -> None:
+        """Take the times of stages from the profiler's clock: ours differs by microseconds."""
+        markers = [named for named in piece.ranges if named.name.startswith(_STAGE)]
         piece.ranges = [named for named in piece.ranges if not named.name.startswith(_STAGE)]
-        for moment in moments:
-            number, _, side = moment.name.removeprefix(_STAGE).partition(":")
+        for marker in markers:
+            number, _, side = marker.name.removeprefix(_STAGE).partition(":")
             stage = self._stages[int(number)]
             if side == "START":
-                stage = replace(stage, start_ns=moment.start_ns)
+                stage = replace(stage, start_ns=marker.start_ns)
             else:
-                stage = replace(stage, end_ns=moment.start_ns)
+                stage = replace(stage, end_ns=marker.start_ns)
             self._stages[int(number)] = stage
 
 
 _sessions: dict[int, _Session] = {}
-"""The one that is on, by its thread."""
+"""The running session, by its thread."""
 _starting = threading.Lock()
 
 
 def forget_other_threads() -> None:
-    """Forget, in a forked child, the session of a thread that is not in it."""
+    """In a forked child, forget the session of a thread that the child does not have."""
     global _starting
     _starting = threading.Lock()
     for thread in set(_sessions) - {threading.get_ident()}:
@@ -146,7 +146,7 @@ def forget_other_threads() -> None:
 
 
 class CpuRecorder:
-    """Switches torch.profiler on, or joins a recording that did; see ``Recorder``."""
+    """Starts torch.profiler, or joins a recording that has already started it; see ``Recorder``."""
 
     kind = "cpu"
 
@@ -159,17 +159,19 @@ class CpuRecorder:
 
     @property
     def timeline(self) -> object:
-        """What its stages go to: the profiler of the thread."""
+        """What its stages are recorded on: the profiler of the thread."""
         return self._session or self
 
     def start(self) -> None:
-        """Begin to record in this thread, or join a recording of it that is on.
+        """Start recording this thread, or join its running recording.
 
         Raises:
-            RecordingError: it is on already, or another thread or profiler records.
+            RecordingError: it is already running, or another thread or profiler is.
         """
         if self._running:
-            raise RecordingError("This recorder is on already; make another for a second one.")
+            raise RecordingError(
+                "This recorder is already running; create another for a second recording."
+            )
         with _starting:
             session = _sessions.get(threading.get_ident())
             if session is not None:
@@ -177,8 +179,8 @@ class CpuRecorder:
                 session.begin()
             elif _sessions:
                 raise RecordingError(
-                    "Another thread records the CPU's memory, and PyTorch can do so in one thread"
-                    " at a time."
+                    "Another thread is already recording the CPU's memory; PyTorch can record only"
+                    " one thread at a time."
                 )
             else:
                 session = _Session(self._options)
@@ -189,14 +191,14 @@ class CpuRecorder:
         self._pieces = slice(len(session.pieces), None)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what was recorded since ``start()``; later ones share its lists of frames.
+        """Return what was recorded since ``start()``; later snapshots share its lists of frames.
 
         Raises:
-            RecordingError: it was never started, or it is on in another thread.
+            RecordingError: it was never started, or it runs in another thread.
         """
         session = self._session
         if session is None:
-            raise RecordingError("Nothing is recorded yet; call start() first.")
+            raise RecordingError("Nothing has been recorded yet; call start() first.")
         if self._running:
             _require_here(session)
             session.end()
@@ -207,10 +209,10 @@ class CpuRecorder:
         return snapshot
 
     def stop(self) -> None:
-        """End the recording; the profiler goes off with the last that shares it.
+        """End the recording; the profiler stops with the last recorder that shares it.
 
         Raises:
-            RecordingError: it is on in another thread, which must stop it.
+            RecordingError: it runs in another thread, which must stop it.
         """
         session = self._session
         if session is None or not self._running:
@@ -231,7 +233,7 @@ class CpuRecorder:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Name the time of the block as a stage, also from threads whose memory is not recorded."""
+        """Record the block as a stage, even in a thread whose memory is not recorded."""
         session = self._session if self._running else None
         number = session.open_stage(name) if session is not None else 0
         try:
@@ -241,7 +243,7 @@ class CpuRecorder:
                 session.close_stage(number)
 
     def devices(self) -> list[dict[str, Any]]:
-        """Return the processor's name and the machine's memory, as far as they can be had."""
+        """Return the processor's name and the machine's memory, where they are known."""
         device: dict[str, Any] = {"device": "cpu:0"}
         name = platform.processor() or platform.machine()
         if name:
@@ -255,19 +257,19 @@ class CpuRecorder:
         return [device]
 
 
-def _import_now(name: str) -> None:
-    """Import what the first optimizer would import inside the recording.
+def _import_early(name: str) -> None:
+    """Import a module that the first optimizer would otherwise import during the recording.
 
-    That is a million Python calls, each of which the profiler writes down: ten times as slow.
+    The profiler would record a million Python calls, which takes ten times as long.
     """
     if name not in sys.modules:
-        with contextlib.suppress(Exception):  # torch does without it, where it cannot be imported
+        with contextlib.suppress(Exception):  # torch works without it
             importlib.import_module(name)
 
 
 def _require_here(session: _Session) -> None:
     if not session.here():
         raise RecordingError(
-            "torch.profiler can only be read by the thread that started it; take snapshots of a"
-            " CPU recording there, and stop it there."
+            "Only the thread that started torch.profiler can read it; take snapshots of a CPU"
+            " recording in that thread, and stop it there."
         )

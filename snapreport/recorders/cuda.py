@@ -13,27 +13,27 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
-from snapreport.recorders.environment import set_for_now
+from snapreport.recorders.environment import temporary_environment
 from snapreport.recorders.recorder import Options
 
 _LOG = logging.getLogger(__name__)
 
 Observer = Callable[[int, int, int, int], None]
-"""Called with the device, and in bytes the request, the device's total and its free memory."""
+"""Called with the device and, in bytes, the request, the device's total and its free memory."""
 
 _SYMBOLS = {"TORCH_SYMBOLIZE_MODE": "fast", "TORCH_DISABLE_ADDR2LINE": "1"}
-"""How C++ frames get their names: in this process. Left alone PyTorch up to 2.14 asks addr2line,
-which takes minutes for some builds of Python, and where it is not installed, as in slim
-containers, the whole snapshot fails with ``ValueError: stoi``. Read once, at the first use; the
-second is for PyTorch before 2.4, which knows no mode."""
+"""Make PyTorch look up the names of C++ frames in this process. By default PyTorch up to 2.14 calls
+addr2line, which takes minutes with some builds of Python; where it is not installed, as in slim
+containers, the whole snapshot fails with ``ValueError: stoi``. They are read once, at the first
+use; the second is for PyTorch before 2.4, which lacks the first."""
 _observers: list[Observer] = []
 _attached: set[int] = set()
-"""The processes with our observer: PyTorch has no way to take one off again."""
+"""Ids of the processes with our observer, which PyTorch cannot detach."""
 _lock = threading.Lock()
 
 
 class CudaRecorder:
-    """Switches PyTorch's history on, or joins it where it is on; see ``Recorder``."""
+    """Switches PyTorch's history on, or joins it if it is already on; see ``Recorder``."""
 
     kind = "cuda"
 
@@ -41,18 +41,18 @@ class CudaRecorder:
         self._options = options
         self._started = self._running = False
         self.joined = False
-        """History was on already: its settings are kept, and it stays on afterwards."""
+        """Whether history was already on: its settings are then kept, and it stays on."""
 
     @property
     def timeline(self) -> object:
-        """What its stages go to."""
+        """What its stages are recorded on."""
         return self
 
     def start(self) -> None:
-        """Begin to record, or join what is recorded already.
+        """Start recording, or join a history that is already on.
 
         Raises:
-            RecordingError: this build of PyTorch has no history, or refuses to keep one.
+            RecordingError: this build of PyTorch has no history, or cannot keep one.
         """
         import torch
 
@@ -62,11 +62,13 @@ class CudaRecorder:
             if not self.joined:
                 _switch_on(torch.cuda.memory._record_memory_history, self._options)
         except (AttributeError, RuntimeError, TypeError, ValueError, AssertionError) as error:
-            raise RecordingError(f"PyTorch cannot record CUDA memory: {_first(error)}") from error
+            raise RecordingError(
+                f"PyTorch cannot record CUDA memory: {_first_line(error)}"
+            ) from error
         self._started = self._running = True
 
     def snapshot(self) -> dict[str, Any]:
-        """Return PyTorch's snapshot, all devices in it.
+        """Return PyTorch's snapshot of all devices.
 
         Raises:
             RecordingError: the recording was never started.
@@ -74,18 +76,18 @@ class CudaRecorder:
         import torch
 
         if not self._started:
-            raise RecordingError("Nothing was recorded yet; start the recording first.")
+            raise RecordingError("Nothing has been recorded yet; call start() first.")
         if self._running and not history_is_on():
             _LOG.warning(
-                "The program switched PyTorch's memory history off while it was recorded;"
-                " what was recorded before is lost."
+                "The program switched PyTorch's memory history off during the recording;"
+                " what was recorded before that is lost."
             )
-        with set_for_now(_SYMBOLS):
+        with temporary_environment(_SYMBOLS):
             found: dict[str, Any] = torch.cuda.memory._snapshot()
         return found
 
     def stop(self) -> None:
-        """Switch the history off, unless somebody else had switched it on."""
+        """Switch the history off, unless it was on before."""
         import torch
 
         if self._running:
@@ -94,7 +96,7 @@ class CudaRecorder:
                 torch.cuda.memory._record_memory_history(None)
 
     def mark(self, name: str) -> None:
-        """Leave an annotation that starts and ends here."""
+        """Add an annotation that starts and ends now."""
         with self.stage(name):
             pass
 
@@ -113,7 +115,7 @@ class CudaRecorder:
         found = []
         for ordinal in range(torch.cuda.device_count()):
             about: dict[str, Any] = {"device": f"cuda:{ordinal}"}
-            # One at a time: a version of PyTorch may lack some.
+            # Each on its own: this version of PyTorch may lack some.
             with contextlib.suppress(Exception):
                 properties = torch.cuda.get_device_properties(ordinal)
                 about["name"] = str(properties.name)
@@ -121,8 +123,8 @@ class CudaRecorder:
             with contextlib.suppress(Exception):
                 stats = torch.cuda.memory_stats(ordinal)
                 about["stats"] = {name: value for name, value in stats.items() if value}
-            # Asking for free memory makes a context, some 400 MB, on a device not used yet: eight
-            # ranks would each leave one on the first, before they choose their own.
+            # Asking an unused device for its free memory creates a context of some 400 MB there:
+            # each of eight ranks would leave one on the first device before choosing its own.
             with contextlib.suppress(Exception):
                 if about.get("stats") or torch._C._cuda_hasPrimaryContext(ordinal):
                     free, total = torch.cuda.mem_get_info(ordinal)
@@ -132,22 +134,22 @@ class CudaRecorder:
 
 
 def history_is_on() -> bool:
-    """Tell whether PyTorch keeps a history now, whoever switched it on."""
+    """Say whether PyTorch keeps a history now, whoever switched it on."""
     import torch
 
     return bool(torch._C._cuda_isHistoryEnabled())
 
 
 def _switch_on(record: Callable[..., None], options: Options) -> None:
-    """Call ``_record_memory_history`` with those arguments that this version has."""
+    """Call ``_record_memory_history`` with the arguments that this version has."""
     wanted: dict[str, Any] = {
         "enabled": "all",
         "context": None if options.context == "none" else options.context,
         "stacks": options.stacks,
         "max_entries": sys.maxsize if options.max_entries is None else options.max_entries,
-        # Stages may be entered by threads other than this one, the autograd engine's included.
+        # Other threads, such as the autograd engine's, may also enter stages.
         "global_record_annotations": True,
-        # Events of an earlier recording would come before this one's first.
+        # Otherwise the events of an earlier recording would come first.
         "clear_history": True,
     }
     if options.compile_context:
@@ -158,13 +160,13 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
     for name in sorted(set(wanted) - set(known)):
         del wanted[name]
         if name in ("compile_context", "record_pinned_host_memory"):
-            _LOG.warning("This PyTorch has no %s; it records without.", name)
+            _LOG.warning("This PyTorch has no %s; recording continues without it.", name)
     record(**wanted)
 
 
 @contextmanager
 def observe_oom(observer: Observer) -> Iterator[None]:
-    """Call ``observer`` in the body whenever a request fails, before the exception unwinds.
+    """During the body, call ``observer`` whenever a request fails, before the exception unwinds.
 
     It runs on the failing thread, and must not raise: that would replace the exception.
     """
@@ -184,19 +186,22 @@ def _attach() -> None:
             return
         attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
         if attach is None:
-            _LOG.warning("This PyTorch tells of no failed request; memory is read after it.")
+            _LOG.warning(
+                "This PyTorch does not report failed requests as they happen; memory is read"
+                " after the failure."
+            )
             return
-        attach(_tell)
+        attach(_notify)
         _attached.add(os.getpid())
 
 
-def _tell(device: int, size: int, total: int, free: int) -> None:
+def _notify(device: int, size: int, total: int, free: int) -> None:
     for observer in tuple(_observers):
         try:
             observer(device, size, total, free)
         except Exception:
-            _LOG.exception("What was to be done at an out of memory error failed itself")
+            _LOG.exception("Handling an out of memory error failed")
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0] or type(error).__name__

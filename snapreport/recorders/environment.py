@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def set_for_now(values: Mapping[str, str]) -> Iterator[None]:
-    """Have these in the environment during the body, unless the user set one of them.
+def temporary_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set these environment variables during the body, unless the user has set one of them.
 
-    Afterwards they are gone again: child processes get what the program had.
+    They are removed afterwards, so child processes get the program's own environment.
     """
     if any(name in os.environ for name in values):
         yield

@@ -1,8 +1,8 @@
-"""What a finished torch.profiler run saw of memory, read from its event tree.
+"""Reads what a finished torch.profiler run saw of memory from its event tree.
 
-PyTorch offers that tree to nobody but its own tools (``_ProfilerResult`` and ``_ProfilerEvent``),
-and only this module knows it. It gives what the public list of events lacks: addresses, and for
-each Python function the line at which it called the next.
+That tree is private to PyTorch's own tools (``_ProfilerResult`` and ``_ProfilerEvent``), and only
+this module relies on it. It has what the public list of events lacks: addresses, and the line at
+which each Python function called the next.
 
 Source: PyTorch, torch/csrc/profiler/collection.h (Result, ExtraFields) and
 torch/profiler/_memory_profiler.py.
@@ -16,30 +16,30 @@ from typing import Any
 
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.gc_pause import collector_off
-from snapreport.recorders.source_paths import whole_path
+from snapreport.recorders.source_paths import full_path
 
 Frame = dict[str, Any]
 DeviceKey = tuple[str, int]
-"""Kind and ordinal, as ``("cpu", 0)``."""
+"""Kind and ordinal, such as ``("cpu", 0)``."""
 
-FUNCTION_START = "where the function begins; the profiler does not tell the line that ran"
-"""What a frame says under ``line_is`` where its line is not the one at work."""
+FUNCTION_START = "where the function begins; the profiler does not record the line that ran"
+"""A frame's ``line_is`` if its line is not the one that ran."""
 
-_GONE = "(code that is gone)"
+_GONE = "(code no longer in memory)"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvent:
-    """Memory that was got or given back."""
+    """An allocation or a free."""
 
     time_ns: int
     """Nanoseconds since 1970."""
     device: DeviceKey
     address: int
     size: int
-    """Bytes, below zero for a free."""
+    """Bytes, negative for a free."""
     allocated: int
-    """Bytes that the allocator counted as allocated afterwards."""
+    """Bytes that were allocated afterwards, by the allocator's count."""
     frames: list[Frame]
     """Innermost first; one list for all events with this stack."""
 
@@ -69,7 +69,7 @@ class SeenTensor:
 
 @dataclass
 class Recorded:
-    """All that one run of the profiler saw; each list is in the order of time."""
+    """All that one run of the profiler saw, each list in order of time."""
 
     memory: list[MemoryEvent] = field(default_factory=list)
     ranges: list[NamedRange] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Recorded:
 
 
 class _Node:
-    """One frame of a call stack, below those that called it; each stack exists once."""
+    """A frame of a call stack and, as ``outer``, its caller; each stack exists once."""
 
     __slots__ = ("_below", "_frames", "frame", "outer")
 
@@ -104,10 +104,10 @@ class _Node:
 
 
 class _Place:
-    """Where in the program an event's children are.
+    """The place in the program of an event's children.
 
-    Most events, Python's own calls above all, have no memory in them: their stack is only put
-    together when it is asked for.
+    Most events, above all Python calls, contain no memory event: their stack is only built when
+    it is needed.
     """
 
     __slots__ = ("event", "function", "node", "outer")
@@ -117,12 +117,12 @@ class _Place:
         self.event = event
         self.node = node
         self.function: tuple[str, str, int] | None = None
-        """Name, file and first line of the Python function at work, whose frame is not in
-        ``node`` yet: its line shows when it calls something."""
+        """Name, file and first line of the running Python function, whose frame is not in
+        ``node`` yet: its line is known only when it calls something."""
 
 
 class EventTreeReader:
-    """Reads event trees; frames and stacks stay known from one to the next."""
+    """Reads event trees, which then share frames and stacks."""
 
     def __init__(self) -> None:
         self._root = _Node(None, None)
@@ -136,8 +136,8 @@ class EventTreeReader:
             profile: a ``torch.profiler.profile`` or ``torch.autograd.profiler.profile``.
 
         Raises:
-            RecordingError: it is none, is still running, has no memory in it, or comes from a
-                PyTorch whose profiler has another form.
+            RecordingError: it is not a profile, is still running, has no memory events, or comes
+                from a PyTorch whose event tree has another form.
         """
         results = _results(profile)
         self._files = {}  # more modules may have been loaded
@@ -148,9 +148,9 @@ class EventTreeReader:
         except (AttributeError, TypeError) as error:
             raise RecordingError(
                 "This PyTorch's profiler keeps its events in a form that snapreport does not know"
-                f" ({error}); it is known to work with torch 2.13."
+                f" ({error}); torch 2.13 is known to work."
             ) from error
-        # The tree is a thread's after the other's; the sort keeps the order of equal times.
+        # The tree goes thread by thread; the sort keeps the order of events at the same time.
         recorded.memory.sort(key=lambda event: event.time_ns)
         recorded.ranges.sort(key=lambda named: named.start_ns)
         recorded.tensors.sort(key=lambda tensor: tensor.time_ns)
@@ -160,14 +160,14 @@ class EventTreeReader:
         seen: set[tuple[Any, ...]] = set()
         start = _Place(None, None, self._root)
         todo = [(event, start) for event in reversed(roots)]
-        while todo:  # not by recursion: a deep program would end it
+        while todo:  # a deep call stack would exceed the recursion limit
             event, place = todo.pop()
             fields = event.typed[1]
             kind = type(fields).__name__
             if kind == "_ExtraFields_Allocation":
                 into.memory.append(self._memory(event, fields, place))
                 continue
-            # No call, so no frame: what a range holds is where it would be without it.
+            # A range is not a call and adds no frame: its children have its own place.
             inside = place
             if kind == "_ExtraFields_TorchOp":
                 name = event.name
@@ -188,8 +188,8 @@ class EventTreeReader:
                 children.reverse()
                 todo += [(child, inside) for child in children]
 
-    def _settle(self, place: _Place) -> _Node:
-        """Put together the stack of a place, without the function at work."""
+    def _build_stack(self, place: _Place) -> _Node:
+        """Build the stack of a place, without the running function."""
         waiting = []
         while place.node is None:
             waiting.append(place)
@@ -204,7 +204,7 @@ class EventTreeReader:
                 name = inner.event.name.removeprefix("autograd::engine::evaluate_function: ")
                 node = self._calling(inner.outer, None)
                 frame = self._frame(name, "??", 0, exact=True)
-                # An operator that only hands on to its own implementation is one frame.
+                # An operator that only dispatches to its own implementation is one frame.
                 node = node if node.frame is frame else node.call(frame)
             else:
                 node = self._calling(inner.outer, fields.caller)
@@ -225,14 +225,14 @@ class EventTreeReader:
         )
 
     def _calling(self, place: _Place, caller: Any) -> _Node:
-        """Return the stack at a place with the function at work, at the line that calls.
+        """Return the stack at a place, with the running function at the line that calls.
 
         Args:
             place: where the call is made.
-            caller: the profiler's record of the calling function, None for a call that is none
-                of Python's: an operator written as ``a + b``, or memory itself.
+            caller: the profiler's record of the calling function, None for a call that is not
+                one of Python's: an operator written as ``a + b``, or a memory event.
         """
-        node = self._settle(place)
+        node = self._build_stack(place)
         if place.function is None:
             return node
         name, filename, line = place.function
@@ -248,7 +248,7 @@ class EventTreeReader:
         known = self._frames.get(key)
         if known is None:
             if filename not in self._files:
-                self._files[filename] = whole_path(filename)
+                self._files[filename] = full_path(filename)
             path = self._files[filename]
             known = self._frames[key] = {"name": name, "filename": path, "line": line}
             if not exact:
@@ -257,27 +257,28 @@ class EventTreeReader:
 
 
 def _results(profile: Any) -> Any:
-    inner = getattr(profile, "profiler", profile)  # torch.profiler's holds torch.autograd's
+    inner = getattr(profile, "profiler", profile)  # torch.profiler's profile wraps torch.autograd's
     if not hasattr(profile, "profiler") and not hasattr(profile, "kineto_results"):
         raise RecordingError(
-            f"A {type(profile).__name__} is not a profile; pass what torch.profiler.profile() gave"
+            f"A {type(profile).__name__} is not a profile; pass what torch.profiler.profile()"
+            " returned."
         )
     results = getattr(inner, "kineto_results", None)
     if results is None:
         raise RecordingError(
-            "The profile holds nothing yet; take it after its with block, or after stop()."
+            "The profile has recorded nothing yet; pass it after its with block, or after stop()."
         )
     if not getattr(profile, "profile_memory", True):
         raise RecordingError(
-            "The profile has no memory in it; record it with"
+            "The profile has no memory events; record it with"
             " torch.profiler.profile(profile_memory=True, with_stack=True)."
         )
     return results
 
 
 def _function(state: Any) -> tuple[str, str, int]:
-    # The profiler keeps no more than the addresses of a code object's names. Where the code is
-    # gone by now, as what exec() or a script's own end leave behind, something else lies there.
+    # The profiler keeps only the addresses of a code object's names. If the code is gone by now,
+    # as after exec() or at the end of a script, something else lies there.
     try:
         name, filename = state.function_name, state.file_name
     except UnicodeDecodeError:
@@ -292,7 +293,7 @@ def _scope(fields: Any) -> str:
 
 
 def _range(event: Any, name: str, place: _Place) -> NamedRange:
-    # The profiler ends what is open with the Python call that opened it (__enter__).
+    # The profiler ends an open range with the Python call that opened it (__enter__).
     end = event.end_time_ns
     opened_by = place.event.end_time_ns if place.event is not None else None
     closed = end > event.start_time_ns and end != opened_by
@@ -300,9 +301,9 @@ def _range(event: Any, name: str, place: _Place) -> NamedRange:
 
 
 def _new_tensors(time_ns: int, fields: Any, seen: set[tuple[Any, ...]]) -> Iterator[SeenTensor]:
-    """Yield the tensors of the module or optimizer that a call is of, at its first call.
+    """Yield the tensors of the module or optimizer that is called, at its first call.
 
-    The profiler looks at a module once and repeats what it saw then at every later call.
+    The profiler inspects a module once, and repeats what it saw at every later call.
     """
     found: list[tuple[str, str, Any]] = []
     module, optimizer = fields.module, fields.optimizer

@@ -1,7 +1,7 @@
-"""The text of the program's own lines that a recording is about, read while they are at hand.
+"""Adds the text of the program's own source lines to a recording's frames.
 
 Months later, on another machine, nobody has the files as they were. Lines of libraries are left
-out: whoever wants one can look it up.
+out, as they can be looked up.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from snapreport.recorders.own_frames import stacks_of
 
 MOST_LINES = 2000
 MOST_LETTERS = 1 << 18
-"""Of all lines together."""
+"""Characters of all lines together."""
 _LARGEST_FILE = 1 << 22
 _MOST_ALIKE = 64
 _PYC_HEADER = struct.Struct("<4s3I")
-"""Magic number, flags, and of the source its time of change and its size: Python, PEP 552."""
+"""Magic number, flags, and the source's modification time and size: Python, PEP 552."""
 
 
 def note_line_texts(snapshot: dict[str, Any], known: Known, began: float) -> None:
-    """Give frames of the program's own files the text of their line, in place.
+    """Add the text of their line to frames of the program's own files, in place.
 
-    Where a frame's line is not the one at work, or the file may be another by now, there is none.
+    Frames whose line is not the one that ran, or whose file may have changed, get none.
 
     Args:
         snapshot: in PyTorch's shape.
-        known: whose names are private.
-        began: when the recording did, in seconds since 1970.
+        known: the names that are private.
+        began: when the recording began, in seconds since 1970.
     """
     texts: dict[tuple[str, int], str] = {}
     files: dict[str, bool] = {}
@@ -62,22 +62,22 @@ def note_line_texts(snapshot: dict[str, Any], known: Known, began: float) -> Non
 
 
 def _is_readable(filename: str, began: float) -> bool:
-    """Say whether a file is the user's own, and as it was when it was loaded."""
+    """Say whether a file is the user's own, and unchanged since it was loaded."""
     if not is_own_file(filename):
         return False
     try:
         linecache.checkcache(filename)
         if filename in linecache.cache and not Path(filename).exists():
-            return True  # a cell of a notebook, say, which is nowhere else
+            return True  # a notebook cell, for example, which has no file
         about = Path(filename).stat()
-        as_it_was = about.st_mtime <= began and _is_compiled_from(filename, about)
-        return stat.S_ISREG(about.st_mode) and about.st_size <= _LARGEST_FILE and as_it_was
+        unchanged = about.st_mtime <= began and _matches_compiled(filename, about)
+        return stat.S_ISREG(about.st_mode) and about.st_size <= _LARGEST_FILE and unchanged
     except (OSError, ValueError):
         return False
 
 
-def _is_compiled_from(filename: str, about: os.stat_result) -> bool:
-    """Say whether what Python compiled of a file, if it kept that, is of its present text."""
+def _matches_compiled(filename: str, about: os.stat_result) -> bool:
+    """Say whether Python's compiled copy of a file, if there is one, is of its present text."""
     try:
         compiled = Path(importlib.util.cache_from_source(filename)).read_bytes()[: _PYC_HEADER.size]
         _, flags, changed, size = _PYC_HEADER.unpack(compiled)
@@ -91,8 +91,8 @@ def _is_compiled_from(filename: str, about: os.stat_result) -> bool:
 
 def _frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every frame once."""
-    # A million lists of some hundred stacks: those with the same ends are compared whole, which
-    # is quick where their frames are the same objects.
+    # A million lists may hold a few hundred different stacks. Lists with the same ends are
+    # compared whole, which is quick because their frames are the same objects.
     known: dict[tuple[int, int, int, int], list[list[Any]]] = {}
     frames: set[int] = set()
     for stack in stacks_of(snapshot):

@@ -1,4 +1,4 @@
-"""What torch.profiler saw -> a snapshot in the shape of PyTorch's own, with real frames.
+"""Turns what torch.profiler saw into a snapshot in PyTorch's own shape, with real frames.
 
 PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without
 times, lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
@@ -31,7 +31,7 @@ from snapreport.recorders.event_tree import (
 )
 
 MADE_BY = "torch.profiler"
-"""What the ``snapreport`` key says under ``recorder``: there is no caching allocator in it."""
+"""The recorder's name in such a snapshot, in which there is no caching allocator."""
 
 # Addresses this far apart are drawn as two pieces of memory: the heap and what lies far from it.
 _APART = 2**26
@@ -138,23 +138,23 @@ class _Device:
         self._blocks: list[_Block] = []
         """Each event's block; a new one for a free whose allocation was not reported."""
         self._lost: dict[int, list[_Block]] = defaultdict(list)
-        """Blocks that are known to be gone when an event happens, by its index."""
+        """Blocks found to be gone at an event, by its index."""
         self._live = _Live()
-        self._strangers: list[tuple[int, SeenTensor]] = []
-        """Tensors in memory that nobody saw allocated, and how many events were before."""
+        self._unreported: list[tuple[int, SeenTensor]] = []
+        """Tensors whose allocation was not reported, each with the number of events before it."""
 
     def replay(self, events: list[MemoryEvent], tensors: list[SeenTensor]) -> None:
-        """Take the events of one run of the profiler and the tensors that it met between them."""
+        """Add the events of one run of the profiler and the tensors that it saw between them."""
         self.__dict__.pop("_baseline", None)
         waiting = tensors[::-1]
         for event in events:
             while waiting and waiting[-1].time_ns <= event.time_ns:
-                self._meet(waiting.pop())
-            self._take(event)
+                self._note_tensor(waiting.pop())
+            self._add_event(event)
         while waiting:
-            self._meet(waiting.pop())
+            self._note_tensor(waiting.pop())
 
-    def _take(self, event: MemoryEvent) -> None:
+    def _add_event(self, event: MemoryEvent) -> None:
         block: _Block | None
         if event.size < 0:
             block = self._live.remove(event.address)
@@ -168,19 +168,20 @@ class _Device:
         self._events.append(event)
         self._blocks.append(block)
 
-    def _meet(self, tensor: SeenTensor) -> None:
+    def _note_tensor(self, tensor: SeenTensor) -> None:
         block = self._live.around(tensor.address)
         if block is None:
-            self._strangers.append((len(self._events), tensor))
+            self._unreported.append((len(self._events), tensor))
         elif not block.kind or (block.kind == tensor.kind and not block.name):
             block.kind, block.name = tensor.kind, tensor.name
 
     @cached_property
     def _baseline(self) -> tuple[list[_Block], dict[int, list[_Block]]]:
-        """Return the blocks live at the start and unfreed at the end, and those gone before.
+        """Return the blocks live from start to end, and those live only at the start.
 
-        Memory at whose place the trace had something else before is left out: it came later,
-        and nobody knows when. Gradients are, as the next zero_grad() may free them unseen.
+        The latter are keyed by the event that overlaps them. A tensor is left out if earlier
+        events lie in its memory: it was allocated later, at an unknown time. So are gradients,
+        which the next zero_grad() may free unreported.
         """
         address = np.array([block.address for block in self._blocks], np.int64)
         end = address + np.array([block.size for block in self._blocks], np.int64)
@@ -188,7 +189,7 @@ class _Device:
         blocks = _Live()
         gone: dict[int, list[_Block]] = defaultdict(list)
         ended: set[int] = set()
-        for met, tensor in self._strangers:
+        for met, tensor in self._unreported:
             if tensor.kind == "gradient":
                 continue
             block = _Block(tensor.address, tensor.size, [], tensor.kind, tensor.name)
@@ -205,7 +206,7 @@ class _Device:
         return list(blocks), gone
 
     def trace(self) -> list[dict[str, Any]]:
-        """Return the events in PyTorch's shape; what was freed unseen is so when it must be."""
+        """Return the events in PyTorch's shape, with unreported frees where memory is reused."""
         _, gone = self._baseline
         trace: list[dict[str, Any]] = []
         for index, (event, block) in enumerate(zip(self._events, self._blocks, strict=True)):
@@ -222,7 +223,7 @@ class _Device:
         return trace
 
     def segments(self, place: int) -> list[dict[str, Any]]:
-        """Return the memory that the events and blocks lie in, with what is live at the end."""
+        """Return the segments that the events and blocks lie in, with what is live at the end."""
         baseline, gone = self._baseline
         live = sorted([*self._live, *baseline], key=lambda block: block.address)
         every = [*self._blocks, *live, *(block for blocks in gone.values() for block in blocks)]
@@ -250,7 +251,7 @@ class _Device:
         return segments
 
     def storages(self, device: str) -> list[dict[str, Any]]:
-        """Return the parameters and so on that are live at the end."""
+        """Return the parameters, gradients and optimizer states that are live at the end."""
         baseline, _ = self._baseline
         return [
             {
@@ -266,13 +267,13 @@ class _Device:
 
 
 def _first_over(block: _Block, address: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """Return the index of the first event in a block's memory; the number of events for none."""
+    """Return the index of the first event in a block's memory, or the number of events for none."""
     over = (address < block.end) & (end > block.address)
     return int(over.argmax()) if over.any() else len(over)
 
 
 def _pieces(blocks: list[_Block]) -> list[tuple[int, int]]:
-    """Return the start and end of the stretches of addresses that blocks lie in."""
+    """Return the start and end of each range of addresses that blocks lie in."""
     pieces: list[tuple[int, int]] = []
     for address, end in sorted((block.address, block.end) for block in blocks):
         if pieces and address - pieces[-1][1] < _APART:
@@ -314,10 +315,10 @@ def _frees(address: int, size: int, time_us: int, frames: list[Frame]) -> list[d
 
 
 def _markers(ranges: Iterable[NamedRange], places: list[int]) -> list[dict[str, Any]]:
-    """Return the START and END of each range for each device, so that they pair as they did."""
+    """Return the START and END of each range for each device, ordered so that they pair."""
     markers: list[tuple[int, int, dict[str, Any]]] = []
     for named in ranges:
-        # Of those at one time: what ends there, the inner one first, then what begins.
+        # At the same time, ends come before starts, but a range of no length starts first.
         start, end = named.start_ns, named.end_ns
         markers.append((start, 1, {"name": named.name, "stage": "START"}))
         if end is not None:

@@ -1,4 +1,4 @@
-"""What every recorder does, whatever it records with."""
+"""The interface of all recorders, and the options that they take."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ CONTEXTS = ("all", "alloc", "state", "none")
 
 @dataclass(frozen=True)
 class Options:
-    """What to record; a recorder leaves out what its PyTorch or its device does not have."""
+    """What to record; a recorder leaves out what its PyTorch or its device cannot record."""
 
     stacks: str = "python"
     """``python``, or ``all`` with C++ frames too."""
     context: str = "all"
-    """Whose stacks are kept: ``all`` events', ``alloc`` events', those of live memory
+    """Which stacks are kept: those of ``all`` events, of ``alloc`` events, of live memory
     (``state``), or ``none``."""
     max_entries: int | None = None
-    """Events kept per device, the newest; None for no limit."""
+    """How many of the newest events are kept per device; None for no limit."""
     compile_context: bool = False
     """Name the compiled region of each event."""
     pinned: bool = False
-    """Pinned host memory too."""
+    """Record pinned host memory too."""
 
 
 class Recorder(Protocol):
     """Records the memory of the running program.
 
     It is started and stopped by the thread that opened the recording; ``snapshot()``, ``mark()``
-    and ``stage()`` may come from any thread. Errors of its own are RecordingError.
+    and ``stage()`` may be called from any thread. Its own errors are RecordingError.
     """
 
     kind: str
@@ -39,31 +39,31 @@ class Recorder(Protocol):
 
     @property
     def timeline(self) -> object:
-        """What its stages go to: recorders that share one have the same object here."""
+        """What its stages are recorded on: the same object for recorders that share one."""
 
     def start(self) -> None:
-        """Begin to record, or join a recording that is on.
+        """Start recording, or join a running recording.
 
         Raises:
-            RecordingError: it cannot; nothing was changed then.
+            RecordingError: it cannot record; nothing was changed then.
         """
 
     def snapshot(self) -> dict[str, Any]:
         """Return what was recorded since ``start()``, in the shape of PyTorch's snapshots.
 
-        It may be taken several times, between ``start()`` and ``stop()``; what comes after it
-        is recorded on. The dict is the caller's to change. Under ``snapreport`` it may have
-        ``recorder``, by which the reader knows its shape, and ``storages`` known already.
+        It may be called several times between ``start()`` and ``stop()``; recording goes on. The
+        caller may change the dict. Under ``snapreport`` it may have ``recorder``, by which the
+        reader recognises its shape, and the ``storages`` that the recorder already knows.
 
         Raises:
             RecordingError: it was never started.
         """
 
     def stop(self) -> None:
-        """End the recording and restore what was on before; nothing the second time."""
+        """End the recording and restore what was on before; a second call does nothing."""
 
     def mark(self, name: str) -> None:
-        """Name this moment, for recorders that keep marks; ``recording`` keeps its time too."""
+        """Name this moment, if the recorder keeps marks; ``recording`` keeps its time too."""
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Return a context manager whose time becomes a stage of the snapshot."""
@@ -73,5 +73,5 @@ class Recorder(Protocol):
 
         Each has at least ``device`` (``cuda:0``, ``cpu:0``) and where known ``name``,
         ``capacity``, ``free``, ``total`` (bytes) and ``stats`` (a flat dict of numbers).
-        Never raises: what cannot be had is left out.
+        Never raises: what is unknown is left out.
         """

@@ -2,8 +2,8 @@
 
     train.memory/1/   train.memory/2/   train.memory/latest -> 2
 
-Only ``os.mkdir`` and files that must not exist yet decide who gets what: they are exclusive on
-every system, and on file systems that the machines of one run share.
+Only ``os.mkdir`` and files that must not exist yet decide which process gets a folder: both are
+exclusive on every system, and on file systems that the machines of one run share.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from snapreport.ground.latest_recording import (
 from snapreport.recorders import system
 
 _RUNS = ".runs"
-"""Beside the numbered folders: which of them the processes of a run share."""
-# Of these one is the same for all processes of a run, on all machines, and another for each run.
+"""The folder whose files say which numbered folder the processes of a run share."""
+# One of these is the same for all processes of a run, on all machines, and differs between runs.
 _RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
 _RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 _NO_ID = ("", "none")
-"""What torchrun calls a run that was given no id."""
+"""An unset id; ``none`` is torchrun's."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Place:
     parent: Path
     number: int
     replaces: int
-    """The recording that this one takes the place of; 0 for none."""
+    """The recording that this one replaces; 0 for none."""
     shared: bool
-    """Whether other processes of the run write here, too."""
+    """Whether other processes of the run write here too."""
 
     @property
     def folder(self) -> Path:
@@ -53,25 +53,25 @@ class Place:
         return self.parent / str(self.number)
 
     def filled(self) -> None:
-        """Note that there are files now: ``latest`` leads here, unless a newer one has it."""
+        """Note that there are files now: point ``latest`` here, unless a newer recording has it."""
         if latest_number(self.parent) < self.number:
             _point(self.parent, self.number)
         if self.replaces:
             _remove(self.parent / str(self.replaces))
 
     def close(self) -> None:
-        """Leave no folder in which nothing was written."""
+        """Remove the folder if nothing was written to it."""
         if not self.shared:
             with suppress(OSError):
                 self.folder.rmdir()
 
 
 def claim(parent: Path, force: bool) -> Place:
-    """Make a folder that no other recording has; of several processes each takes part in one.
+    """Make a folder that no other recording has; the processes of a run share one.
 
     Args:
         parent: made if missing.
-        force: once there are files, the recording that was the newest is removed.
+        force: remove the recording that is the newest now, once this one has files.
 
     Raises:
         OutputError: it cannot be made, is a file, or cannot be written to.
@@ -79,11 +79,11 @@ def claim(parent: Path, force: bool) -> Place:
     _make(parent)
     newest = latest_number(parent) if force else 0
     try:
-        run = _run()
+        run = _run_id()
         number = _new_number(parent) if run is None else _number_in_run(parent, run)
     except OSError as error:
-        raise _cannot(parent, error) from error
-    # A rank that comes late finds the files of another: that is its own recording.
+        raise _cannot_be_made(parent, error) from error
+    # For a late rank the newest recording is this one, with the files of another rank.
     return Place(parent, number, newest if newest < number else 0, run is not None)
 
 
@@ -93,12 +93,12 @@ def _make(folder: Path) -> None:
     except FileExistsError:
         raise OutputError(f"{folder} is a file; name a folder for the recording.") from None
     except OSError as error:
-        raise _cannot(folder, error) from error
+        raise _cannot_be_made(folder, error) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{folder} cannot be written to; name another folder.")
 
 
-def _cannot(folder: Path, error: OSError) -> OutputError:
+def _cannot_be_made(folder: Path, error: OSError) -> OutputError:
     return OutputError(f"{folder} cannot be made: {error.strerror}; name another folder.")
 
 
@@ -112,10 +112,10 @@ def _new_number(parent: Path) -> int:
 
 
 def _number_in_run(parent: Path, run: str) -> int:
-    """The folder that this process shares with others of its run, for each one's next recording.
+    """Return the number of the folder that the ranks of a run share for their next recording.
 
-    The first recordings of all ranks go together, and so do the second ones. A rank that finds
-    itself there already, as where a program starts its workers again, goes on to the next.
+    The first recordings of all ranks share a folder, and so do the second ones. A rank that has
+    already recorded into it, as after the program restarted its workers, takes the next folder.
     """
     runs = parent / _RUNS
     runs.mkdir(exist_ok=True)
@@ -138,11 +138,11 @@ def _number_in_run(parent: Path, run: str) -> int:
     return number
 
 
-def _run() -> str | None:
-    """Return what the processes of this run have in common and no other run has.
+def _run_id() -> str | None:
+    """Return an id that all processes of this run share and no other run has.
 
-    None for a process that is alone. Where several machines take part and no launcher gave the
-    run an id, each machine's processes are taken for a run of their own.
+    None for a single process. If no launcher gave a run on several machines an id, the processes
+    of each machine count as a run of their own.
     """
     if system.rank_of_process()[1] == 1 and multiprocessing.parent_process() is None:
         return None
@@ -151,23 +151,23 @@ def _run() -> str | None:
     alone = os.environ.get("LOCAL_WORLD_SIZE") == known["WORLD_SIZE"]
     started = multiprocessing.parent_process() is not None
     if alone or started or all(known[name] in _NO_ID for name in _RUN_IDS):
-        # The one process that started them all on this machine.
+        # The process that started all of them on this machine.
         parts += [os.uname().nodename if hasattr(os, "uname") else "", *_parent()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _parent() -> list[str]:
-    """Return the id of the process that started this one and, where known, since when it runs."""
+    """Return the id of the process that started this one and, where known, when that started."""
     parent = os.getppid()
     with suppress(OSError, IndexError):
-        # Source: proc_pid_stat(5): the 22nd field, counted after the name, which may have blanks.
+        # Source: proc_pid_stat(5): the 22nd field. The 2nd, the name, may have blanks.
         fields = Path(f"/proc/{parent}/stat").read_text(encoding="latin-1").rpartition(")")[2]
         return [str(parent), fields.split()[19]]
     return [str(parent)]
 
 
 def _point(parent: Path, number: int) -> None:
-    """Let ``latest`` lead to a folder; where there are no links ``latest.txt`` names it."""
+    """Make ``latest`` a link to a folder; where links are not possible, ``latest.txt`` names it."""
     link = parent / LATEST
     beside = parent / f".{LATEST}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
@@ -183,7 +183,7 @@ def _point(parent: Path, number: int) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove what a recording left, and its folder if nothing else is in it."""
+    """Remove the files of a recording, and its folder if nothing else is in it."""
     with suppress(OSError):
         for path in list(folder.iterdir()):
             if WRITTEN.fullmatch(path.name):

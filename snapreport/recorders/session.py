@@ -35,9 +35,10 @@ _LOG = logging.getLogger(__name__)
 
 METADATA_FORMAT = 1
 OOM_SHARE = 0.1
-"""At most this share of the program's time goes into snapshots of failed requests it survives."""
+"""At most this share of the program's time is spent on snapshots of requests whose failure it
+survives."""
 OOM_FREE = 3
-"""Snapshots taken whatever they cost: many programs empty the cache and retry."""
+"""So many such snapshots are taken whatever their cost: many programs empty the cache and retry."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Schedule:
     count: int | None
 
     def takes(self, step: int) -> bool:
-        """Tell whether one is taken after this step; the first step is 0."""
+        """Say whether a snapshot is taken after this step; the first step is 0."""
         turn, rest = divmod(step - self.skip, self.every)
         return turn >= 0 and rest == 0 and (self.count is None or turn < self.count)
 
@@ -153,7 +154,7 @@ class Session:
             self.take(f"step{step}")
 
     def take(self, part: str) -> Path | None:
-        """Write a snapshot of what was recorded so far; None where that failed, which is logged."""
+        """Write a snapshot of what was recorded so far; None if that fails, which is logged."""
         with contextlib.ExitStack() as problems:
             problems.enter_context(_logged("The snapshot could not be written"))
             if self.recorder is None:
@@ -196,7 +197,7 @@ class Session:
         return self._write("", system.describe(error) if error is not None and failed else None)
 
     def _failed_request(self, device: int, size: int, total: int, free: int) -> None:
-        """Write a snapshot while the failing thread waits: what it holds is all still there."""
+        """Write a snapshot while the failing thread waits, still holding all its memory."""
         if self.recorder is None or not self._failing.acquire(blocking=False):
             return
         try:
@@ -228,14 +229,14 @@ class Session:
             if self._joined:
                 cut_before(snapshot, self._started_us)
             cut_own_frames(snapshot)
-            with _logged("The program's lines could not be noted"):
+            with _logged("The program's source lines could not be added"):
                 note_line_texts(snapshot, known_here(), self._started_us / 1e6)
             hide_in_stages(snapshot, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
             dump(snapshot, path, self._settings.compress)
         if self._place is not None:
-            with _logged("The newest recording could not be marked"):
+            with _logged("The link to the latest recording could not be updated"):
                 self._place.filled()
         return Taken(path, self._label(part), part or "end")
 
@@ -283,7 +284,7 @@ class Session:
         return hide_in_recording(info, known_here()).as_plain()
 
     def _chosen(self) -> bool:
-        """Whether this process is of a rank to be recorded; it may not know before the end."""
+        """Say whether this process's rank is to be recorded; it may not be known before the end."""
         ranks = self._settings.ranks
         return ranks is None or system.rank_of_process()[0] in ranks
 

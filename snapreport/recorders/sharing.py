@@ -1,4 +1,4 @@
-"""Which recorder records here, and one CUDA history for all recordings that are on at once."""
+"""Chooses the recorder for this machine; all running recordings share one CUDA history."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LOG = logging.getLogger(__name__)
 
 _lock = threading.RLock()
 _cuda: list[CudaRecorder] = []
-"""The CUDA recorder that is on, once for each recording that uses it."""
+"""The running CUDA recorder, once for each recording that uses it."""
 
 
 def join_recorder(options: Options) -> tuple[Recorder, bool]:
-    """Return a running recorder, and whether it began before: then its snapshots have more.
+    """Return a running recorder, and whether it was already on: its snapshots then begin earlier.
 
     Args:
-        options: of no effect where something is recorded already.
+        options: ignored if a recording is already running.
 
     Raises:
         RecordingError: this PyTorch cannot record here.
@@ -48,7 +48,7 @@ def leave_recorder(recorder: Recorder) -> None:
 
 
 def forget_recorders() -> None:
-    """Forget what runs: in a forked child it is the parent's."""
+    """In a forked child, forget the recorders that are running: they are the parent's."""
     global _lock
     _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
     _cuda.clear()
@@ -61,8 +61,8 @@ def _start_cuda(options: Options) -> CudaRecorder:
     backend = system.allocator_backend()
     if backend != "native":
         raise RecordingError(
-            f"PyTorch's {backend} allocator keeps no history of memory;"
-            " record without backend in PYTORCH_CUDA_ALLOC_CONF."
+            f"PyTorch's {backend} allocator keeps no memory history; remove backend from"
+            " PYTORCH_CUDA_ALLOC_CONF and record again."
         )
     recorder = CudaRecorder(options)
     recorder.start()
@@ -74,9 +74,7 @@ def _start_cpu(options: Options) -> Recorder:
 
     other = system.other_accelerator()
     if other is not None:
-        _LOG.warning(
-            "Memory of %s devices cannot be recorded; this records the CPU's memory alone.", other
-        )
+        _LOG.warning("Memory of %s devices cannot be recorded; only the CPU's memory is.", other)
     recorder = CpuRecorder(options)
     recorder.start()
     return recorder

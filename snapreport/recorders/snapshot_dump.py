@@ -1,4 +1,4 @@
-"""A snapshot's dicts to a pickle on disk, piece by piece."""
+"""Writes a snapshot's dicts to a pickle on disk, piece by piece."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, BinaryIO, cast
 from snapreport.ground.files import write_atomically
 
 PROTOCOL = 4
-"""What PyTorch wrote until 2026, and the last that older viewers take."""
+"""What PyTorch wrote until 2026, and the newest that older viewers read."""
 
 
 def dump(snapshot: dict[str, Any], path: Path, compress: bool = False) -> None:
-    """Write a snapshot as a pickle, as a whole or not at all; an existing file is replaced.
+    """Write a snapshot as a pickle, completely or not at all; an existing file is replaced.
 
-    It goes to the file as it is made: the pickle is never in memory as a whole.
+    The pickle is written as it is made, and is never in memory as a whole.
 
     Raises:
         OutputError: it cannot be written.

@@ -1,8 +1,8 @@
-"""The whole path of a source file: the profiler keeps only its end.
+"""Finds the full path of a source file, of which the profiler keeps only the end.
 
 Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``: of the folders of ``sys.path``
-the one that sorts last and holds the file is cut off. A name without its folder tells neither
-two files apart nor the standard library from the user's code.
+that hold the file, the one that sorts last is cut off. Without their folders two files may have
+the same name, and the standard library looks like the user's code.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def whole_path(filename: str) -> str:
-    """Return the path in this process; the name as it is where there is no such file.
+def full_path(filename: str) -> str:
+    """Return a file's full path in this process, or the name as it is if no file is found.
 
-    Of files of one name in several folders, such as two checkouts of which one is installed, it
-    is the one that is loaded, else the one that an import would find.
+    If several folders have such a file, such as two checkouts of which one is installed, it is
+    the file that is loaded, else the one that an import would find.
     """
     if not filename or filename.startswith("<") or Path(filename).is_absolute():
         return filename
@@ -41,7 +41,7 @@ def _candidates(filename: str) -> Iterator[str]:
 
 
 def _folders() -> list[str]:
-    """The folders that may have been cut off, each once, in the order of imports."""
+    """Return the folders that may have been cut off, each once, in the order of imports."""
     entries = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
     torch = getattr(sys.modules.get("torch"), "__file__", None)
     if torch:

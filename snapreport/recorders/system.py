@@ -1,4 +1,4 @@
-"""What is known around a recording: the program, versions, the rank of this process."""
+"""Facts about the running program: its command, versions, rank, and how it failed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _BACKENDS = ("xpu", "mps", "mtia", "npu")
 
 
 def best_stacks() -> str:
-    """C++ frames where PyTorch can walk them: elsewhere the first allocation would fail."""
+    """Return ``all`` where PyTorch can walk C++ frames; elsewhere allocations would fail."""
     walks = sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
     return "all" if walks else "python"
 
 
 def program_name() -> str | None:
-    """Return the file name of the program, or None where it has no telling one."""
+    """Return the file name of the program, or None if that says nothing."""
     name = Path(sys.argv[0]).name if sys.argv else ""
     return None if name in ("", "-c", "-m", "ipykernel_launcher.py") else name
 
@@ -58,14 +58,14 @@ def require_torch() -> None:
 
 
 def cuda_is_there() -> bool:
-    """Tell whether PyTorch can use a CUDA (or ROCm) device."""
+    """Say whether PyTorch can use a CUDA (or ROCm) device."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def allocator_backend() -> str:
-    """Return what hands out CUDA memory: ``native`` keeps a history, others do not."""
+    """Return the name of the CUDA allocator; only ``native`` keeps a history."""
     import torch
 
     with contextlib.suppress(Exception):
@@ -74,7 +74,7 @@ def allocator_backend() -> str:
 
 
 def other_accelerator() -> str | None:
-    """Return the name of an accelerator whose memory nobody can record, None without one."""
+    """Return the name of an accelerator whose memory cannot be recorded, None if there is none."""
     import torch
 
     for name in _BACKENDS:
@@ -118,7 +118,7 @@ def command_line() -> list[str]:
 
 
 def rank_of_process() -> tuple[int, int]:
-    """Return this process's rank and how many there are; ``(0, 1)`` when it is alone."""
+    """Return this process's rank and the number of ranks; ``(0, 1)`` for a single process."""
     if "torch.distributed" in sys.modules:
         from torch import distributed
 
@@ -133,7 +133,7 @@ def rank_of_process() -> tuple[int, int]:
 
 
 def place_in_run() -> dict[str, int | None]:
-    """Return the numbers of this process on its machine and of the machine, as launchers say."""
+    """Return this process's number on its machine, and the machine's, as set by the launcher."""
 
     def first(*names: str) -> int | None:
         found = (os.environ.get(name, "") for name in names)
@@ -152,9 +152,9 @@ def children_seconds() -> float:
 
 
 def process_label() -> str:
-    """Return what tells this process from others of its program: ``rank3``, ``pid77``, or nothing.
+    """Return a label for this process among those of its program: ``rank3``, ``pid77``, or none.
 
-    Workers of ``multiprocessing`` know no rank, and may record into one folder all the same.
+    Workers of ``multiprocessing`` do not know a rank, but may still record into one folder.
     """
     rank, size = rank_of_process()
     if size > 1:
@@ -163,7 +163,7 @@ def process_label() -> str:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Tell whether an exception, or one that led to it, is an allocator's out of memory error."""
+    """Say whether an exception, or one that led to it, is an allocator's out of memory error."""
     import torch
 
     kinds = tuple(
@@ -174,7 +174,7 @@ def out_of_memory(error: BaseException | None) -> bool:
         )
         if isinstance(kind, type)
     )
-    # A compiled function, or another process, may hand on no more than the words.
+    # A compiled function, or another process, may pass on only the message.
     return any(
         isinstance(each, kinds) or "out of memory" in _message(each).lower()
         for each in _led_to(error)
@@ -194,7 +194,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _place_of(error: BaseException) -> str | None:
-    """Return the innermost line of the program itself that an error came through."""
+    """Return the innermost line of the program itself that an error passed through."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [each for each in frames if classify_file(each[0].co_filename) == OUTSIDE]
     for code, line in reversed(own):
@@ -203,9 +203,9 @@ def _place_of(error: BaseException) -> str | None:
 
 
 def cpu_request(error: BaseException) -> int | None:
-    """Return the bytes of the failed request for the CPU's memory.
+    """Return the size in bytes of the failed request for the CPU's memory.
 
-    0 where the message does not say them; None where something else failed.
+    0 if the message does not say it; None if something else failed.
 
     Source: PyTorch, c10/core/impl/alloc_cpu.cpp, ``alloc_cpu``, whose error is a RuntimeError.
     """
@@ -237,5 +237,5 @@ def _led_to(error: BaseException | None) -> Iterator[BaseException]:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # its class is not ours
+    except Exception:  # the user's own class may raise anything
         return ""

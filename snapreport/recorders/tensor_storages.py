@@ -61,7 +61,7 @@ def _items(state: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(given: Any) -> Iterator[tuple[str, Any]]:
-    """Yield objects with a prefix for their names, which is empty for one alone."""
+    """Yield objects with a prefix for their names, which is empty for a single one."""
     if given is None:
         return
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Cut a snapshot to what happened since a moment: a recording inside a longer one."""
+"""Cuts a snapshot to a recording that began inside a longer one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def cut_before(snapshot: dict[str, Any], start_us: int) -> None:
-    """Drop the events and stages that were over by then.
+    """Drop the events and stages that ended before a time.
 
-    That loses no bytes: a trace without its beginning is one whose ring was smaller, and the
-    final state tells what was live. Stacks stay known for all that is live at the end.
+    No bytes are lost: the trace is like that of a smaller ring, and the final state shows what was
+    live. All that is live at the end keeps its stacks.
 
     Args:
         snapshot: changed in place.
@@ -17,7 +17,7 @@ def cut_before(snapshot: dict[str, Any], start_us: int) -> None:
     """
     for key in ("device_traces", "host_traces"):
         for trace in snapshot.get(key, ()):
-            if isinstance(trace, list):  # of host_traces nobody says what is in it
+            if isinstance(trace, list):  # the form of host_traces is not documented
                 kept = (i for i, event in enumerate(trace) if _is_since(event, start_us))
                 del trace[: next(kept, len(trace))]
     markers = snapshot.get("external_annotations")
@@ -32,7 +32,7 @@ def _is_since(event: dict[str, Any], start_us: int) -> bool:
 
 
 def _open_since(markers: list[dict[str, Any]], start_us: int) -> list[dict[str, Any]]:
-    """The markers of spans that end after a time: START and END go or stay together."""
+    """Return the markers of spans that end after a time, each START with its END."""
     open_spans: dict[tuple[Any, Any], list[int]] = {}
     gone: set[int] = set()
     for i, marker in enumerate(markers):

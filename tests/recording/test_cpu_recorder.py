@@ -165,9 +165,11 @@ def test_a_second_thread_is_refused_as_two_profilers_would_end_the_process(
     thread = threading.Thread(target=second)
     thread.start()
     thread.join()
-    assert said == [
-        "Another thread records the CPU's memory, and PyTorch can do so in one thread at a time."
-    ]
+    (message,) = said
+    assert message == (
+        "Another thread is already recording the CPU's memory; PyTorch can record only one thread"
+        " at a time."
+    )
     inside = kibibytes(5)
     recorder.stop()
     assert cpu(recorder).allocations.size.tolist() == [5 * KIB]

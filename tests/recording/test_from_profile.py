@@ -203,7 +203,7 @@ def test_code_that_is_gone_has_no_name_and_breaks_nothing() -> None:
             return self.raw.decode()
 
     for raw in (b"\x90abc", b"a\x00b"):
-        assert _function(Gone(raw)) == ("(code that is gone)", "", 3)
+        assert _function(Gone(raw)) == ("(code no longer in memory)", "", 3)
     assert _function(Gone(b"train")) == ("train", "train.py", 3)
 
 
@@ -290,7 +290,7 @@ def test_what_is_no_finished_profile_with_memory_is_refused() -> None:
     with pytest.raises(RecordingError, match="A dict is not a profile"):
         snapreport.from_profile({})
     running = torch.profiler.profile(profile_memory=True)
-    with pytest.raises(RecordingError, match="holds nothing yet"):
+    with pytest.raises(RecordingError, match="has recorded nothing yet"):
         snapreport.from_profile(running)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         torch.ones(3)

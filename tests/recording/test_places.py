@@ -162,16 +162,16 @@ def test_runs_are_told_apart_by_what_started_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # what torchrun says without --rdzv-id
     monkeypatch.setattr(recording_folders, "_parent", lambda: ["10", "5"])
-    run = recording_folders._run()
+    run = recording_folders._run_id()
     assert run is not None
     monkeypatch.setattr(recording_folders, "_parent", lambda: ["11", "7"])
-    assert recording_folders._run() != run
+    assert recording_folders._run_id() != run
     # On several machines the parents are others, and the id that the launcher gave is the same.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    run = recording_folders._run()
+    run = recording_folders._run_id()
     monkeypatch.setattr(recording_folders, "_parent", lambda: ["12", "9"])
-    assert recording_folders._run() == run
+    assert recording_folders._run_id() == run
 
 
 @needs_forks
@@ -184,4 +184,4 @@ def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path:
 
 def test_a_process_that_is_alone_is_of_no_run() -> None:
     assert multiprocessing.parent_process() is None
-    assert recording_folders._run() is None
+    assert recording_folders._run_id() is None

@@ -162,7 +162,7 @@ def test_a_worker_leaves_what_it_began_also_when_it_fails(
         assert (
             "Ended by: `ValueError: the worker's in work (program.py:10)`" in report.read_text()
         ) == bool(fails)
-    assert "No recording is on" not in result.stderr
+    assert "No recording is running" not in result.stderr
 
 
 def test_a_new_python_records_a_real_program_and_nothing_else_is_written(tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ assert "KINETO_LOG_LEVEL" not in os.environ
 if sys.platform == "linux" and platform.machine() == "x86_64":
     from torch._C._profiler import gather_traceback, symbolize_tracebacks
     from snapreport.recorders.cuda import _SYMBOLS
-    from snapreport.recorders.environment import set_for_now
+    from snapreport.recorders.environment import temporary_environment
 
     trace = gather_traceback(True, True, True)
-    with set_for_now(_SYMBOLS):
+    with temporary_environment(_SYMBOLS):
         (frames,) = symbolize_tracebacks([trace])
     assert any("CapturedTraceback::gather" in frame["name"] for frame in frames), frames
 """

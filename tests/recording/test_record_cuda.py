@@ -155,7 +155,7 @@ def test_start_and_stop_from_another_thread(gpu: FakeGpu, tmp_path: Path) -> Non
     thread.start()
     thread.join()
     assert allocations(tmp_path / "1" / "snapshot.pickle") == [MIB]
-    with pytest.raises(snapreport.RecordingError, match="No recording is on"):
+    with pytest.raises(snapreport.RecordingError, match="No recording is running"):
         snapreport.stop()
 
 

@@ -247,7 +247,7 @@ def test_a_build_without_history_is_an_error_of_ours(gpu: FakeGpu, tmp_path: Pat
     gpu.torch.cuda.memory._record_memory_history = refuse
     with pytest.raises(snapreport.RecordingError, match=r"not supported$"):
         snapreport.start(tmp_path)
-    with pytest.raises(snapreport.RecordingError, match="No recording is on"):
+    with pytest.raises(snapreport.RecordingError, match="No recording is running"):
         snapreport.stop()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.recorders.source_paths import whole_path
+from snapreport.recorders.source_paths import full_path
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 def test_of_two_files_of_one_name_it_is_the_one_that_an_import_would_find(
     folders: tuple[Path, Path],
 ) -> None:
-    assert whole_path("lab/train.py") == str(folders[0] / "lab" / "train.py")
+    assert full_path("lab/train.py") == str(folders[0] / "lab" / "train.py")
 
 
 def test_of_two_files_of_one_name_it_is_the_one_that_is_loaded(
@@ -35,7 +35,7 @@ def test_of_two_files_of_one_name_it_is_the_one_that_is_loaded(
     module = types.ModuleType("lab_of_the_test")
     module.__file__ = str(folders[1] / "lab" / "train.py")
     monkeypatch.setitem(sys.modules, "lab_of_the_test", module)
-    assert whole_path("lab/train.py") == module.__file__
+    assert full_path("lab/train.py") == module.__file__
 
 
 def test_a_folder_inside_another_is_the_one_that_was_cut_off(
@@ -43,10 +43,10 @@ def test_a_folder_inside_another_is_the_one_that_was_cut_off(
 ) -> None:
     inner = folders[0] / "lab"
     monkeypatch.setattr(sys, "path", [str(inner), *sys.path])
-    assert whole_path("train.py") == str(inner / "train.py")
-    assert whole_path("lab/train.py") == str(folders[1] / "lab" / "train.py")
+    assert full_path("train.py") == str(inner / "train.py")
+    assert full_path("lab/train.py") == str(folders[1] / "lab" / "train.py")
 
 
 @pytest.mark.parametrize("name", ["", "<string>", "/abs/train.py", "lab/nowhere.py"])
 def test_what_is_no_such_file_stays_as_it_is(folders: tuple[Path, Path], name: str) -> None:
-    assert whole_path(name) == name
+    assert full_path(name) == name

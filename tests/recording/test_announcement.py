@@ -1,4 +1,4 @@
-"""What a finished recording says, to whom, and how to have it silent."""
+"""What a finished recording announces, on which ranks, and how to silence it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.recorders import telling
+from snapreport.recorders import announcement
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB
 
@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("snapreport")
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    telling._told.clear()
+    announcement._announced.clear()
     yield
     LOGGER.setLevel(logging.NOTSET)
 

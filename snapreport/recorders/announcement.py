@@ -1,4 +1,4 @@
-"""The one line that a finished recording says: where the report is, and what it found."""
+"""Announces a finished recording in one line: where the report is, and what it found."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from snapreport.recorders.system import rank_of_process
 
 _LOG = logging.getLogger("snapreport.recording")
 _MOST = 3
-"""So many recordings into one folder are told on stderr; a function in a loop would fill it."""
+"""How many recordings into one folder are announced: a function in a loop would fill stderr."""
 
-_told: Counter[Path] = Counter()
-"""How many recordings this process has told, by folder."""
+_announced: Counter[Path] = Counter()
+"""How many recordings this process has announced, by folder."""
 
 
-def recorded_words(best: Path, headline: str) -> str:
+def recorded_line(best: Path, headline: str) -> str:
     """Return the line: ``snapreport recorded out/1/report.html (1.2 GiB allocated …)``."""
     try:
         shown = best.relative_to(Path.cwd())
@@ -28,25 +28,25 @@ def recorded_words(best: Path, headline: str) -> str:
     return visible(f"snapreport recorded {shown}" + (f" ({headline})" if headline else ""))
 
 
-def tell(words: str, parent: Path, failed: bool, speaker: int) -> None:
-    """Log the line, and write it to stderr where the log does not show it there.
+def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
+    """Log the line, and write it to stderr unless the log shows it there.
 
     ``logging.getLogger("snapreport").setLevel("WARNING")`` silences it.
 
     Args:
-        words: the line.
+        line: as ``recorded_line()`` returns it.
         parent: the folder that the recording went into.
-        failed: whether an exception ended it; then every rank says so.
-        speaker: the rank that speaks for all where nothing failed.
+        failed: whether an exception ended the recording; then every rank announces it.
+        speaker: the rank that announces it for all if nothing failed.
     """
-    _LOG.info("%s", words)
-    _told[parent] += 1
-    later = _told[parent] > _MOST and not _interactive()
+    _LOG.info("%s", line)
+    _announced[parent] += 1
+    later = _announced[parent] > _MOST and not _interactive()
     if failed or not (later or rank_of_process()[0] != speaker):
-        if _silenced() or _logged_on_terminal() or sys.stderr is None:
+        if _silenced() or _logged_to_stderr() or sys.stderr is None:
             return
-        with contextlib.suppress(OSError, ValueError):  # it may be closed
-            sys.stderr.write(words + "\n")
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            sys.stderr.write(line + "\n")
             sys.stderr.flush()
 
 
@@ -55,7 +55,7 @@ def _interactive() -> bool:
 
 
 def _silenced() -> bool:
-    """Whether somebody chose a level for our messages above this one; the root's is a default."""
+    """Say whether our loggers are set above INFO; the root's level is only a default."""
     logger: logging.Logger | None = _LOG
     while logger is not None and logger.name != "root":
         if logger.disabled or logger.level > logging.INFO:
@@ -64,8 +64,8 @@ def _silenced() -> bool:
     return False
 
 
-def _logged_on_terminal() -> bool:
-    """Whether a handler of the log has just written the line to where stderr goes."""
+def _logged_to_stderr() -> bool:
+    """Say whether a handler of the log has just written the line to stderr."""
     if not _LOG.isEnabledFor(logging.INFO):
         return False
     logger: logging.Logger | None = _LOG
