@@ -1,4 +1,4 @@
-"""The START and END markers of ``external_annotations``."""
+"""Reads the START and END markers of ``external_annotations``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
     Args:
         rows: the dicts.
         cpu: which device number means the CPU; None for none.
-        tables: what the parts of the file share; stages and times that are none are counted there.
+        tables: what the parts of the file share; invalid stages and times are counted there.
 
     Raises:
-        NotASnapshotError: they are no list of dicts with a device and a time.
+        NotASnapshotError: they are not a list of dicts with a device and a time.
     """
     if not isinstance(rows, (list, tuple)):
         raise NotASnapshotError("is damaged: 'external_annotations' is not a list.")

@@ -1,4 +1,4 @@
-"""Budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml."""
+"""Reads budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TABLE = ("tool", "snapreport", "check")
 
 
 def has_budget(path: Path) -> bool:
-    """Say whether a project's pyproject.toml has budgets, however TOML lets them be written.
+    """Say whether a project's pyproject.toml has budgets, in any form that TOML allows.
 
-    So does one that cannot be read as TOML but names us: ``read_budget`` says what is wrong, and
-    no check passes for want of its budgets.
+    A file that is not valid TOML but names us counts too: ``read_budget`` then says what is wrong,
+    and no check passes because its budgets were missed.
 
     Args:
-        path: a file that is there.
+        path: a file that exists.
     """
     data = path.read_bytes()
     if b"snapreport" not in data:
@@ -36,7 +36,7 @@ def has_budget(path: Path) -> bool:
 
 
 def read_budget(path: Path) -> dict[str, Any]:
-    """Return what a file says of budgets, by key, as it is written there.
+    """Return the budgets in a file, by key, as they are written there.
 
     Args:
         path: a TOML file with the keys at its top or, as pyproject.toml has to, in the table
@@ -44,13 +44,13 @@ def read_budget(path: Path) -> dict[str, Any]:
 
     Raises:
         InputError: the file cannot be read.
-        BudgetError: it is no TOML, or a pyproject.toml without the table.
+        BudgetError: it is not TOML, or a pyproject.toml without the table.
     """
     text = read_short(path)
     try:
         data: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an integer may have too many digits
-        raise BudgetError(f"{path} is no TOML: {error}.") from error
+        raise BudgetError(f"{path} is not valid TOML: {error}.") from error
     table = _table_of(data)
     if table is None:
         if path.name == "pyproject.toml":

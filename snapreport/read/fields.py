@@ -1,4 +1,4 @@
-"""Take one field of many dicts as a typed column, and name the first value that does not fit."""
+"""Turns one field of many dicts into a typed column, and names the first value that misfits."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def integers(
         rows: dicts of the file.
         key: the field.
         where: what the rows are, for messages: ``device 0: event``.
-        default: for rows without the field; None makes it obligatory.
+        default: for rows without the field; None if every row must have it.
 
     Raises:
-        NotASnapshotError: a value is missing, no integer, or outside of 64 bits.
+        NotASnapshotError: a value is missing, not an integer, or does not fit in 64 bits.
     """
     try:
         values = take(rows, key, default)
@@ -57,7 +57,7 @@ def _first_misfit(
     for index, row in enumerate(rows):
         if not isinstance(row, dict):
             return NotASnapshotError(
-                f"is no memory snapshot: {where} {index} is of type"
+                f"is not a memory snapshot: {where} {index} is of type"
                 f" {type(row).__name__}, not a dict."
             )
         value = row.get(key, default)
@@ -77,7 +77,7 @@ def _first_misfit(
 def check_bytes(
     address: NDArray[np.int64], size: NDArray[np.int64], where: str, rows: NDArray[Any]
 ) -> None:
-    """Check that ranges of memory can be.
+    """Check that ranges of memory are possible.
 
     Args:
         address, size: int64, shape (n,).
@@ -85,8 +85,8 @@ def check_bytes(
         rows: which of them to check, as an index.
 
     Raises:
-        NotASnapshotError: a size is negative or beyond any memory, or an address is none, or all
-            sizes together are beyond any sum.
+        NotASnapshotError: a size or an address is negative or larger than any memory has, or so is
+            the sum of all sizes.
     """
     for key, column, most in (("size", size, MOST_BYTES), ("address", address, MOST_ADDRESS)):
         wrong = (column[rows] < 0) | (column[rows] > most)
@@ -96,7 +96,9 @@ def check_bytes(
                 f"is damaged: {where} {index} has the {key} {int(column[index]):,}."
             )
     if size[rows].sum(dtype=np.float64) > MOST_TOTAL:
-        raise NotASnapshotError(f"is damaged: {where}s have more bytes in all than can be.")
+        raise NotASnapshotError(
+            f"is damaged: the sizes of all {where}s add up to an impossible number of bytes."
+        )
 
 
 def count_unknown_keys(
@@ -110,10 +112,10 @@ def count_unknown_keys(
 
     Args:
         rows: dicts.
-        known: names of keys.
-        what: the rows are, for messages.
-        oddities: names and numbers.
-        fields: how many the rows may have, together.
+        known: names of known keys.
+        what: what the rows are, for messages.
+        oddities: changed in place.
+        fields: how many fields the rows may have together.
 
     Returns:
         every key that some row has.
@@ -131,27 +133,27 @@ def count_unknown_keys(
 
 
 def count_unknown_key(key: Any, count: int, what: str, oddities: Counter[str]) -> None:
-    """Count a key that is not known into ``oddities``, under ``what`` and its name."""
+    """Count an unknown key into ``oddities``, under ``what`` and its name."""
     check_key(key, what)
     oddities[f"{what} key {shortened(key)!r}"] += count
 
 
 def check_key(key: Any, what: str) -> None:
-    """Check that a key is a text, as in JSON: no snapshot has others.
+    """Check that a key is text, as in JSON: no snapshot has other keys.
 
     Raises:
         NotASnapshotError: it is something else.
     """
     if not isinstance(key, str):
         raise NotASnapshotError(
-            f"is damaged: a {what} has a key of type {type(key).__name__}, not a text."
+            f"is damaged: a {what} has a key of type {type(key).__name__}, not text."
         )
 
 
 def _shapes(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
     """Count the rows by their keys; a shape may stand for rows that have them in another order."""
     first = tuple(rows[0]) if rows else ()
-    # Nearly always all rows are alike, and that is quicker to tell than to count.
+    # Nearly always all rows are alike, and checking that is faster than counting.
     if first and set(map(len, rows)) == {len(first)}:
         try:
             deque(map(itemgetter(*first), rows), maxlen=0)

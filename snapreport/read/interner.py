@@ -1,4 +1,4 @@
-"""Give each distinct frame, call stack and text one id while a snapshot is read."""
+"""Gives each distinct frame, call stack and text one id while a snapshot is read."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTab
 from snapreport.read.fields import check_key, take
 from snapreport.read.prefix_tree import prefix_tree
 
-# The profiler has no file and line of their own: "train.py(43): training_step".
+# The profiler has no separate file and line: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
 _PLAIN_KEYS = {"name", "filename", "line"}
-# A file made to be slow could have any number of different stacks with the same ends.
+# A file made to be slow to read could have any number of stacks with the same ends.
 _MOST_ALIKE = 64
 _LINE_LIMIT = 2**63
 _FLAT = frozenset((str, int, float, bool, type(None)))
-_UNMET = -1
+_UNSEEN = -1
 
 
 class StringInterner:
     """Ids for texts, in order of first appearance."""
 
     def __init__(self, texts: CleanTexts, *without: str) -> None:
-        """Make an empty table of the file's texts; those ``without`` stand for no text at all."""
+        """Make an empty table of the file's texts; ``without`` are values that mean no text."""
         self.texts = texts
         self.strings: list[str] = []
         self._ids: dict[object, int] = dict.fromkeys((None, "", *without), NO_ID)
@@ -55,12 +55,12 @@ class StackInterner:
     """Ids for frames and stacks by value, through object identity where the file shares objects.
 
     A pickle shares its frame dicts but not its lists: 12,665 lists for 178 stacks are normal.
-    So a list is known by its own identity first, then by being equal to one met before, and only
-    what is left is taken apart. Identity is sound only while the raw objects live.
+    So a list is looked up by its identity first, then compared with lists met before, and only
+    then read frame by frame. Identity is valid only while the raw objects exist.
     """
 
     def __init__(self, texts: CleanTexts) -> None:
-        """Make empty tables, of the file's texts."""
+        """Make empty tables for a file with these texts."""
         self._texts = texts
         self._names: list[str] = []
         self._filenames: list[str] = []
@@ -71,7 +71,7 @@ class StackInterner:
         self._stack_of_object: dict[int, int] = {id(None): NO_STACK}
         self._alike: dict[tuple[int, int, int, int], list[tuple[Any, int]]] = {}
         self._is_flat = True
-        # By the frame ids as int32: a fourth of what they would take as Python integers.
+        # Keyed by the frame ids as int32: a fourth of the memory of Python integers.
         self._stack_of_frames: dict[bytes, int] = {}
         self._frame_of_place: dict[int, tuple[Sequence[Any], NDArray[np.int32]]] = {}
 
@@ -88,18 +88,18 @@ class StackInterner:
         """Do as ``intern()`` for many stacks whose frames are named by their places in a list.
 
         Args:
-            frames: frame dicts; the list and they live on, and do not change.
+            frames: frame dicts; the caller keeps the list and does not change it.
             places: int32, those of all stacks one after the other, each innermost first.
-            length: int64, shape (n_stacks,), how many of them are each stack's.
+            length: int64, shape (n_stacks,), how many of them each stack has.
         """
         known = self._frame_of_place.get(id(frames))
         if known is None:
-            known = (frames, np.full(len(frames), _UNMET, np.int32))
+            known = (frames, np.full(len(frames), _UNSEEN, np.int32))
             self._frame_of_place[id(frames)] = known
         ids = known[1][places]
-        unmet = places[ids == _UNMET].tolist()
-        if unmet:
-            for place in dict.fromkeys(unmet):
+        unseen = places[ids == _UNSEEN].tolist()
+        if unseen:
+            for place in dict.fromkeys(unseen):
                 known[1][place] = self._frame(frames[place])
             ids = known[1][places]
         joined, end = ids.tobytes(), np.cumsum(length) * ids.itemsize
@@ -165,8 +165,8 @@ class StackInterner:
                 if key not in _PLAIN_KEYS and value is not None
             }
         if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
-            raise NotASnapshotError("has a frame whose name or file is not a text.")
-        # Texts and one number: their hashes cannot be made to be the same.
+            raise NotASnapshotError("has a frame whose name or file is not text.")
+        # Texts and one number: nobody can construct equal hashes for these.
         whole = clean(name), clean(filename)
         value = (*whole, line, *sorted(extra.items()))
         known = self._frame_of_value.get(value)

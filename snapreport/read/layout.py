@@ -1,4 +1,4 @@
-"""Bring every known layout of a snapshot's top level into one shape."""
+"""Brings every known layout of a snapshot's top level into one shape."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KNOWN_KEYS = frozenset(
     ]
 )
 _MOST_SETTINGS = 10_000
-_WHAT_TO_DO = "a snapshot is what torch.cuda.memory._dump_snapshot() writes"
+_EXPECTED = "a snapshot is what torch.cuda.memory._dump_snapshot() writes"
 
 
 @dataclass
@@ -53,13 +53,13 @@ class Layout:
 
 
 def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTexts) -> Layout:
-    """Find a snapshot's parts, whatever PyTorch's version.
+    """Find a snapshot's parts, whatever PyTorch version wrote it.
 
     Args:
-        top: the object that the file holds; emptied, so that its parts can go when read.
+        top: the object that the file holds; emptied, so that its parts can be freed when read.
         oddities: unknown keys are counted here.
         rows: how many events, segments and blocks there may be.
-        texts: the file's.
+        texts: the file's texts.
 
     Raises:
         NotASnapshotError: it is something else, or has more rows.
@@ -70,14 +70,13 @@ def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTex
         top, kind = {"segments": list(top)}, "segments"
     if not isinstance(top, dict):
         raise NotASnapshotError(
-            f"is no memory snapshot: it holds a {type(top).__name__}, and {_WHAT_TO_DO}."
+            f"is not a memory snapshot: it holds a {type(top).__name__}; {_EXPECTED}."
         )
     if "segments" not in top and "device_traces" not in top:
         if "traceEvents" in top:
             raise NotASnapshotError(TRACE)
         raise NotASnapshotError(
-            f"is no memory snapshot: it has neither 'segments' nor 'device_traces', and"
-            f" {_WHAT_TO_DO}."
+            f"is not a memory snapshot: it has neither 'segments' nor 'device_traces'; {_EXPECTED}."
         )
     for key in top:
         if key not in _KNOWN_KEYS:
@@ -92,7 +91,7 @@ def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTex
         kind = "profiler"
     elif any(_is_torch_20(row.get("blocks")) for row in segments):
         kind = "torch-2.0"
-    # The profiler adds one trace behind those of the GPUs: the CPU's.
+    # The profiler adds one trace after those of the GPUs: the CPU's.
     cpu = len(traces) - 1 if kind == "profiler" else None
     layout = Layout(
         kind,
@@ -119,7 +118,7 @@ def _list(top: dict[str, Any], key: str) -> list[Any]:
         return []
     if not isinstance(value, (list, tuple)):
         raise NotASnapshotError(
-            f"is no memory snapshot: {key!r} is a {type(value).__name__}, not a list."
+            f"is not a memory snapshot: {key!r} is a {type(value).__name__}, not a list."
         )
     return list(value)
 
@@ -128,8 +127,8 @@ def _require_segments(rows: Any) -> None:
     for row in rows:
         if not isinstance(row, dict) or "address" not in row or "total_size" not in row:
             raise NotASnapshotError(
-                f"is no memory snapshot: it has a list of {type(row).__name__} where segments with"
-                f" an 'address' and a 'total_size' belong, and {_WHAT_TO_DO}."
+                f"is not a memory snapshot: it has a list of {type(row).__name__} where segments"
+                f" with an 'address' and a 'total_size' belong; {_EXPECTED}."
             )
 
 
@@ -147,12 +146,12 @@ def _is_torch_20(blocks: Any) -> bool:
 
 
 def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> bool:
-    """Tell ``_profile_to_snapshot``'s work and our own: nothing was an allocator's segment.
+    """Say whether it was made from a profile, by PyTorch or us: its segments are no allocator's.
 
     Args:
         segments: of all devices.
         traces: of all devices.
-        ours: what the ``snapreport`` key holds, None where it is not there.
+        ours: what the ``snapreport`` key holds, None if there is no such key.
     """
     if isinstance(ours, dict) and ours.get("recorder") == "torch.profiler":
         return True
@@ -179,7 +178,7 @@ def _ordinal(row: dict[str, Any]) -> int:
 
 
 def device_of(ordinal: int, cpu: int | None) -> DeviceId:
-    """Return the device that a number in a file means; ``cpu`` is the CPU's, None for none."""
+    """Return the device that a number in a file means; ``cpu`` is the CPU's number or None."""
     return DeviceId("cpu", 0) if ordinal == cpu else DeviceId("cuda", ordinal)
 
 
@@ -189,7 +188,7 @@ def _settings(top: dict[str, Any], texts: CleanTexts) -> dict[str, Any]:
         settings = {}
     if not isinstance(settings, dict):
         raise NotASnapshotError("is damaged: 'allocator_settings' is not a dict.")
-    # Builds differ in where they put the overflow fields; everything reads them from here.
+    # PyTorch builds put the overflow fields in different places; we read them only from here.
     for key in ("trace_alloc_max_entries", "trace_alloc_overflowed"):
         if key in top:
             settings.setdefault(key, top[key])
@@ -200,8 +199,8 @@ def _settings(top: dict[str, Any], texts: CleanTexts) -> dict[str, Any]:
 def _plain(value: Any, texts: CleanTexts, budget: list[int], depth: int) -> Any:
     """Return a setting as a bundle can store it, so that both give the same report.
 
-    Shared or circular objects would grow without end when written out: the budget ends it, and
-    so does the depth, as not even JSON may be nested without end.
+    Shared or circular objects would grow without end when written out. ``budget`` limits the
+    number of values and ``depth`` their nesting, which JSON limits too.
     """
     budget[0] -= 1
     if budget[0] < 0:

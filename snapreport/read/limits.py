@@ -1,6 +1,6 @@
-"""How much a file may ask for: what the time and memory of reading it are bounded by.
+"""Limits on what a file may contain, which bound the time and memory of reading it.
 
-No real snapshot comes near any of these. ``docs/safety.md`` has them in a table.
+No real snapshot comes near any of them. ``docs/safety.md`` has a table of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ UNPACKED_ALWAYS = 1 << 26
 """Bytes that any packed snapshot may unpack to, however small it is."""
 
 MOST_INTEGER = 9
-"""Bytes of an integer in a pickle: 64 bits and a sign, and of 65 bits none.
+"""Bytes of an integer in a pickle: 64 bits and a sign; integers of 65 bits are refused too.
 
-Python's hashes of longer ones can be made to collide, and take time each time they are asked for.
+Longer integers can be chosen so that their hashes collide, and hashing them takes long each time.
 """
 
 MOST_TEXT = 1 << 18
-"""Bytes of a text in a pickle: those that are keys are compared again and again."""
+"""Bytes of a text in a pickle: texts that are keys are compared again and again."""
 
 MOST_DEVICES = 256
 """Devices of a file, those without events included."""
@@ -31,26 +31,26 @@ MOST_RULES = 1 << 18
 
 
 class Allowance:
-    """How many rows and fields a file may still have: one for each of its bytes.
+    """How many more rows or fields a file may have: at most one for each of its bytes.
 
-    In a pickle many places can refer to one list, so that a small file stands for any number of
-    events. What PyTorch writes shares call stacks alone, which are read once each.
+    In a pickle many places can refer to one list, so a small file can stand for any number of
+    events. PyTorch's own files share only call stacks, each of which is read once.
     """
 
     def __init__(self, length: int) -> None:
-        """Allow as much as a file of so many bytes can have without sharing."""
+        """Allow as many as a file of this many bytes can have without sharing."""
         self._left = self._length = length
 
-    def again(self) -> Allowance:
-        """Return as much as there was in the beginning."""
+    def unused(self) -> Allowance:
+        """Return a new allowance for the same file, with nothing used."""
         return Allowance(self._length)
 
     def take(self, count: int, what: str) -> None:
-        """Use up some of it.
+        """Use up some of the allowance.
 
         Args:
-            count: how many rows or fields are looked at now.
-            what: they are, for messages.
+            count: how many rows or fields are read now.
+            what: what they are, for messages.
 
         Raises:
             NotASnapshotError: there are more than the file has bytes.
@@ -58,6 +58,6 @@ class Allowance:
         self._left -= count
         if self._left < 0:
             raise NotASnapshotError(
-                f"is damaged: it has more {what} than its {format_bytes(self._length)} can hold,"
-                " each many times over."
+                f"is damaged: it has more {what} than fit in its {format_bytes(self._length)}:"
+                " it repeats the same ones many times."
             )

@@ -1,4 +1,4 @@
-"""Say before reading a file that it needs more memory than there is, not after the swapping."""
+"""Estimates how much memory reading a file takes, and refuses before the machine swaps."""
 
 from __future__ import annotations
 
@@ -14,61 +14,60 @@ from snapreport.ground.machine import available_memory
 from snapreport.ground.units import format_bytes
 from snapreport.ground.unpacking_limit import NO_MEMORY_CHECK
 
-# Measured as the most private memory of `convert`, less that of a program that has done nothing
-# yet, for events of 30, 87 and 158 bytes in the file: the first have neither stacks nor times.
-# What PyTorch writes has 90 to 375, call stacks included.
+# Measured as the peak private memory of `convert`, less that of an idle program, for events of 30,
+# 87 and 158 bytes in the file: the first have neither stacks nor times. PyTorch's own events have
+# 90 to 375 bytes, call stacks included.
 OBJECTS = 4.8
 """Bytes for each byte of JSON."""
 
 _UNPICKLED, _UNPICKLED_DICT = 4.5, 250
 """Bytes for each byte, and for each dict, of a pickle that is loaded as objects: an event took 319,
-653 and 758 bytes, and 385, 641 and 961 are said."""
+653 and 758 bytes; these estimate 385, 641 and 961."""
 
 _PARSED, _PARSED_DICT = 1.0, 220
-"""Likewise while the compiled part reads it, and as columns after that: 174, 219 and 205."""
+"""The same while the native library reads it, and as columns after that: 174, 219 and 205."""
 
 PARSED_EVENT = 165
-"""Bytes for each event besides its row of columns, when all are read: 118, 163 and 149."""
+"""Bytes for each event besides its row of columns, once all are read: 118, 163 and 149."""
 
 _LIST, _DICT_AT_MOST = 120, 240
-"""Bytes at most for a list and for a dict with one thing in it: of one byte in a pickle each."""
+"""Bytes at most for a list, and for a dict with one item; each takes one byte in a pickle."""
 
 REST = 12
-"""Bytes at most for each byte of what the compiled part leaves to the unpickler."""
+"""Bytes at most for each byte that the native library leaves to the unpickler."""
 
 _WINDOWS, _WINDOW = 64, 1 << 14
-# A dict as every pickler begins one: remembered or not, by protocol 4 or an older one.
+# How every pickler begins a dict: memoized or not, by protocol 4 or an older one.
 _DICT = re.compile(rb"\}(?:\x94|q.|r....)?\(", re.DOTALL)
 
 _ALWAYS_TRIED = 1 << 28
 
 
 def require_memory(needed: float, root: Path = Path("/")) -> None:
-    """Check that there is so much memory, where that can be known; a little is always tried.
+    """Check that enough memory is free, if that is known; small amounts always pass.
 
     Args:
         needed: bytes that will be allocated from now on.
         root: where the folders ``proc`` and ``sys`` are.
 
     Raises:
-        NotEnoughMemoryError: there is less.
+        NotEnoughMemoryError: less is free.
     """
     if needed <= _ALWAYS_TRIED or os.environ.get(NO_MEMORY_CHECK):
         return
     available = available_memory(root)
     if available is not None and needed > available:
         raise NotEnoughMemoryError(
-            f"needs about {format_bytes(int(needed))} of memory, and {format_bytes(available)} are"
-            " free; end other programs, take a machine with more, or set"
-            f" {NO_MEMORY_CHECK}=1 to try it."
+            f"needs about {format_bytes(int(needed))} of memory, and {format_bytes(available)} is"
+            " free; close other programs, use a machine with more, or set"
+            f" {NO_MEMORY_CHECK}=1 to try anyway."
         )
 
 
 def unpickled_memory(data: bytes | mmap.mmap) -> float:
-    """Return about how many bytes it takes to load a pickle as objects and go on from there.
+    """Return about how many bytes it takes to load a pickle as objects and process them.
 
-    It is never less than what as many lists and dicts take as a pickle could have that was made
-    to hold little else.
+    It is never less than what the lists and dicts take in a pickle made to hold little else.
     """
     usual = _UNPICKLED * len(data) + _UNPICKLED_DICT * count_dicts(data)
     view = np.frombuffer(data, np.uint8)
@@ -77,14 +76,14 @@ def unpickled_memory(data: bytes | mmap.mmap) -> float:
 
 
 def parsed_memory(data: bytes | mmap.mmap) -> float:
-    """Return about how many bytes it takes to read a pickle straight into columns, and go on."""
+    """Return about how many bytes it takes to read a pickle into columns and process them."""
     return max(_PARSED * len(data), _PARSED_DICT * count_dicts(data))
 
 
 def count_dicts(data: bytes | mmap.mmap) -> int:
-    """Estimate how many dicts a pickle has, which is little more than its events.
+    """Estimate how many dicts a pickle has, which are little more than its events.
 
-    They are counted in parts of it that lie evenly; in a small one, all over.
+    They are counted in evenly spaced parts of it; a small pickle is counted whole.
     """
     length = len(data)
     if length <= _WINDOWS * _WINDOW:

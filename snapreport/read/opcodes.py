@@ -1,4 +1,4 @@
-"""Check a pickle's opcodes against the few that a snapshot needs, before anything is loaded."""
+"""Checks a pickle's opcodes against the few that a snapshot needs, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.native.pickles import scan
 
-# The unpickler makes a table as long as the highest memo index. A pickler counts them from 0, so
-# there is an opcode of the file for each: one may not exceed the file's length, in these units.
+# The unpickler makes a table as long as the highest memo index. A pickler counts indices from 0 and
+# writes an opcode for each, so none may exceed the file's length, in these units.
 _MEMO_UNIT = 1 << 16
 _MOST_MEMO_UNITS = 0x3FF
 
@@ -19,7 +19,7 @@ def _memo_units(length: int) -> int:
     return min(length // _MEMO_UNIT, _MOST_MEMO_UNITS)
 
 
-# Opcodes of long texts: how many bytes their length takes.
+# Opcodes of long texts, and how many bytes the length of the text takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
 _TUPLES = b"t\x85\x86\x87"
 _STOP = b"."
@@ -29,7 +29,7 @@ _TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\
 
 
 def check_opcodes(data: bytes | mmap.mmap) -> None:
-    """Read a pickle's opcodes to its STOP without running one of them.
+    """Read a pickle's opcodes up to STOP without running any.
 
     What follows STOP is ignored: files cut out of MemoryViz pages have a few zero bytes there.
 
@@ -37,7 +37,7 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
         data: the pickle, uncompressed.
 
     Raises:
-        UnsafePickleError: an opcode that no snapshot has, such as a class lookup or a call.
+        UnsafePickleError: it has an opcode that no snapshot has, such as a class lookup or a call.
         NotASnapshotError: the pickle is cut off, or of protocol 0 or 1.
     """
     if data[:1] != b"\x80":
@@ -55,7 +55,7 @@ def _cut_off(length: int) -> NotASnapshotError:
 
 
 def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | UnsafePickleError:
-    """Say why the opcode at this position is not passed."""
+    """Say why the opcode at this position is refused."""
     opcode = data[position : position + 1]
     import pickletools  # only a refused file needs it
 
@@ -63,20 +63,20 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     left = len(data) - position
     if opcode == b"r" and left >= 5:
         most = (_memo_units(len(data)) + 1) * _MEMO_UNIT - 1
-        return _too_much(f"a memo index over {most:,}", position)
+        return _not_needed(f"a memo index over {most:,}", position)
     if opcode == b"G" and left >= 9:
-        return _too_much("a float that is neither 0 nor of 2**-63 to 2**64", position)
+        return _not_needed("a float that is neither 0 nor between 2**-63 and 2**64", position)
     if opcode in _PREFIXED or opcode in b"\x8a\x8b":
         width = _PREFIXED.get(opcode, 1 if opcode == b"\x8a" else 4)
         count = int.from_bytes(data[position + 1 : position + 1 + width], "little")
         if left < 1 + width + count:
             return _cut_off(len(data))
         text = opcode in _PREFIXED
-        return _too_much(
+        return _not_needed(
             f"a text of {count:,} bytes" if text else "an integer beyond 64 bits", position
         )
     if opcode in _TUPLES:
-        return _too_much("a tuple of anything but two small integers", position)
+        return _not_needed("a tuple of anything but two small integers", position)
     if opcode == b"\x80" and left >= 2:
         protocol = data[position + 1]
         return NotASnapshotError(
@@ -89,18 +89,18 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     asks = f"asks for {wanted} and " if wanted else ""
     return UnsafePickleError(
         f"{asks}has the pickle opcode {name} at byte {position:,}, which no snapshot needs and"
-        " which could run code; nothing of it was run. Do not load this file with pickle."
+        " which could run code; nothing in it was run. Do not load this file with pickle."
     )
 
 
-def _too_much(what: str, position: int) -> UnsafePickleError:
+def _not_needed(what: str, position: int) -> UnsafePickleError:
     return UnsafePickleError(
-        f"has {what} at byte {position:,}, which no snapshot needs; nothing of it was loaded."
+        f"has {what} at byte {position:,}, which no snapshot needs; nothing was loaded."
     )
 
 
 def _wanted_name(data: bytes | mmap.mmap, position: int) -> str:
-    """Name the class or function that the opcode at this position looks up, where that is plain."""
+    """Name the class or function that the opcode at this position looks up, if that is clear."""
     opcode = data[position : position + 1]
     parts: list[bytes] = []
     if opcode in (b"c", b"i"):  # GLOBAL, INST: two lines

@@ -1,8 +1,7 @@
-"""A pickle whose trace events were read straight into columns, and all else of it as objects.
+"""Reads the trace events of a pickle straight into columns, and the rest of it as objects.
 
-The native library does it without a Python object per event. It takes only what it
-knows to be as in every snapshot; whatever else there may be is left to the unpickler, which gives
-the same results and has all the messages.
+The native library does this without a Python object per event. It reads only pickles of the usual
+form; others are left to the unpickler, which gives the same results and has all error messages.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from snapreport.read.limits import MOST_DEVICES
 from snapreport.read.memory_need import PARSED_EVENT, REST, require_memory
 
 _NONE = -1
-"""In a column of ids: the event has no such field, or None there."""
+"""In a column of ids: the event lacks the field, or has None there."""
 
 # Bits of the keys of a trace's first event, as in events.c.
 _KEY_BITS = {"time_us": 5, "category": 10}
@@ -28,12 +27,12 @@ _KEY_BITS = {"time_us": 5, "category": 10}
 
 @dataclass(frozen=True, eq=False)
 class ParsedFile:
-    """What the events of a file point into, as it is in the file."""
+    """The texts, pairs, frames and stacks that the events of a file refer to."""
 
     texts: list[str]
     pairs: list[tuple[int, int]]
     frames: list[dict[str, Any]]
-    """The frame dicts: those of segments and blocks are the same objects where the file says so."""
+    """The frame dicts; segments and blocks share these objects where the file does."""
     stack_start: NDArray[np.int64]
     """int64, shape (n_stacks + 1,): where each stack begins in ``stack_frames``."""
     stack_frames: NDArray[np.int32]
@@ -59,7 +58,7 @@ class ParsedFile:
 class ParsedTrace:
     """The events of one trace; every array has shape (n_events,), and the types are checked.
 
-    The integers are int64: 0 where the file has none, and -1 for a time. The others are int32,
+    The integers are int64: 0 where the file has none, or -1 for a time. The others are int32
     positions in the file's texts, stacks and pairs; -1 where an event has none.
     """
 
@@ -67,9 +66,9 @@ class ParsedTrace:
     first_keys: frozenset[str]
     """Which of ``time_us`` and ``category`` the first event has."""
     unknown_keys: list[tuple[int, int]]
-    """Keys that no snapshot we know has, as texts, and how many events have them."""
+    """Keys that we do not know, as positions in the texts, and how many events have each."""
     addr: NDArray[np.int64]
-    """For events that have one, ``device_free``."""
+    """``device_free`` for events that have it."""
     size: NDArray[np.int64]
     stream: NDArray[np.int64]
     time_us: NDArray[np.int64]
@@ -92,17 +91,16 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         load: loads a pickle of plain data.
 
     Returns:
-        the object in the pickle, in which ``device_traces`` is a list of ParsedTrace. None where
-        it is any but the usual kind: nothing can be said of it then, neither that it is a snapshot
-        nor that it is safe.
+        the object in the pickle, in which ``device_traces`` is a list of ParsedTrace. None if it
+        does not have the usual form: it may then be anything, a snapshot or not, safe or not.
 
     Raises:
-        NotEnoughMemoryError: it has more events than this machine can take.
+        NotEnoughMemoryError: it has more events than this machine has memory for.
     """
     with pickles.events(data) as found:
-        if found is None or found.n_traces > MOST_DEVICES:  # which the general way refuses
+        if found is None or found.n_traces > MOST_DEVICES:  # the unpickler's path refuses those
             return None
-        # The copies take the place of what the library has, which is let go after that.
+        # The copies replace the library's arrays, which are freed on leaving this block.
         require_memory(PARSED_EVENT * found.n_events)
         columns = found.copy()
     require_memory(REST * len(columns.rest))
@@ -123,17 +121,17 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
 
 
 def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
-    """Number the values of a column in the order of their first appearance.
+    """Number the values of a column in order of first appearance.
 
     Args:
         column: int32, shape (n,), none below -1.
 
     Returns:
-        the values but -1, and the column with each replaced by its position in them; int32.
+        the values except -1, and int32: the column with each value replaced by its position.
     """
     n = len(column)
     first = np.full(int(column.max(initial=0)) + 2, n, np.int64)  # the last is for index -1
-    first[column[::-1]] = np.arange(n - 1, -1, -1)  # of equal values the first row stays
+    first[column[::-1]] = np.arange(n - 1, -1, -1)  # the first row of equal values wins
     values = np.flatnonzero(first[:-1] < n)
     values = values[np.argsort(first[values])]
     position = np.full(len(first), _NONE, np.int32)
@@ -142,11 +140,11 @@ def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
 
 
 def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray[np.int32]:
-    """Replace each value but -1 by its number, asked for once each in order of first appearance.
+    """Replace each value except -1 by its number.
 
     Args:
         column: int32, shape (n,), none below -1.
-        number: gives the number of a value.
+        number: returns a value's number; called once for each, in order of first appearance.
     """
     values, position = compress(column)
     numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is for index -1

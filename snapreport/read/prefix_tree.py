@@ -1,4 +1,4 @@
-"""Merge call stacks into a prefix tree, from the outermost frame on."""
+"""Merges call stacks into a prefix tree, from the outermost frame on."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ stack's innermost frame, int32, shape (n_stacks,).
 def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     """Build the tree for all stacks at once.
 
-    A stack adds a node for each frame below what it shares with an earlier stack, one after the
-    other. So the tree follows from how much it shares, and with which stack first.
+    A stack adds one node for each frame beyond those it shares with an earlier stack. So the tree
+    follows from how many frames each stack shares, and with which stack first.
 
     Args:
         stacks: the frame ids of each as int32, innermost first; all different.
@@ -36,14 +36,14 @@ def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     n = len(length)
     end = np.cumsum(length)
     shared = np.zeros(n, np.int64)
-    owner = np.zeros(n, np.int64)  # the first stack that has as much of it
+    owner = np.zeros(n, np.int64)  # the first stack with these shared frames
     group = np.zeros(n, np.int64)  # stacks with the same outer frames have the same number
     first_of = np.zeros(n, np.int64)  # the first stack of the group
-    among = np.arange(n)  # those that still share something with another
+    among = np.arange(n)  # stacks that still share frames with another
     most = int(frames.max(initial=0)) + 1
     level = 0
     while len(among):
-        ahead = _levels_alike(frames, length, end, among, first_of[among], level)
+        ahead = _equal_levels(frames, length, end, among, first_of[among], level)
         if ahead:
             level += ahead
             shared[among[first_of[among] != among]] = level
@@ -66,7 +66,7 @@ def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     n_nodes = int(added.sum())
     depth = np.arange(n_nodes) - np.repeat(start - shared - 1, added)
     parent = np.arange(n_nodes) - 1
-    # The node at this depth is one that the owner added: it has no earlier stack that shares it.
+    # The owner added the node at this depth, as no earlier stack shares it.
     branch = np.where(shared > 0, start[owner] + shared - 1 - shared[owner], -1)
     parent[start[added > 0]] = branch[added > 0]
     innermost = np.where(added > 0, start + added - 1, branch)
@@ -74,7 +74,7 @@ def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     return _columns(parent, frame, depth, innermost)
 
 
-def _levels_alike(
+def _equal_levels(
     frames: NDArray[np.int32],
     length: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -82,9 +82,9 @@ def _levels_alike(
     leader: NDArray[np.int64],
     level: int,
 ) -> int:
-    """Return how many levels from here on no stack of ``among`` differs from its group's first.
+    """Return for how many levels from here on all stacks of ``among`` equal their group's first.
 
-    In a deep recursion that is most of them. Few are looked at together where stacks are many.
+    In a deep recursion those are most levels. With many stacks, few levels are compared at once.
     """
     most = min(_AHEAD, max(_FRAMES_AHEAD // len(among), 1), int(length[among].min()) - level)
     if most <= 0:

@@ -1,4 +1,4 @@
-"""Rules for categories from JSON or YAML, in a file or as they are."""
+"""Reads rules for categories from JSON or YAML, in a file or as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = {"category", "name", "function", "file", "pattern"}
 
 
 def read_rules(source: str) -> tuple[Rule, ...]:
-    """Read rules in order: the first that fits one of a call stack's frames wins.
+    """Read rules in order: the first that matches a frame of a call stack wins.
 
     A mapping ``{"category": "expression"}`` looks for the expression in function and file names;
     a list has entries with ``category`` and ``function``, ``file`` or ``pattern`` (either).
@@ -37,9 +37,9 @@ def read_rules(source: str) -> tuple[Rule, ...]:
     elif isinstance(data, list):
         entries = data
     else:
-        raise PatternError(f"{where}: rules are a mapping or a list, and not {_kind(data)}.")
+        raise PatternError(f"{where}: rules must be a mapping or a list, not {_kind(data)}.")
     if not entries:
-        raise PatternError(f"{where}: there is no rule in it.")
+        raise PatternError(f"{where}: it has no rules.")
     return tuple(_rule(entry, k + 1, where) for k, entry in enumerate(entries))
 
 
@@ -51,9 +51,9 @@ def _parse(text: str, where: str) -> Any:
     import yaml
 
     try:
-        # An alias saves a few letters; merged into one another they are a bomb.
+        # Aliases are rarely useful, and nested ones expand without limit.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-            raise PatternError(f"{where}: rules have no aliases (*name).")
+            raise PatternError(f"{where}: rules cannot use aliases (*name).")
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)

@@ -1,4 +1,4 @@
-"""The segments and blocks at the end of a snapshot to columns, one set per device."""
+"""Reads the segments and blocks at the end of a snapshot into columns, one set per device."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
 def _blocks(
     rows: list[dict[str, Any]], address: NDArray[np.int64], where: str, tables: Tables
 ) -> tuple[list[dict[str, Any]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Flatten the blocks; returns them, and for each its segment, address and size."""
+    """Return all blocks in one list, with the segment, address and size of each."""
     lists = [row.get("blocks", []) for row in rows]
     for index, own in enumerate(lists):
         if not isinstance(own, list):
@@ -107,7 +107,7 @@ def _blocks(
     segment = np.repeat(np.arange(len(lists)), lengths)
     size = integers(blocks, "size", f"{where}: block")
     count_unknown_keys(blocks, _BLOCK_KEYS, "block", tables.oddities, tables.fields)
-    # Those of PyTorch 2.0 and older have no address of their own: they follow one another.
+    # Blocks of PyTorch 2.0 and older have no address: each begins where the one before ends.
     before = np.concatenate(([0], np.cumsum(size)))
     start = address[segment] + before[:-1] - before[np.cumsum(lengths) - lengths][segment]
     given = np.array(["address" in block for block in blocks], np.bool_)
@@ -138,7 +138,7 @@ def _history(block: dict[str, Any]) -> dict[str, Any]:
 
 def _requested(block: dict[str, Any], state: int) -> Any:
     if state == INACTIVE:
-        return 0  # what the file holds there is the last user's
+        return 0  # the file keeps the size of the last request there
     value = block.get("requested_size")
     if value is None:
         value = _history(block).get("real_size", block["size"])

@@ -1,4 +1,4 @@
-"""Read a snapshot file into columns: the one way in."""
+"""Reads a snapshot file into columns; every snapshot comes in this way."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
 def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
     """Read a ``.pickle``, ``.pickle.gz``, ``.pickle.zst`` or ``.json`` snapshot.
 
-    What the file is, is told by its first bytes, not by its name.
+    The first bytes of the file, not its name, decide what it is.
 
     Raises:
         InputError: the file is missing, a folder or unreadable.
         NotASnapshotError: it is not a snapshot, or a damaged one.
-        UnsafePickleError: it is a pickle that could run code; nothing of it was run.
+        UnsafePickleError: it is a pickle that could run code; nothing in it was run.
         NotEnoughMemoryError: it is too large for this machine.
     """
     with _named(path), collector_off():
@@ -53,7 +53,7 @@ def read_bytes(data: bytes, name: str) -> RawSnapshot:
 
     Args:
         data: what such a file would hold, not compressed.
-        name: stands for the file's in reports and messages.
+        name: shown as the file name in reports and messages.
 
     Raises:
         NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as ``read_snapshot()``.
@@ -71,14 +71,14 @@ def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
 
     Raises:
         InputError, NotASnapshotError, UnsafePickleError, NotEnoughMemoryError: as
-            ``read_snapshot()``; but of what is in it only the top level is checked.
+            ``read_snapshot()``; but only the top level of its content is checked.
     """
     with _named(path), collector_off():
         progress("Reading", None)
         with open_source(path) as (_, data):
             top, length = _parse(data, path.name, load_plain_pickle), len(data)
         copy = top
-        if isinstance(top, dict):  # it is emptied by what looks at it
+        if isinstance(top, dict):  # recognise() empties what it is given
             copy = dict(top)
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
@@ -88,14 +88,14 @@ def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
 
 @contextmanager
 def _named(path: Path | str) -> Iterator[None]:
-    """Let every error that a file can bring about name it."""
+    """Make every error that a file can cause name the file."""
     try:
         with naming(path):
             yield
     except RecursionError as error:
         raise NotASnapshotError(f"{path} is damaged: it is nested too deeply.") from error
     except MemoryError as error:
-        raise NotASnapshotError(f"{path} needs more memory than there is.") from error
+        raise NotASnapshotError(f"{path} needs more memory than this machine has.") from error
 
 
 def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap], Any]) -> Any:
@@ -114,13 +114,13 @@ def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap
         except orjson.JSONDecodeError as error:
             raise NotASnapshotError(f"is damaged JSON ({error}); copy it again.") from error
     raise NotASnapshotError(
-        "is no memory snapshot: it is neither a pickle (protocol 2 to 5) nor JSON;"
+        "is not a memory snapshot: it is neither a pickle (protocol 2 to 5) nor JSON;"
         " record one with torch.cuda.memory._dump_snapshot()."
     )
 
 
 def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> RawSnapshot:
-    """Turn the raw objects into columns, letting each part go as soon as it is read."""
+    """Turn the raw objects into columns, freeing each part as soon as it is read."""
     tables = Tables(Allowance(length))
     layout = recognise(top, tables.oddities, tables.rows, tables.texts)
     del top
@@ -150,7 +150,7 @@ def _devices(
         layout.traces.keys() | layout.segments.keys(),
         key=lambda device: (_KIND_ORDER[device.kind], device.ordinal),
     )
-    # Segments first: their raw objects are few, and the events' go device by device below.
+    # Segments first: their raw objects are few, and those of events are freed device by device.
     segments = {
         device: read_segments(layout.segments.pop(device, []), str(device), tables)
         for device in devices

@@ -1,4 +1,4 @@
-"""The bytes of an input file: mapped or unpacked, told apart by what they begin with."""
+"""Opens an input file, mapped or unpacked as its first bytes require."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from snapreport.read.memory_need import require_memory
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PART = 1 << 24
-# A byte of zstd stands for at most so many: a block of 128 KiB takes four.
+# Bytes that one byte of zstd can unpack to: a block of 128 KiB takes four.
 _ZSTD_MOST = 1 << 15
 _ZSTD_LEAST_PART = 1 << 10
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap.mmap]]:
-    """Give a file's identity, to be asked for last, and its content, unpacked if it was packed.
+    """Yield a function that returns a file's identity, to be called last, and its unpacked bytes.
 
     Raises:
-        InputError: missing, a folder, or not readable.
-        NotASnapshotError: empty, or a damaged gzip or zstd file.
+        InputError: it is missing, a folder, or not readable.
+        NotASnapshotError: it is empty, or a damaged gzip or zstd file.
         NotEnoughMemoryError: unpacked it is too large for this machine, or larger than allowed.
     """
     try:
@@ -76,15 +76,15 @@ def open_source(path: Path) -> Iterator[tuple[Callable[[], Source], bytes | mmap
 
 @contextmanager
 def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
-    """Take the SHA-256 of the data in a thread of its own, and give what waits for its digits."""
+    """Compute the SHA-256 of the data in a thread, and yield a function that waits for it."""
     found: list[str] = []
-    enough = threading.Event()  # the file was refused: what it is need not be known
+    cancelled = threading.Event()  # a refused file needs no digest
 
     def take() -> None:
         digest = hashlib.sha256()
         with memoryview(data) as view:
             for start in range(0, len(view), _PART):
-                if enough.is_set():
+                if cancelled.is_set():
                     return
                 with view[start : start + _PART] as part:
                     digest.update(part)
@@ -104,9 +104,9 @@ def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
     try:
         yield result
     finally:
-        enough.set()
+        cancelled.set()
         if thread.ident is not None:
-            thread.join()  # it must let go of the data before they are unmapped
+            thread.join()  # it must release the data before they are unmapped
 
 
 def read_short(path: Path) -> str:
@@ -123,11 +123,11 @@ def read_short(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(f"{path} cannot be read: {reason}.") from error
-    raise InputError(f"{path} cannot be read: it has over {format_bytes(MOST_RULES)}.")
+    raise InputError(f"{path} cannot be read: it is larger than {format_bytes(MOST_RULES)}.")
 
 
 class _Unpacked:
-    """What was unpacked so far, which may not become more than is allowed."""
+    """The bytes unpacked so far, whose number is limited."""
 
     def __init__(self, packed: int) -> None:
         self._most = most_unpacked(packed, UNPACKED_ALWAYS)
@@ -137,7 +137,7 @@ class _Unpacked:
 
     @property
     def left(self) -> int:
-        """Bytes that may still come."""
+        """How many more bytes may be added."""
         return self._most - self._length
 
     def add(self, part: bytes) -> None:
@@ -145,10 +145,10 @@ class _Unpacked:
         if self._length > self._most:
             raise NotEnoughMemoryError(
                 f"unpacks to more than {format_bytes(self._most)}, far more than a snapshot of its"
-                f" size; set {MAX_UNPACKED}=50GiB (or what it needs) if you trust it."
+                f" size does; if you trust it, set {MAX_UNPACKED} to more, such as 50GiB."
             )
         self._parts.append(part)
-        # Whether it is said beforehand how much it is, and truly, is up to who made the file.
+        # The file need not state its unpacked size, or may state a wrong one.
         if self._length > 2 * self._checked:
             self._checked = self._length
             require_memory(2 * self._length)  # the parts, and the whole made of them
@@ -162,7 +162,7 @@ def _unpack_gzip(packed: mmap.mmap) -> bytes:
 
     unpacked = _Unpacked(len(packed))
     said = int.from_bytes(packed[-4:], "little")  # of the last member, modulo 4 GiB
-    require_memory(min(said, len(packed) * 1032))  # deflate cannot do better
+    require_memory(min(said, len(packed) * 1032))  # the most that deflate can do
     try:
         with gzip.open(packed) as stream:
             while part := stream.read(_PART):
@@ -180,7 +180,7 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
         said = zstandard.frame_content_size(packed[:18])  # the longest header; -1 if unknown
         require_memory(min(said, len(packed) * _ZSTD_MOST))
     except zstandard.ZstdError:
-        pass  # what is wrong with it is said below
+        pass  # reported below
     position = 0
     try:
         while position < len(packed):  # one frame each
@@ -188,11 +188,11 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
             step = _ZSTD_LEAST_PART
             while not frame.eof:
                 part = packed[position : position + step]
-                if not part:  # a stream reader would end here without a word
+                if not part:  # a stream reader would end silently here
                     raise NotASnapshotError("is a zstd file that is cut off; copy it again.")
                 unpacked.add(frame.decompress(part))
                 position += len(part)
-                # More at a time as it goes on, but never what could unpack to far too much.
+                # Larger steps as it goes on, but never one that could unpack to far too much.
                 step = max(_ZSTD_LEAST_PART, min(2 * step, unpacked.left // _ZSTD_MOST, _PART))
             position -= len(frame.unused_data)
     except zstandard.ZstdError as error:

@@ -1,4 +1,4 @@
-"""One device's list of trace events to columns."""
+"""Reads one device's list of trace events into columns."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _KNOWN_KEYS = frozenset(
 )
 
 _STACKS_AT_ONCE = 1024
-"""Stacks whose frames are in memory twice for a moment: they may have thousands."""
+"""How many stacks have their frames in memory twice at a time; each may have thousands."""
 
 _TEXT_TYPES = {str, type(None)}
 
 
 @dataclass
 class PoolInterner:
-    """Ids for pools; the file writes them as (int, int), or as lists in JSON."""
+    """Ids for pools; the file has them as (int, int), or as lists in JSON."""
 
     pools: list[tuple[int, int]] = field(default_factory=list)
     _ids: dict[str, int] = field(default_factory=dict)
-    """Keyed by texts: pairs of integers could be made to have equal hashes."""
+    """Keyed by texts: pairs of integers could be chosen to have equal hashes."""
 
     def intern(self, pool: Any) -> int:
-        """Return the id of a pool, NO_ID for None or for what is no pair of integers."""
+        """Return the id of a pool, NO_ID for anything but a pair of integers."""
         if not isinstance(pool, (tuple, list)) or len(pool) != 2:
             return NO_ID
         first, second = pool
@@ -81,8 +81,9 @@ class Tables:
     """What the devices of a file share while it is read."""
 
     rows: Allowance
-    """How many events, segments and blocks there may still be; and how many fields of them."""
+    """How many more events, segments and blocks there may be."""
     fields: Allowance = field(init=False)
+    """How many more fields they may have."""
     texts: CleanTexts = field(default_factory=CleanTexts)
     stacks: StackInterner = field(init=False)
     strings: StringInterner = field(init=False)
@@ -91,7 +92,7 @@ class Tables:
 
     def __post_init__(self) -> None:
         """Allow as many fields as rows, and share the texts."""
-        self.fields = self.rows.again()
+        self.fields = self.rows.unused()
         self.stacks = StackInterner(self.texts)
         self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
 
@@ -100,14 +101,14 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
     """Turn a device's trace events into columns.
 
     Raises:
-        NotASnapshotError: the events are no list of dicts with the fields that PyTorch writes.
+        NotASnapshotError: the events are not a list of dicts with the fields that PyTorch writes.
     """
     where = f"{device}: event"
     if isinstance(events, ParsedTrace):
         return _read_parsed(events, device, tables)
     if not isinstance(events, (list, tuple)):
         raise NotASnapshotError(
-            f"is no memory snapshot: the trace of {device} is of type {type(events).__name__}."
+            f"is not a memory snapshot: the trace of {device} is of type {type(events).__name__}."
         )
     size = integers(events, "size", where, default=0)  # also checks that every row is a dict
     present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities, tables.fields)
@@ -156,7 +157,7 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
 
 
 def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
-    """Return the ids of the stacks of events; they are numbered as they are first met."""
+    """Return the ids of the stacks of events, numbered in order of first appearance."""
     file, (distinct, position) = events.file, compress(events.stack)
     numbers: list[int] = []
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
@@ -178,7 +179,9 @@ def _actions(
             ids[name] = len(ids)
     except TypeError:
         index = next(i for i, name in enumerate(names) if not isinstance(name, str))
-        raise NotASnapshotError(f"is damaged: {where} {index} has no 'action' text.") from None
+        raise NotASnapshotError(
+            f"is damaged: {where} {index} has no 'action', or one that is not text."
+        ) from None
     _check_count(ids)
     return tuple(map(texts.clean, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
 
@@ -223,7 +226,7 @@ def _ids(
     if isinstance(interner, PoolInterner):
         return np.array([interner.intern(value) for value in values], np.int32)
     try:
-        distinct = dict.fromkeys(values)  # no number equals a text, so types are told by these
+        distinct = dict.fromkeys(values)  # no number equals a text, so these have all types
         plain = set(map(type, distinct)) <= _TEXT_TYPES
     except TypeError:
         plain = False

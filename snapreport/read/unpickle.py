@@ -1,4 +1,4 @@
-"""Load a pickle that can hold plain data only: no class, no call, nothing that runs."""
+"""Loads pickles of plain data only: no class, no call, nothing that runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from snapreport.read.parsed import parse
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """An unpickler to which every class and every persistent object is unknown.
+    """An unpickler that refuses every class and every persistent object.
 
-    ``check_opcodes`` has refused all of them already; this is the second lock on the door.
+    ``check_opcodes`` has already refused them all; this is a second line of defence.
     """
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise UnsafePickleError(
-            f"asks for {module}.{name}, and a snapshot holds no classes; nothing of it was run."
+            f"asks for {module}.{name}, and a snapshot has no classes; nothing in it was run."
         )
 
     def persistent_load(self, pid: Any) -> NoReturn:  # noqa: ARG002
-        raise UnsafePickleError("asks for a persistent object; nothing of it was run.")
+        raise UnsafePickleError("asks for a persistent object; nothing in it was run.")
 
 
 def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
@@ -35,7 +35,7 @@ def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
         data: the pickle, uncompressed.
 
     Raises:
-        UnsafePickleError: it holds anything that could run code; nothing of it was run.
+        UnsafePickleError: it holds anything that could run code; nothing in it was run.
         NotASnapshotError: it is damaged.
         NotEnoughMemoryError: it is too large for this machine.
     """
@@ -45,10 +45,10 @@ def load_plain_pickle(data: bytes | mmap.mmap) -> Any:
 
 
 def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
-    """Load a pickle as ``load_plain_pickle()`` does, its device traces as columns if they can be.
+    """Load a pickle like ``load_plain_pickle()``, but its device traces as columns where possible.
 
     Returns:
-        the object; if it is a snapshot of the usual kind, its ``device_traces`` are
+        the object; if it is a snapshot of the usual form, its ``device_traces`` are
         a list of ``ParsedTrace``.
 
     Raises:

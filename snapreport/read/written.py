@@ -1,4 +1,4 @@
-"""How many characters a snapshot's texts come to, each written out wherever it is used."""
+"""Limits how many characters a snapshot's texts have, each written out wherever it is used."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from snapreport.model.snapshot import RawSnapshot
 
 
 def check_written(snapshot: RawSnapshot) -> None:
-    """Check that a bundle or a report of a snapshot is not out of all proportion to its file.
+    """Check that a snapshot's bundle or report would not be far too large for its file.
 
-    In a pickle a million places can refer to one text. In memory it stays one; a bundle, a page
-    and an export have it as often as it is used.
+    In a pickle a million places can refer to one text. In memory it is stored once; a bundle, a
+    page and an export repeat it wherever it is used.
 
     Raises:
         NotASnapshotError: it would be.
@@ -37,12 +37,12 @@ def check_written(snapshot: RawSnapshot) -> None:
     if written > most:
         raise NotASnapshotError(
             f"is damaged: its texts, each written out wherever it is used, have {written:,}"
-            f" characters; of a file of {format_bytes(snapshot.length)} they are at most {most:,}."
+            f" characters; a file of {format_bytes(snapshot.length)} may have at most {most:,}."
         )
 
 
 def _characters(value: Any) -> int:
-    """Add up the texts in dicts, lists and records within one another."""
+    """Return the total length of all texts in nested dicts, lists and records."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):

@@ -183,7 +183,7 @@ def test_long_answers_say_what_they_leave_out(run: Run, snapshot: Path) -> None:
         (("live", "--by", "line", "--include", "/(/"), "/(/ is not a regular expression"),
         (("live", "--device", "7"), "has no device '7'; it has cuda:0"),
         (("profile", "--rules", '{"a": "("}'), "rule 1 (a): '(' is not a regular expression"),
-        (("profile", "--rules", "[]"), "there is no rule in it"),
+        (("profile", "--rules", "[]"), "it has no rules"),
         (("profile", "--rules", "nowhere.json"), "nowhere.json cannot be read"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_pickle_that_calls_os_system_is_refused_and_nothing_ran(
     run: Run, broken: Callable[[str], Path], tmp_path: Path, kind: str
 ) -> None:
     path = broken(kind)
-    assert_one_line_error(run("render", path), "could run code", "nothing of it was run")
+    assert_one_line_error(run("render", path), "could run code", "nothing in it was run")
     assert not (tmp_path / "it-ran").exists()
 
 

@@ -271,7 +271,7 @@ def test_a_toml_file_of_its_own_needs_no_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("memory.toml", "max_peak = ", "memory.toml is no TOML"),
+        ("memory.toml", "max_peak = ", "memory.toml is not valid TOML"),
         ("memory.toml", "max_peek = 3", "memory.toml: there is no 'max_peek'"),
         ("memory.toml", "tool.snapreport.check = 3", "tool.snapreport.check is not a table"),
         ("pyproject.toml", "", "pyproject.toml has no table [tool.snapreport.check]"),

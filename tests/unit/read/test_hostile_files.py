@@ -100,7 +100,7 @@ def test_rules_do_not_multiply(tmp_path: Path) -> None:
     with pytest.raises(PatternError, match="aliases"):
         read_rules(str(path))
     path.write_text("a: b\n" * 60_000)
-    with pytest.raises(InputError, match=r"rules\.yaml cannot be read: it has over"):
+    with pytest.raises(InputError, match=r"rules\.yaml cannot be read: it is larger than"):
         read_rules(str(path))
 
 
@@ -108,7 +108,7 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text("[tool.snapreport.check]\nx = " + "9" * 5000)
     assert has_budget(path)
-    with pytest.raises(BudgetError, match="no TOML"):
+    with pytest.raises(BudgetError, match="not valid TOML"):
         read_budget(path)
 
 

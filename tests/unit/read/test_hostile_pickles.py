@@ -101,7 +101,7 @@ def test_what_is_shared_is_not_read_for_each_that_shares_it() -> None:
     """A thousand references more may not be a thousand times the work."""
     few = Allowance(10)
     few.take(10, "events")
-    with pytest.raises(NotASnapshotError, match="more events than its 10 B"):
+    with pytest.raises(NotASnapshotError, match="more events than fit in its 10 B"):
         few.take(1, "events")
 
 
@@ -114,7 +114,7 @@ def test_what_is_shared_is_not_read_for_each_that_shares_it() -> None:
         (b"\x80\x04K\x01\x8a\x01\x01\x86.", "a tuple"),
         (b"\x80\x04K\x01K\x01K\x01\x87.", "a tuple"),
         (b"\x80\x04(K\x01K\x01t.", "a tuple"),
-        (b"\x80\x04G" + struct.pack(">d", 1e200) + b".", "a float that is neither 0 nor of"),
+        (b"\x80\x04G" + struct.pack(">d", 1e200) + b".", "a float that is neither 0 nor between"),
         (b"\x80\x04G" + struct.pack(">d", float("nan")) + b".", "a float"),
         (b"\x80\x04\x8a\x09" + bytes(8) + b"\x01.", "an integer beyond 64 bits at byte 2"),
         (b"\x80\x04]\x85.", "a tuple"),

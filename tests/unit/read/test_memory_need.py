@@ -27,7 +27,7 @@ def test_too_much_is_refused_with_what_it_needs_and_what_to_do(
     memory_need.require_memory(8 * GIB, root)
     with pytest.raises(NotEnoughMemoryError) as caught:
         memory_need.require_memory(8 * GIB + 1, root)
-    assert "needs about 8.00 GiB of memory, and 8.00 GiB are free" in str(caught.value)
+    assert "needs about 8.00 GiB of memory, and 8.00 GiB is free" in str(caught.value)
     assert NO_MEMORY_CHECK in str(caught.value)
     assert "\n" not in str(caught.value)
     monkeypatch.setenv(NO_MEMORY_CHECK, "1")

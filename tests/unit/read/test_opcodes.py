@@ -133,7 +133,7 @@ class Thing:
     ],
 )
 def test_no_object_but_plain_data_is_loaded(value: object, protocol: int) -> None:
-    with pytest.raises(UnsafePickleError, match="nothing of it was run"):
+    with pytest.raises(UnsafePickleError, match="nothing in it was run"):
         read_bytes(pickle.dumps([value], protocol))
 
 

@@ -40,7 +40,7 @@ def test_a_list_says_where_to_look_and_yaml_is_read_too(tmp_path: Path) -> None:
         ('["a"]', "rule 1 is a str, not a mapping"),
         ('[{"category": "a", "function": 3}]', r"rule 1 \(a\): function is not text"),
         ('[{"category": "a", "files": "x"}]', "rule 1 has an unknown key 'files'"),
-        ("{}", "there is no rule in it"),
+        ("{}", "it has no rules"),
         ("[1, ", "neither JSON nor YAML"),
         ("{a: !!python/object/apply:os.system [ls]}", "neither JSON nor YAML"),
     ],
@@ -53,7 +53,7 @@ def test_a_rule_that_is_not_well_formed_is_named(text: str, message: str) -> Non
 def test_a_file_that_is_no_mapping_or_list_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text("just words")
-    with pytest.raises(PatternError, match="rules are a mapping or a list, and not a str"):
+    with pytest.raises(PatternError, match="rules must be a mapping or a list, not a str"):
         read_rules(str(path))
     with pytest.raises(InputError, match=r"cannot be read: Is a directory"):
         read_rules(str(tmp_path))
