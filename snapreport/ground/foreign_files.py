@@ -57,7 +57,7 @@ def foreign_file(begin: bytes, size: int, name: str) -> str:
     if begin[_TAR] == b"ustar":
         return _ARCHIVE.format("tar")
     if int.from_bytes(begin[:8], "little") <= size - 8 and begin[8:10] == b'{"':
-        return f"is a safetensors file, which holds tensors and no memory snapshot; {_RECORD}."
+        return f"is a safetensors file, which holds tensors, not a memory snapshot; {_RECORD}."
     if _TRACE_BEGIN.match(begin):
         return TRACE
     if begin[:64].lstrip()[:5].lower() in (b"<!doc", b"<html"):
@@ -76,7 +76,7 @@ def _page(begin: bytes) -> str:
             "is a report that snapreport made; 'snapreport summary' prints what it carries, and"
             " anything else needs the snapshot or bundle that it was made of."
         )
-    return f"is a web page and no memory snapshot; {_RECORD}."
+    return f"is a web page, not a memory snapshot; {_RECORD}."
 
 
 def foreign_zip(begin: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Reads snapshot files into columns: no pickle runs code, and every layout of PyTorch is known."""
+"""Reads snapshot files into columns: no pickle runs code, and every layout of PyTorch is read."""
 
 from snapreport.read.budgets import has_budget, read_budget
 from snapreport.read.snapshot_file import read_bytes, read_objects, read_snapshot

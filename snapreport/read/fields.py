@@ -97,7 +97,7 @@ def check_bytes(
             )
     if size[rows].sum(dtype=np.float64) > MOST_TOTAL:
         raise NotASnapshotError(
-            f"is damaged: the sizes of all {where}s add up to an impossible number of bytes."
+            f"is damaged: {where}s have sizes that add up to an impossible number of bytes."
         )
 
 

@@ -146,7 +146,7 @@ def _is_torch_20(blocks: Any) -> bool:
 
 
 def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> bool:
-    """Say whether it was made from a profile, by PyTorch or us: its segments are no allocator's.
+    """Say whether it was made from a profile, by PyTorch or us: no segment is an allocator's.
 
     Args:
         segments: of all devices.
