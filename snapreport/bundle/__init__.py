@@ -1,4 +1,4 @@
-"""Histories to bundles on disk and back, without loss (format 1); and SQL over them."""
+"""Writes histories to bundles and reads them back, without loss (format 1); runs SQL on them."""
 
 from snapreport.bundle.archive import (
     is_zip,

@@ -1,6 +1,6 @@
-"""Read the allocations of ``elements.db``: the one table that grows with the recording.
+"""Reads the allocations of ``elements.db``: the one table that grows with the recording.
 
-They are put together as the view ``allocations`` of ``schema.sql`` does.
+Its columns are those of the view ``allocations`` in ``schema.sql``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from snapreport.model.history import START
 from snapreport.model.snapshot import NO_TIME
 
 NEVER = int(np.iinfo(np.int64).min)
-"""The event of what does not happen, whatever the device; it stands for NULL."""
+"""Stands for NULL: the event of what never happens, on any device."""
 
 _ADDED = {
     "size",
@@ -29,7 +29,7 @@ _ADDED = {
 }
 _IDS = {"pool", "stack", "free_stack", "category", "compile_context", "metadata"}
 _MOST_ADDED = 2**60
-"""What the columns that are added up may have: sums of four do not pass 64 bits."""
+"""The most in a column that is added up: sums of four fit in 64 bits."""
 
 
 def read_allocations(tables: Tables) -> Columns:
@@ -48,10 +48,10 @@ def read_allocations(tables: Tables) -> Columns:
     columns = _of_kinds(_read(tables, "allocation_kinds"))
     n_kinds = len(columns["device"])
     if len(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
-        raise IndexError("an allocation is of no kind")
+        raise IndexError("an allocation has an unknown kind")
     spans = _read(tables, "allocation_spans")
     if len(spans["event"][0]) != -(-len(kind) // SPAN):
-        raise ValueError("the table allocation_spans has another length")
+        raise ValueError("the table allocation_spans has the wrong length")
     return (
         {name: rows[name][0] for name in ("addr", "version")}
         | {name: values.take(kind) for name, values in columns.items()}
@@ -60,8 +60,8 @@ def read_allocations(tables: Tables) -> Columns:
 
 
 def _of_kinds(kinds: dict[str, Cells]) -> Columns:
-    """Return what the allocations of each kind have in common."""
-    del kinds["role"]  # of words that are the file's; what reads it works its roles out anew
+    """Return the columns that the allocations of a kind share."""
+    del kinds["role"]  # roles are found again from the history, not taken from the file
     columns: dict[str, NDArray[Any]] = {}
     for name, (values, missing) in kinds.items():
         values[missing] = -1
@@ -76,10 +76,10 @@ def _of_kinds(kinds: dict[str, Cells]) -> Columns:
 
 
 def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
-    """Return the events and times that the differences come to."""
+    """Return the events and times, added up from differences."""
     n = len(rows["kind"][0])
 
-    def born(after: str, base: str, none: int) -> NDArray[np.int64]:
+    def from_span(after: str, base: str, none: int) -> NDArray[np.int64]:
         values, missing = rows[after]
         found: NDArray[np.int64] = np.repeat(spans[base][0], SPAN)[:n]
         found += values
@@ -89,9 +89,9 @@ def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
     def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
         return add_up(begin, *rows[name], none)
 
-    alloc_event = born("alloc_after", "event", START)
+    alloc_event = from_span("alloc_after", "event", START)
     requested_event = after(alloc_event, "requested_after", NEVER)
-    alloc_time = born("alloc_after_us", "time_us", NO_TIME)
+    alloc_time = from_span("alloc_after_us", "time_us", NO_TIME)
     requested_time = after(alloc_time, "requested_after_us", NO_TIME)
     return {
         "alloc_event": alloc_event,

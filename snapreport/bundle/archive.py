@@ -1,4 +1,4 @@
-"""The zip around a bundle: ``manifest.json``, ``elements.db`` and ``allocations.json``."""
+"""Writes and reads the zip of a bundle, with its manifest, ``elements.db`` and strips."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INDENT = orjson.OPT_INDENT_2
 
 
 def is_zip(path: Path) -> bool:
-    """Say whether a file begins as a zip does."""
+    """Say whether a file begins like a zip."""
     try:
         if not path.is_file():  # opening a pipe would wait for its other end
             return False
@@ -60,10 +60,10 @@ def write_bundle(
     Args:
         history: what to store.
         out: where to write.
-        warnings: ``code`` and ``text`` of each, for readers of the manifest alone.
-        progress: told of the events.
-        drawn: what the strips show of each device, where ``history.cut`` leaves something out;
-            the database is whole in any case.
+        warnings: ``code`` and ``text`` of each, for programs that read only the manifest.
+        progress: called with what is being done.
+        drawn: what the strips show of each device, if ``history.cut`` leaves something out; the
+            database is always complete.
     """
     with Packer() as packer:  # it deflates each member while the next one is made
         for name, parts, level in _members(history, warnings or [], progress, drawn):
@@ -77,7 +77,7 @@ def _members(
     progress: Progress,
     drawn: Sequence[Drawn] | None,
 ) -> Iterator[tuple[str, Iterable[bytes], int]]:
-    """Yield each member's name, content and the level of deflate that pays for it."""
+    """Yield each member's name, its content and the level of deflate that suits it."""
     manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
     yield MANIFEST, [plain_json(manifest)], 9
     first_id = 0
@@ -109,7 +109,7 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
 
     Raises:
         InputError: the file cannot be read.
-        BundleError: it is damaged, no bundle, or of a newer format.
+        BundleError: it is damaged, not a bundle, or of a newer format.
     """
     from snapreport.bundle.database_reader import read_database
 
@@ -122,7 +122,7 @@ def read_bundle(path: Path, progress: Progress = silent) -> History:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return a bundle's manifest, where the zip around it is whole.
+    """Return a bundle's manifest, if its zip is intact.
 
     Raises:
         InputError, BundleError: as ``read_bundle()``.
@@ -132,11 +132,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def read_elements(path: Path) -> bytes:
-    """Return a bundle's ``elements.db`` as it lies there, unchecked.
+    """Return a bundle's ``elements.db`` as it is, unchecked.
 
     Raises:
         InputError: the file cannot be read.
-        BundleError: it is damaged, no bundle, or of a newer format.
+        BundleError: it is damaged, not a bundle, or of a newer format.
     """
     with checked_members(path) as members:
         source_of(_read_manifest(members))
@@ -148,12 +148,12 @@ def _read_manifest(members: Members) -> dict[str, Any]:
 
     if "run.db" in members.names:
         raise BundleError(
-            "holds the figures of a run, not a snapshot; render, summary, check, diff and export"
-            " parquet take it."
+            "holds the figures of a run, not a snapshot; use render, summary, check, diff or"
+            " export parquet with it."
         )
     if MANIFEST not in members.names:
         raise BundleError(
-            "is a zip, but no snapreport bundle: it has no manifest.json. Make one with"
+            "is a zip, but not a snapreport bundle: it has no manifest.json. Make a bundle with"
             " 'snapreport convert'."
         )
     return parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
@@ -162,7 +162,7 @@ def _read_manifest(members: Members) -> dict[str, Any]:
 @contextmanager
 def checked_members(path: Path) -> Iterator[Members]:
     """Open a zip, and turn whatever a damaged one raises into an error that names the file."""
-    import zipfile  # converting does without it, and it takes long to import
+    import zipfile  # slow to import, and not needed for converting
 
     from snapreport.bundle.members import open_members
 
@@ -191,7 +191,7 @@ def checked_members(path: Path) -> Iterator[Members]:
             " convert the snapshot again."
         ) from error
     except OSError as error:
-        if error.errno == errno.EINVAL:  # a directory that points to before the file
+        if error.errno == errno.EINVAL:  # a directory that points before the start of the file
             raise BundleError(f"{path} is a damaged zip; copy or convert it again.") from error
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -1,4 +1,4 @@
-"""Does a history that was read hold together? A damaged bundle must not become wrong figures."""
+"""Checks that a history is consistent, so that a damaged bundle does not give wrong figures."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def check_stacks(stacks: StackTable, size: int) -> None:
         size: bytes of the file, which has the text of every stack.
 
     Raises:
-        ValueError: one of them cannot be; the message says of what.
+        ValueError: one of them is impossible; the message says in which table.
     """
     frames = stacks.frames
     _texts("frame", frames.names, frames.filenames)
     for extra in frames.extra.values():
         if not isinstance(extra, dict):
-            raise ValueError("what is known besides of a frame is not a mapping")
+            raise ValueError("the extra fields of a frame are not a mapping")
         _texts("frame", extra.values())
     within("frame", frames.lines, UNKNOWN_LINE)
     parent, depth = stacks.node_parent, stacks.node_depth
@@ -46,7 +46,7 @@ def check_stacks(stacks: StackTable, size: int) -> None:
     within("call node", np.arange(len(parent)) - parent, 1)  # a node comes after its parent
     within("call node", stacks.node_frame, 0, len(frames))
     if (depth != np.where(parent < 0, 0, depth[parent]) + 1).any():
-        raise ValueError("a call node has another depth than its parent allows")
+        raise ValueError("the depth of a call node is not one more than its parent's")
     within("stack", stacks.stack_node, NO_ID, len(parent))
     if stacks.characters() > size:
         raise ValueError("the call stacks are longer than the file")
@@ -56,18 +56,18 @@ def check_history(history: History) -> None:
     """Check every id, event and text of a history.
 
     Raises:
-        ValueError: one of them cannot be; the message says of what.
+        ValueError: one of them is impossible; the message says in which table.
     """
     _texts("string", history.strings)
     if not isinstance(history.settings, dict):
-        raise ValueError("the settings are no mapping")
+        raise ValueError("the settings are not a mapping")
     _depth("settings", history.settings, DEEPEST_SETTINGS)
     _counts("oddities", history.oddities)
     if len({device.device for device in history.devices}) < len(history.devices):
         raise ValueError("two devices are the same")
     for device in history.devices:
         if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
-            raise ValueError("a device cannot be")
+            raise ValueError("a device has an unknown kind or a negative number")
         _counts("anomalies", device.anomalies)
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, history)
@@ -96,7 +96,7 @@ def _check_allocations(rows: Allocations, events: int, history: History) -> None
 
 
 def _check_every_event(device: DeviceHistory) -> None:
-    """Check that each event is listed: it begins or ends an allocation, or is of another kind."""
+    """Check that each event is listed, with an allocation or among the other events."""
     rows, events = device.allocations, device.events
     if events > 3 * len(rows) + len(device.other):
         raise ValueError("a device has more events than are listed")
@@ -146,11 +146,11 @@ def _check_stages(stages: Stages, events: int) -> None:
     within("annotation", np.arange(len(stages)) - stages.parent, 1)
     inside = stages.parent >= 0
     if (stages.depth != np.where(inside, stages.depth[stages.parent] + 1, 0)).any():
-        raise ValueError("an annotation has another depth than its parent allows")
+        raise ValueError("the depth of an annotation is not one more than its parent's")
 
 
 def within(what: str, values: NDArray[Any], least: int, below: int | None = None) -> None:
-    """Check that numbers in a table are from one to another.
+    """Check that numbers in a table are not less than ``least``, and are below ``below``.
 
     Raises:
         ValueError: one of them is not.
@@ -166,7 +166,9 @@ def _memory(what: str, address: NDArray[Any], *sizes: NDArray[Any]) -> None:
     for column in sizes:
         within(what, column, 0, MOST_BYTES + 1)
         if float(column.sum(dtype=np.float64)) > MOST_TOTAL:
-            raise ValueError(f"the sizes in the table of {what}s pass 64 bits")
+            raise ValueError(
+                f"the sizes in the table of {what}s add up to an impossible number of bytes"
+            )
 
 
 def _times(what: str, *columns: NDArray[Any]) -> None:
@@ -191,4 +193,4 @@ def _texts(what: str, *columns: Iterable[Any]) -> None:
 
 def _counts(what: str, counts: Any) -> None:
     if not isinstance(counts, Mapping) or not all(type(n) is int for n in counts.values()):
-        raise ValueError(f"the {what} are no counts")
+        raise ValueError(f"the {what} are not counts")

@@ -1,4 +1,4 @@
-"""The rows of ``allocations.json`` where not every allocation is drawn one by one."""
+"""Lays out the rows of ``allocations.json`` for allocations that are not drawn one by one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from snapreport.model.history import DeviceHistory
 from snapreport.native.sweeps import sum_live
 
 Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
-"""Its size, timesteps and offsets."""
+"""Size, timesteps and offsets of a strip."""
 
 CUT_RULE = (
-    "Allocations that were cut keep their rows, with a size of 0. Rows behind the last allocation"
-    " are the sum of those, which lies on top; it is exact at the events sampled."
+    "Allocations that were cut keep their rows, with a size of 0. Rows after the last allocation"
+    " are the sum of those, drawn on top of the others; it is exact at the sampled events."
 )
 
 
 def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) -> Iterator[Strip]:
-    """Lay out the sum of what is not drawn, on top of the rest.
+    """Lay out the sum of the allocations that are not drawn, on top of those that are.
 
-    It is a strip for as long as the sum is the same at the events sampled.
+    A strip lasts as long as the sum is the same at the sampled events.
     """
     if not len(events):
         return
@@ -35,12 +35,12 @@ def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) ->
     )
     below = sum_live(size, born, freed, history.events)[events + 1]
     until = np.append(events[1:], end)
-    begin = np.concatenate(([0], events[1:]))  # strips begin where the picture does
+    begin = np.concatenate(([0], events[1:]))  # the first strip begins at the left edge
     runs = np.flatnonzero(np.diff(height, prepend=-1))
     for low, high in zip(runs.tolist(), np.append(runs[1:], len(events)).tolist(), strict=True):
         stop = int(until[high - 1])
         if height[low] and stop > begin[low]:
-            # It is there from its first sample on, and stays as it is at the last one.
+            # It lasts from its first sample on, and keeps the offset of its last one to the end.
             at = np.append(begin[low:high], stop)
             offsets = np.append(below[low:high], below[high - 1])
             turns = np.diff(offsets) != 0

@@ -1,4 +1,4 @@
-"""Write ``elements.db``: every fact of a history once, as SQLite tables (see ``schema.sql``)."""
+"""Writes ``elements.db``: every fact of a history once, as SQLite tables (see ``schema.sql``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 def default_first(history: History) -> list[int]:
     """Return the order in which devices are stored: the default one, then the others.
 
-    Its allocations then have the ids 0, 1, 2, ..., the rows of ``allocations.json``.
+    The default device's allocations then have the ids 0, 1, 2, ..., as in ``allocations.json``.
     """
     others = [i for i in range(len(history.devices)) if i != history.default_device]
     return [history.default_device, *others] if history.devices else []
@@ -38,7 +38,7 @@ def write_database(history: History) -> bytes:
 
 
 class _Writer:
-    """Fills the tables, keeping what runs over all devices."""
+    """Fills the tables, with ids that count over all devices."""
 
     def __init__(self, tables: TableWriter) -> None:
         self._tables = tables
@@ -47,7 +47,7 @@ class _Writer:
         self._base = [0, 0]  # event and time of the last span
 
     def write(self, history: History) -> None:
-        from snapreport.roles.lifetimes import find_roles  # reading does without
+        from snapreport.roles.lifetimes import find_roles  # not needed for reading
 
         meta = {
             "default_device": history.default_device,
@@ -68,8 +68,8 @@ class _Writer:
             role = self._roles_of(find_roles(device, history))
             meta[f"anomalies.{i}"] = device.anomalies
             meta[f"requested_before.{i}"] = self._device(i, device, role)
-        told = [(role, evidence.text, evidence.confidence) for role, evidence in self._roles]
-        self._tables.add_rows("roles", told)
+        rows = [(role, evidence.text, evidence.confidence) for role, evidence in self._roles]
+        self._tables.add_rows("roles", rows)
         self._tables.add_meta(meta)
 
     def _stacks(self, stacks: StackTable) -> None:
@@ -91,13 +91,13 @@ class _Writer:
         self._tables.add("stacks", stacks.stack_node, depth, call_stack_texts(stacks, texts))
 
     def _roles_of(self, roles: Roles) -> NDArray[np.int64]:
-        """Return the row of each allocation's role, new ones behind those of other devices."""
+        """Return the row of each allocation's role; new roles follow those of other devices."""
         place, pairs = roles.with_evidence()
         ids = [self._roles.setdefault(pair, len(self._roles)) for pair in pairs]
         return np.array(ids, np.int64)[place]
 
     def _device(self, index: int, history: DeviceHistory, role: NDArray[np.int64]) -> list[int]:
-        """Write one device; returns the allocations that were pending before event 0."""
+        """Write one device, and return the allocations whose free was requested before event 0."""
         device = history.device
         row = (index, device.kind, device.ordinal, history.events, *_time_range(history))
         self._tables.connection.execute("INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -130,7 +130,7 @@ class _Writer:
     def _kinds_of(
         self, index: int, rows: Allocations, role: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Write what a device's allocations have in common, and return the kind of each."""
+        """Write the kinds of a device's allocations, and return the kind of each."""
         columns = (
             rows.size,
             rows.block_size - rows.size,
@@ -150,7 +150,7 @@ class _Writer:
         return kind + ids.start
 
     def _spans(self, rows: Allocations, first_id: int) -> tuple[NDArray[np.int64], ...]:
-        """Write what a device's births count from, and return events and times counted from it."""
+        """Write the spans of a device, and return alloc events and times counted from them."""
         found = []
         spans: list[NDArray[np.int64]] = []
         columns = ((rows.alloc_event, START), (rows.alloc_time_us, NO_TIME))
@@ -231,7 +231,7 @@ def call_stack_texts(stacks: StackTable, texts: Sequence[str]) -> Iterator[str]:
     """
     parent = stacks.node_parent
     lines = [texts[frame] for frame in stacks.node_frame.tolist()]
-    # Mostly a node follows its parent, so a path is a few runs of nodes.
+    # A node mostly follows its parent, so a path is a few runs of nodes.
     nodes = np.arange(len(parent))
     begins = np.maximum.accumulate(np.where(parent == nodes - 1, 0, nodes)).tolist()
     parents = parent.tolist()

@@ -1,4 +1,4 @@
-"""Read ``elements.db`` back into a history."""
+"""Reads ``elements.db`` back into a history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, S
 from snapreport.model.stacks import FrameTable, StackTable
 
 MOST_DEVICES = 1000
-"""Devices of one file; each takes some work, however little is known of it."""
+"""Devices of one file; each takes some work, even without data."""
 
 _NARROW = {"version", "pool", "stack", "free_stack", "category", "compile_context", "metadata"}
 _NARROW |= {"parent", "depth"}
@@ -35,7 +35,7 @@ def read_database(data: bytes, source: Source) -> History:
         source: the file that the history came from.
 
     Raises:
-        BundleError: the database is damaged, or is none of ours.
+        BundleError: the database is damaged, or not one of ours.
     """
     with open_tables(data) as tables:
         history = _read(tables, source)
@@ -56,9 +56,9 @@ def _read(tables: Tables, source: Source) -> History:
     devices = _Devices(tables, rows["events"].tolist(), meta)
     layout, default = meta["layout"], meta["default_device"]
     if not isinstance(layout, str) or type(default) is not int:
-        raise TypeError("the layout or the default device is none")
+        raise TypeError("the layout or the default device has the wrong type")
     if kinds and not 0 <= default < len(kinds):
-        raise IndexError("the default device is none of the devices")
+        raise IndexError("the default device does not exist")
     ids = map(DeviceId, kinds, rows["ordinal"].tolist())
     return History(
         source=source,
@@ -95,7 +95,7 @@ def _read_stacks(tables: Tables) -> StackTable:
 
 
 def _filled(tables: Tables, table: str) -> tuple[Columns, list[str]]:
-    """Return the columns of integers of a table with -1 for NULL, and its texts."""
+    """Return the integer columns of a table, with -1 for NULL, and its texts."""
     cells, texts = read_cells(tables, table)
     for values, missing in cells.values():
         values[missing] = -1
@@ -103,7 +103,7 @@ def _filled(tables: Tables, table: str) -> tuple[Columns, list[str]]:
 
 
 class _Devices:
-    """Cuts the tables that all devices share into what each of them has."""
+    """Splits the tables that all devices share by device."""
 
     def __init__(self, tables: Tables, events: list[int], meta: dict[str, Any]) -> None:
         self._n_events = events
@@ -119,7 +119,7 @@ class _Devices:
         self._blocks, states = _filled(tables, "blocks")
         known = {state: i for i, state in enumerate(BLOCK_STATES)}
         if not known.keys() >= set(states):
-            raise ValueError("a block is in no known state")
+            raise ValueError("a block has an unknown state")
         self._states = np.array([known[state] for state in states], np.int8)
         owner = self._blocks["segment"]
         within("segment", owner, 0, len(self._kinds))
@@ -152,7 +152,7 @@ class _Devices:
             columns[name][columns[name] == NEVER] = events
         before = self._meta[f"requested_before.{index}"]
         if not isinstance(before, list) or not all(type(row) is int for row in before):
-            raise TypeError("what was requested before is not a list of numbers")
+            raise TypeError("the frees requested before event 0 are not a list of numbers")
         pending = np.array(before, np.int64)
         within("allocation", pending, rows.start, rows.stop)
         columns["free_requested_event"][pending - rows.start] = START
@@ -211,7 +211,7 @@ def _local(what: str, ids: NDArray[np.int64], rows: slice, length: int) -> NDArr
     """Return ids of a whole table as places among one device's rows; NO_ID stays.
 
     Raises:
-        ValueError: one is of another device, or of none.
+        ValueError: one belongs to another device, or to none.
     """
     known = ids != NO_ID
     within(what, ids[known], rows.start, min(rows.stop, length))
@@ -228,4 +228,4 @@ def _int32(values: NDArray[Any]) -> NDArray[np.int32]:
 
 def _same_length(table: str, texts: list[str], numbers: NDArray[np.int64]) -> None:
     if len(texts) != len(numbers):
-        raise ValueError(f"the table {table} has two lengths")
+        raise ValueError(f"the columns of the table {table} differ in length")

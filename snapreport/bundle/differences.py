@@ -1,7 +1,7 @@
-"""Events and times of an allocation as differences: what ``allocation_rows`` holds, and back.
+"""Turns events and times of allocations into the differences of ``allocation_rows``, and back.
 
-An allocation is mostly freed soon after it was made, so that the differences are small numbers,
-which SQLite stores in one byte or two and of which deflate makes less. The view ``allocations``
+Most allocations are freed soon after they are made, so the differences are small numbers, which
+SQLite stores in one or two bytes and which deflate well. The view ``allocations``
 of ``schema.sql`` adds them up in the same way.
 """
 
@@ -24,22 +24,22 @@ NOT_THERE = np.iinfo(np.int64).min
 
 
 SPAN = 32
-"""Rows of ``allocation_rows`` that count from one row of ``allocation_spans``: few, so that the
-differences are small, and enough that what they count from takes little room."""
+"""Rows of ``allocation_rows`` that count from one row of ``allocation_spans``: few enough for small
+differences, and enough for the spans to take little space."""
 
 
 def span_bases(
     column: NDArray[np.int64], first_id: int, base: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what births count from: the value of the first in their span, or 0 without one.
+    """Return the base of each span: the value of its first row, or 0 if that is unknown.
 
     Args:
         column: int64, shape (n,), events or times; negative where not known.
         first_id: id of the first row.
-        base: of the span that it is in, if others began that.
+        base: of the span that the first row is in, if rows of another device began it.
 
     Returns:
-        int64, for each span that begins here; and int64, shape (n,), for each row.
+        int64, of each span that begins here; and int64, shape (n,), of each row's span.
     """
     before = min(-first_id % SPAN, len(column))
     begun: NDArray[np.int64] = np.maximum(column[before::SPAN], 0)
@@ -52,7 +52,7 @@ def event_differences(rows: Allocations, never: int) -> Columns:
 
     Args:
         rows: the allocations.
-        never: the event of what does not happen.
+        never: the event that stands for never.
     """
     asked = (rows.free_requested_event != START) & (rows.free_requested_event != never)
     freed = rows.free_event != never
@@ -65,7 +65,7 @@ def event_differences(rows: Allocations, never: int) -> Columns:
 def time_differences(rows: Allocations) -> Columns:
     """Return ``requested_after_us`` and ``free_after_us``, as ``event_differences`` does."""
     asked, freed = rows.free_requested_time_us != NO_TIME, rows.free_time_us != NO_TIME
-    # The reader lets no time in that is before 1970 or after 9999, so no difference overflows.
+    # The reader accepts only times from 1970 to 9999, so no difference overflows.
     since = np.maximum(rows.alloc_time_us, 0)
     return (
         np.where(asked, rows.free_requested_time_us - since, NOT_THERE),
@@ -76,13 +76,13 @@ def time_differences(rows: Allocations) -> Columns:
 def add_up(
     begin: NDArray[np.int64], after: NDArray[np.int64], unknown: NDArray[np.bool_], never: int
 ) -> NDArray[np.int64]:
-    """Return what lies so much after an event or time, counted from 0 where that is not known.
+    """Return events or times that lie ``after`` others, which count as 0 where not known.
 
     Args:
         begin: int64, shape (n,), negative where not known.
         after: int64, shape (n,).
         unknown: bool, shape (n,): there is no difference.
-        never: what is then returned.
+        never: the result where there is no difference.
     """
     found: NDArray[np.int64] = np.maximum(begin, 0)
     found += after

@@ -1,6 +1,6 @@
-"""Read a whole table of integers, one column of texts among them at most.
+"""Reads a whole table of integers, which may have one column of texts.
 
-It is taken from its pages where that goes, and else asked for in SQL.
+It is read from its pages where possible, and otherwise with SQL.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from snapreport.bundle.pages import Rows, read_rows
 from snapreport.bundle.tables import Tables, check_numbered
 
 Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
-"""A column, and where it is NULL: 0 stands there."""
+"""A column with 0 for NULL, and where it is NULL."""
 
 
 def read_cells(tables: Tables, table: str) -> tuple[dict[str, Cells], list[str]]:
-    """Return all columns of integers in the order of the rows, and the texts, where there are any.
+    """Return all integer columns in the order of the rows, and the texts, if there are any.
 
     Raises:
         apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
@@ -37,22 +37,22 @@ def read_cells(tables: Tables, table: str) -> tuple[dict[str, Cells], list[str]]
             raise TypeError("a cell is not an integer")
         else:
             cells[column.name] = values, missing
-    told = [cells.pop(columns[place].name)[0].tolist() for place in texts]
-    return cells, [rows.texts[number] for numbers in told for number in numbers]
+    numbers = [cells.pop(columns[place].name)[0].tolist() for place in texts]
+    return cells, [rows.texts[number] for column in numbers for number in column]
 
 
 def _rows_by_sql(tables: Tables, table: str) -> Rows:
-    """Read a table whose pages are not as usual."""
+    """Read a table whose pages have an unusual form."""
     numbers, texts = tables.numbers(table, none=NOT_THERE), [""]
     n = len(next(iter(numbers.values())))
     for column in tables.columns[table]:
         if column.kind == "TEXT":
-            told = tables.texts(table, column.name)
-            if len(told) != n:
-                raise ValueError(f"the table {table} has two lengths")
-            texts = list(dict.fromkeys(told))
+            found = tables.texts(table, column.name)
+            if len(found) != n:
+                raise ValueError(f"the columns of the table {table} differ in length")
+            texts = list(dict.fromkeys(found))
             place = {text: number for number, text in enumerate(texts)}
-            numbers[column.name] = np.array([place[text] for text in told], np.int64)
+            numbers[column.name] = np.array([place[text] for text in found], np.int64)
     values = np.array([numbers[column.name] for column in tables.columns[table]])
     missing = values == NOT_THERE
     values[missing] = 0

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a bundle says of itself, and whether that is so."""
+"""Makes, reads and checks ``manifest.json``, in which a bundle describes itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def strips_name(history: History, index: int) -> str:
 
 
 def _facts(history: History) -> dict[str, Any]:
-    """Return what ``elements.db`` says as well, or what follows from it."""
+    """Return the facts that ``elements.db`` also holds, or that follow from it."""
     return {
         "default_device": history.default_device,
         "devices": [
@@ -86,7 +86,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
 
     Raises:
         BundleError: it is of a newer format.
-        KeyError, TypeError, ValueError: it is no manifest.
+        KeyError, TypeError, ValueError: it is not a manifest.
     """
     manifest = orjson.loads(data)
     if not isinstance(manifest, dict):
@@ -96,8 +96,8 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
         raise TypeError("the format is not a number")
     if version > FORMAT:
         raise BundleError(
-            f"has the newer bundle format {str(version)[:20]}, and snapreport {__version__} reads"
-            f" up to {FORMAT}; upgrade snapreport, or convert the snapshot with this version."
+            f"has bundle format {str(version)[:20]}, but snapreport {__version__} reads only"
+            f" formats up to {FORMAT}; upgrade it, or convert the snapshot with this version."
         )
     if version < FORMAT:
         raise ValueError(f"there is no format {version}")
@@ -106,7 +106,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
 
 
 def source_of(manifest: dict[str, Any]) -> Source:
-    """Return the file that a bundle was made of.
+    """Return the file that a bundle was made from.
 
     Raises:
         KeyError, TypeError, ValueError: the manifest does not say.
@@ -114,11 +114,11 @@ def source_of(manifest: dict[str, Any]) -> Source:
     source = manifest["source"]
     name, size, digest = source["name"], source["size"], source["sha256"]
     if not isinstance(name, str) or len(name) > _LONGEST_NAME:
-        raise TypeError("the source's name is none")
+        raise TypeError("the source's name is not valid")
     if type(size) is not int or not 0 <= size < 2**63:
-        raise TypeError("the source's size is none")
+        raise TypeError("the source's size is not valid")
     if not isinstance(digest, str) or len(digest) > 128:
-        raise TypeError("the source's sha256 is none")
+        raise TypeError("the source's sha256 is not valid")
     return Source(name, size, digest)
 
 
@@ -130,7 +130,7 @@ def check_manifest(manifest: dict[str, Any], history: History, members: Collecti
     """
     facts = _facts(history)
     for device in facts["devices"]:
-        del device["strips_columns"]  # the strips are as the version that wrote them lays them
+        del device["strips_columns"]  # depends on the version that wrote the strips
     for key, fact in facts.items():
         if not _agrees(manifest.get(key), fact):
             raise BundleError(
@@ -144,7 +144,7 @@ def check_manifest(manifest: dict[str, Any], history: History, members: Collecti
 
 
 def _agrees(stated: Any, fact: Any) -> bool:
-    """Say whether each fact is as stated; what an older version did not state may be missing."""
+    """Say whether each fact is as stated; older versions may not have stated all of them."""
     if isinstance(fact, dict):
         return isinstance(stated, dict) and all(
             key not in stated or _agrees(stated[key], value) for key, value in fact.items()

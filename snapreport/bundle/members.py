@@ -1,7 +1,7 @@
-"""The members of a bundle's zip: found, checked and unpacked within limits.
+"""Finds, checks and unpacks the members of a bundle's zip, within limits.
 
 The zip may be a stranger's, made to harm whoever opens or unpacks it. Nothing in it is written to
-disk here, but people unpack bundles for other tools, so what would harm them is refused as well.
+disk here, but people unpack bundles for other tools, so what would harm them is refused too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MOST_DIRECTORY = 2**20
 """Bytes of the zip's directory, which is read whole before anything can be checked."""
 
 ALWAYS_UNPACKED = 2**24
-"""Bytes that a member may unpack to, however small it is packed."""
+"""Bytes that any member may unpack to, however small it is."""
 
 MOST_MANIFEST = 2**22
-"""Bytes of manifest.json: it holds counts and warnings, some kilobytes of them."""
+"""Bytes of manifest.json: it holds counts and warnings, a few kilobytes."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
@@ -48,13 +48,15 @@ class Members:
         infos = archive.infolist()
         if len(infos) > MOST_MEMBERS:
             raise BundleError(
-                f"is a zip of {len(infos):,} members, and a bundle has at most {MOST_MEMBERS:,}."
+                f"is a zip of {len(infos):,} members; a bundle has at most {MOST_MEMBERS:,}."
             )
         self._infos: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
             _check_name(info)
-            if info.filename.lower() in self._infos:  # as some file systems see them
-                raise BundleError(f"has two members named {_shown(info)}; convert it again.")
+            if info.filename.lower() in self._infos:  # some file systems ignore case
+                raise BundleError(
+                    f"has two members named {_shown(info)}; convert the snapshot again."
+                )
             self._infos[info.filename.lower()] = info
         _check_places(infos, archive.start_dir)
 
@@ -72,17 +74,20 @@ class Members:
 
         Raises:
             KeyError: there is no such member.
-            BundleError: it is larger than it may be, or packed as none of ours is.
+            BundleError: it is larger than allowed, encrypted, or packed by another method.
             zipfile.BadZipFile, zlib.error, EOFError: it is damaged.
         """
         info = self._infos.get(name)
         if info is None or info.filename != name:
             raise KeyError(name)
         if info.flag_bits & _ENCRYPTED:
-            raise BundleError(f"encrypts {name}; unpack it, and pack it without a password.")
+            raise BundleError(
+                f"has an encrypted {name}; unpack the zip, and pack it without a password."
+            )
         if info.compress_type not in _METHODS:
             raise BundleError(
-                f"packs {name} by method {info.compress_type}; unpack it, and use deflate."
+                f"packs {name} by method {info.compress_type}; unpack the zip, and pack it with"
+                " deflate."
             )
         if most is None:
             most = most_unpacked(info.compress_size, ALWAYS_UNPACKED)
@@ -91,11 +96,11 @@ class Members:
             advice = "convert the snapshot again"
         if info.file_size > most:
             raise BundleError(
-                f"states that {name} unpacks to {info.file_size:,} bytes, and {most:,} is the most"
-                f" for its packed size; {advice}."
+                f"states that {name} unpacks to {info.file_size:,} bytes, over the limit of"
+                f" {most:,}; {advice}."
             )
         with self._archive.open(info) as file:
-            # Never more than the directory states; with the last byte the checksum is compared.
+            # Never more than the directory states. Reading the last byte checks the checksum.
             data = file.read(info.file_size)
         if len(data) != info.file_size or (not data and info.CRC):
             raise zipfile.BadZipFile(f"{name} is not as long as stated, or has a wrong checksum")
@@ -112,15 +117,15 @@ def open_members(path: Path) -> Iterator[Members]:
         BundleError: it cannot be a bundle.
     """
     with path.open("rb") as file:
-        careful = _Careful(file)
-        with zipfile.ZipFile(careful) as archive:
+        limited = _LimitedFile(file)
+        with zipfile.ZipFile(limited) as archive:
             members = Members(archive)
-            careful.most = None
+            limited.most = None
             yield members
 
 
-class _Careful:
-    """A file that reads at most so much at once, whatever sizes the zip states."""
+class _LimitedFile:
+    """A file whose single reads are limited, whatever sizes the zip states."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -131,7 +136,7 @@ class _Careful:
     def read(self, size: int = -1) -> bytes:
         if self.most is not None and size > self.most:
             raise BundleError(
-                f"is a zip whose directory says it has {size:,} bytes, and a bundle's has at most"
+                f"is a zip whose directory states {size:,} bytes; a bundle's has at most"
                 f" {self.most:,}."
             )
         return self._file.read(min(size, self._size))
@@ -154,7 +159,7 @@ def _check_name(info: zipfile.ZipInfo) -> None:
 
 
 def _check_places(infos: list[zipfile.ZipInfo], directory: int) -> None:
-    """Refuse members that lie in one another: a few bytes would be unpacked again and again."""
+    """Refuse members that overlap: a few bytes could be unpacked again and again."""
     end = 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         first = end == 0
@@ -163,7 +168,9 @@ def _check_places(infos: list[zipfile.ZipInfo], directory: int) -> None:
             raise BundleError(f"is a zip with {what}; convert the snapshot again.")
         end = info.header_offset + _HEADER + len(info.orig_filename) + info.compress_size
     if end > directory:
-        raise BundleError("is a zip whose members reach into its directory; convert it again.")
+        raise BundleError(
+            "is a zip whose members overlap its directory; convert the snapshot again."
+        )
 
 
 def _shown(info: zipfile.ZipInfo) -> str:

@@ -1,4 +1,4 @@
-"""Open a stranger's SQLite file in memory: nothing in it runs, and nothing takes for ever."""
+"""Opens a stranger's SQLite file in memory: nothing in it runs, or takes forever to read."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import apsw
 from snapreport.ground.errors import BundleError, reason_of
 
 LONGEST_VALUE = 2**26
-"""Bytes of one value or row: far above any call stack, far below what would hurt."""
+"""Bytes of one value or row: far above any call stack, far below what would do harm."""
 
 _CHECK_EVERY = 20_000
-"""Steps of SQLite's machine between two looks at how many there were: about a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the limit: about a millisecond."""
 
 MOST_STEPS = 2**22
-"""Steps of SQLite's machine that a file may take, besides those for each of its bytes."""
+"""Steps of SQLite's virtual machine that any file may take, besides those for its bytes."""
 
 STEPS_FOR_A_BYTE = 4
-"""Real files take one, or less: a table's row has more bytes than there are steps to read it."""
+"""Real files take at most one: a table's row has more bytes than it takes steps to read."""
 
 _BEGIN = b"SQLite format 3\0"
 _OFF = """
@@ -42,26 +42,28 @@ def open_in_memory(
 
     Args:
         data: the file.
-        limits: SQLite's limits, by their numbers, besides or in place of ours.
-        name: what it is called in its zip.
+        limits: SQLite's limits by number, which add to ours or replace them.
+        name: its name in the zip.
 
     Raises:
-        BundleError: it does not begin as one does.
+        BundleError: it does not begin like an SQLite file.
         apsw.Error: it is damaged.
     """
-    if not data.startswith(_BEGIN):  # SQLite itself may take too few bytes for a new file
-        raise BundleError(f"has a damaged {name} (it is not an SQLite file); convert it again.")
+    if not data.startswith(_BEGIN):  # SQLite may treat a file with too few bytes as new
+        raise BundleError(
+            f"has a damaged {name} (it is not an SQLite file); make the bundle again."
+        )
     connection = apsw.Connection(":memory:")
     try:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         for each in _OFF.split():
             number = getattr(apsw, f"SQLITE_DBCONFIG_{each}", None)
-            if number is not None:  # SQLite 3.47 has not all of them
+            if number is not None:  # SQLite 3.47 lacks some
                 connection.config(number, 0)
         connection.deserialize("main", data)
         for limit, most in (_LIMITS | (limits or {})).items():
             connection.limit(limit, most)
-        # The tables' definitions are read with the first statement: that, too, may go in circles.
+        # The first statement also reads the tables' definitions, which may be circular.
         connection.set_progress_handler(steps_guard(len(data)), _CHECK_EVERY)
         connection.pragma("query_only", True)
         connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
@@ -74,7 +76,7 @@ def open_in_memory(
 
 
 def steps_guard(size: int) -> Callable[[], bool]:
-    """Return what SQLite asks at times whether to stop: when a file of this size took too long."""
+    """Return a progress handler that stops SQLite when a file of this size takes too many steps."""
     left = (MOST_STEPS + STEPS_FOR_A_BYTE * size) // _CHECK_EVERY
 
     def stop() -> bool:
@@ -86,17 +88,14 @@ def steps_guard(size: int) -> Callable[[], bool]:
 
 
 def damaged(error: Exception, name: str = "elements.db") -> BundleError:
-    """Return the error that says so of a database of that name."""
+    """Return the error for a damaged database of that name."""
     if isinstance(error, apsw.InterruptError):
-        reason = "its tables go in circles"
+        reason = "reading it takes too many steps"
     else:
         reason = reason_of(error)
-    return BundleError(f"has a damaged {name} ({reason}); convert it again.")
+    return BundleError(f"has a damaged {name} ({reason}); make the bundle again.")
 
 
-def does_not_hold(error: Exception, name: str = "elements.db") -> BundleError:
-    """Return the error of tables that cannot be, or are not ours."""
-    article = "an" if name[0] in "aeiou" else "a"
-    return BundleError(
-        f"has {article} {name} that does not hold together ({reason_of(error)}); convert it again."
-    )
+def inconsistent(error: Exception, name: str = "elements.db") -> BundleError:
+    """Return the error for tables that are impossible, or are not ours."""
+    return BundleError(f"has an inconsistent {name} ({reason_of(error)}); make the bundle again.")

@@ -1,8 +1,8 @@
-"""Write a zip whose members are deflated in pieces, on several threads at once.
+"""Writes a zip whose members are deflated in pieces, on several threads at once.
 
-The module zipfile deflates in one thread, and takes long to import. A deflate stream can be made
-of pieces that do not wait for each other: each ends on a whole byte and takes the 32 KiB before it
-as its dictionary. What comes out is an ordinary zip, and the same on every machine.
+The module zipfile deflates in one thread, and takes long to import. A deflate stream can consist
+of pieces that are made independently: each ends on a whole byte and has the 32 KiB before it as its
+dictionary. The result is an ordinary zip, the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from types import TracebackType
 from typing import BinaryIO
 
 PIECE = 1 << 19
-"""Bytes that are deflated on their own: the same everywhere, as it shows in the output."""
+"""Bytes that are deflated on their own: the same everywhere, as it affects the output."""
 
 _WINDOW = 1 << 15
 _LAST = b"\x03\x00"
-"""An empty block of deflate that says it is the last."""
+"""An empty block of deflate that is marked as the last."""
 _MOST_THREADS = 4
 _MOST_WAITING = 48
-"""Pieces that wait for a thread; whoever makes more deflates one first, so memory is bounded."""
+"""Pieces that may wait for a thread; with more, the caller deflates one, which bounds memory."""
 _SEE_ZIP64 = 0xFFFFFFFF
 _LIMIT = _SEE_ZIP64
-"""Sizes and places from here on are written in zip64 fields."""
+"""Sizes and positions from this number on are written in zip64 fields."""
 _FIRST_DAY = 1 << 5 | 1  # 1 January 1980, as a zip writes it
 _FILE_MODE = 0o644 << 16
 
@@ -42,18 +42,18 @@ class Packer:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._errors: list[BaseException] = []
         self._stopped = False
-        # The caller makes members meanwhile, and helps when it has made them all.
+        # The caller makes members meanwhile, and then helps.
         self._count = min(max((os.cpu_count() or 1) - 1, 1), _MOST_THREADS)
         self._threads: list[threading.Thread] = []
         self._finished = False
 
     def __enter__(self) -> Packer:  # noqa: PYI034  (Python 3.10 has no Self)
         for _ in range(self._count):
-            # A daemon: where a signal comes before we know of it, nobody tells it to end.
+            # A daemon: if a signal comes before it is in our list, nothing would end it.
             thread = threading.Thread(target=self._work, daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # a limit on threads: the caller does it all in the end
+            except RuntimeError:  # a limit on threads: the caller then does all the work
                 break
             self._threads.append(thread)
         return self
@@ -68,7 +68,7 @@ class Packer:
         self._finish()
 
     def add(self, name: str, parts: Iterable[bytes], level: int) -> None:
-        """Add a member; each part of it is being deflated while the next one is made."""
+        """Add a member; each part of it is deflated while the next one is made."""
         member = _Member(name, level)
         self._members.append(member)
         for part in parts:
@@ -82,7 +82,7 @@ class Packer:
 
         Args:
             out: where to write.
-            first: names of members in the order in which they stand before the others.
+            first: names of the members that come before the others, in order.
         """
         self._finish()
         if self._errors:
@@ -129,7 +129,7 @@ class Packer:
 
 
 class _Member:
-    """One file of the zip: what it says of itself holds when all its tasks are done."""
+    """One file of the zip; its header and entry are right once all its tasks are done."""
 
     def __init__(self, name: str, level: int) -> None:
         self.name, self._name, self._level = name, name.encode("ascii"), level
@@ -138,7 +138,7 @@ class _Member:
         self.pieces: list[bytes] = []
 
     def tasks(self, part: bytes) -> Iterator[Callable[[], None]]:
-        """Take the next part of the content, and yield the work to be done, in any order."""
+        """Take the next part of the content, and yield tasks to be done in any order."""
         self._size += len(part)
         self._crc = zlib.crc32(part, self._crc)
         for start in range(0, len(part), PIECE):
@@ -159,12 +159,12 @@ class _Member:
         self.pieces[index] = packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
 
     def header(self) -> bytes:
-        """Return what stands before the deflated bytes."""
+        """Return the header, which comes before the deflated bytes."""
         fields, extra = self._fields([self._size, sum(map(len, self.pieces)) + len(_LAST)])
         return b"PK\x03\x04" + fields + self._name + extra
 
     def entry(self, place: int) -> bytes:
-        """Return the member's line in the directory, given where its header is."""
+        """Return the member's entry in the directory, given the place of its header."""
         numbers = [self._size, sum(map(len, self.pieces)) + len(_LAST), place]
         fields, extra = self._fields(numbers)
         made_on_unix = b"\x14\x03"  # so that unzip applies the file mode
@@ -187,7 +187,7 @@ class _Member:
 
 
 def _end(members: int, length: int, place: int) -> bytes:
-    """Return what ends a zip: how many members, and where the directory of this length is."""
+    """Return the end of a zip: its number of members, and the length and place of its directory."""
     large = b""
     if place >= _LIMIT:
         record = struct.pack("<Q2H2I4Q", 44, 45, 45, 0, 0, members, members, length, place)

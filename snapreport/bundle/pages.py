@@ -1,15 +1,15 @@
-"""Read integers out of the pages of an SQLite table at once, without an object for each cell.
+"""Reads integers from the pages of an SQLite table at once, without an object for each cell.
 
-SQLite hands out one Python object a cell, which for a million events is most of the work of
-reading a bundle. Its pages say the same: a tree of pages, and in its leaves the rows, each a
-header with one type a column and then the numbers, big-endian and as short as they can be.
-The native library reads the rows; whatever is unusual is left to SQLite, which either reads it or
+SQLite returns one Python object per cell, which for a million events is most of the work of
+reading a bundle. The pages hold the same: a tree of pages whose leaves have the rows, each a
+header with one type per column, and then the numbers, big-endian and as short as possible.
+The native library reads the rows; anything unusual is left to SQLite, which either reads it or
 says what is wrong.
 
-The file may be a stranger's. No place is below 0, and one beyond the file is an IndexError of
-NumPy's. A page comes once in a level of the tree, its cells lie behind their list and in the page
-itself, and there are no more of them than it has bytes for: so rows are never more than the file
-can hold, however its pages point to one another.
+The file may be a stranger's. No place is negative, and one beyond the file raises NumPy's
+IndexError. A page comes once in a level of the tree, its cells lie after their list and within
+the page, and no more of them than fit. So there are never more rows than the file can hold,
+however its pages point to one another.
 
 Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
 """
@@ -28,15 +28,15 @@ from snapreport.native.sorting import unique
 _MAGIC = b"SQLite format 3\0"
 _INTERIOR, _LEAF = 5, 13
 _ENCODING, _UTF_8 = 56, 1
-"""Where the file says how its texts are written, and what it says there."""
+"""The place of the file's text encoding, and its value for UTF-8."""
 _DEEPEST = 16
 """Levels of a tree: far more than its page numbers can fill."""
 _HEADER = 12
-"""Bytes of a page of the tree before the list of its cells, each of which is named in two bytes."""
+"""Bytes of an interior page before the list of its cells, which has two bytes for each."""
 _LEAST_BRANCH = 2 + 4 + 1
-"""Bytes for a child: in the list, its page, and a key."""
+"""Least bytes of a child: its place in the list, its page, and a key."""
 _LEAST_ROW = 2 + 1 + 1 + 1
-"""Bytes for a row: in the list, its length, its id, its header's length; and one a column."""
+"""Least bytes of a row without columns: its place in the list, length, id and header's length."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +46,19 @@ class Rows:
     ids: NDArray[np.int64]
     """int64, shape (n,), ascending."""
     values: NDArray[np.int64]
-    """int64, shape (n_columns, n); 0 for NULL. Of the column that is the id, always NULL."""
+    """int64, shape (n_columns, n); 0 for NULL. The column that is the id is always NULL."""
     missing: NDArray[np.bool_]
     """bool, shape (n_columns, n): the cell is NULL."""
     texts: tuple[str, ...] = ()
-    """The distinct texts of a column that holds texts: its numbers are places here."""
+    """The distinct texts of the column of texts, whose values are places here."""
 
 
 class _Unusual(Exception):  # noqa: N818  (it never leaves this module)
-    """There is something here that SQLite has to look at."""
+    """The file has an unusual form, and SQLite has to read it."""
 
 
 def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Rows | None:
-    """Read a table that holds integers alone, or one column of few distinct texts besides.
+    """Read a table of integers, which may have one column of few distinct texts.
 
     Args:
         data: an SQLite file.
@@ -67,8 +67,7 @@ def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Ro
         text: the column that holds texts.
 
     Returns:
-        None where the table is not as one that was written at once; SQLite may read it all the
-        same.
+        None if the table's pages have an unusual form; SQLite may still read it.
     """
     try:
         file = _File(data)
@@ -88,7 +87,7 @@ def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Ro
 
 
 class _File:
-    """The bytes of a database, as numbers at any place."""
+    """The bytes of a database, which can be read as numbers at any place."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 1024 or data[:16] != _MAGIC:
@@ -132,7 +131,7 @@ class _File:
         raise _Unusual
 
     def _cells(self, page: int) -> NDArray[np.int64]:
-        """Return where the cells of a page of the tree begin, in the order of their keys."""
+        """Return where the cells of an interior page begin, in the order of their keys."""
         count = int(self.u16[page + 3])
         if count > (self.page_size - _HEADER) // _LEAST_BRANCH:
             raise _Unusual

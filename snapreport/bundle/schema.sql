@@ -1,4 +1,4 @@
--- elements.db of a snapreport bundle, format 1. Ids are row numbers; what is unknown is NULL.
+-- elements.db of a snapreport bundle, format 1. Ids are row numbers; unknown values are NULL.
 -- An event is the index of a trace event. Sizes are in bytes, times in microseconds since 1970.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -31,7 +31,7 @@ CREATE TABLE stacks (
     depth INTEGER NOT NULL,
     callstack TEXT NOT NULL          -- file:line:function, innermost first
 );
-CREATE TABLE roles (                 -- what allocations are for, and what tells
+CREATE TABLE roles (                 -- what allocations are for, and how that is known
     id INTEGER PRIMARY KEY,
     role TEXT NOT NULL,              -- parameter, gradient, activation, ..., unknown
     evidence TEXT NOT NULL,
@@ -52,21 +52,21 @@ CREATE TABLE allocation_kinds (      -- what many allocations have in common
     metadata INTEGER REFERENCES strings,
     role INTEGER NOT NULL REFERENCES roles
 );
-CREATE TABLE allocation_spans (      -- what 32 allocations of neighbouring ids count from
+CREATE TABLE allocation_spans (      -- what 32 allocations with consecutive ids count from
     id INTEGER PRIMARY KEY,
     event INTEGER NOT NULL,
     time_us INTEGER NOT NULL
 );
-CREATE TABLE allocation_rows (       -- what the view allocations below is made of, in few bytes
+CREATE TABLE allocation_rows (       -- the view allocations below, in few bytes
     id INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL REFERENCES allocation_kinds,
     addr INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    alloc_after INTEGER,             -- events from that of the span to alloc_event
+    alloc_after INTEGER,             -- events from the span's event to alloc_event
     requested_after INTEGER,         -- events from alloc_event to free_requested_event
     free_after INTEGER,              -- events from free_requested_event to free_event
     alloc_after_us INTEGER,
-    requested_after_us INTEGER,      -- likewise; what a difference begins at is 0 where it is NULL
+    requested_after_us INTEGER,      -- the same for times; a NULL start counts as 0
     free_after_us INTEGER
 );
 CREATE TABLE events (                -- all trace events that belong to no allocation
@@ -121,7 +121,7 @@ SELECT
     r.addr AS addr,
     r.version AS version,            -- how many allocations had this address before
     k.size AS size,                  -- requested bytes
-    k.size + k.slack AS block_size,  -- the lower bound where it differs from the next
+    k.size + k.slack AS block_size,  -- a lower bound if it differs from the next
     k.size + k.slack + k.block_range AS block_size_max,
     b.event + r.alloc_after AS alloc_event,                           -- NULL: before recording
     coalesce(b.event + r.alloc_after, 0) + r.requested_after
@@ -139,11 +139,11 @@ SELECT
     k.category AS category,
     k.compile_context AS compile_context,
     k.metadata AS metadata,
-    w.role AS role,                  -- these three by their words, as they are few
+    w.role AS role,                  -- these three as values, not ids
     w.evidence AS role_evidence,
     w.confidence AS role_confidence
 FROM allocation_rows AS r
-LEFT JOIN allocation_kinds AS k ON k.id = r.kind       -- LEFT: what is not asked for is not read
+LEFT JOIN allocation_kinds AS k ON k.id = r.kind       -- LEFT: SQLite reads only what is asked for
 LEFT JOIN roles AS w ON w.id = k.role
 LEFT JOIN allocation_spans AS b ON b.id = r.id >> 5;
 -- The default device's allocations as SnapViewer's users query them; idx i is row i of

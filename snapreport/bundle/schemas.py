@@ -1,4 +1,4 @@
-"""The definitions of our tables: what is written and what may be read both follow from them."""
+"""Reads the definitions of our tables, which decide what is written and what may be read."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Column:
     kind: str
     """``INTEGER``, ``TEXT``, ``REAL`` or ``BLOB``."""
     null: bool
-    """Whether it may have NULL."""
+    """Whether it may be NULL."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A table or view of ours."""
+    """One of our tables or views."""
 
     kind: str
     """``table`` or ``view``."""
     sql: str
-    """The statement that makes it, in plain form."""
+    """The statement that creates it, as ``plain()`` returns it."""
     columns: tuple[Column, ...]
     """Of a table, in order."""
 
@@ -47,9 +47,9 @@ def _columns(kind: str, sql: str) -> tuple[Column, ...]:
 
 
 def plain(sql: str) -> str:
-    """Return a definition without comments, and with one space wherever there is any.
+    """Return a definition without comments, with single spaces for all white space.
 
-    As ours have neither quotes nor the other kind of comment, what becomes equal to one of them
-    means the same to SQLite.
+    Ours have neither quotes nor comments of the other kind, so a definition that becomes equal to
+    one of ours means the same to SQLite.
     """
     return re.sub(r"[ \t\n\f\r]+", " ", re.sub(r"--[^\n]*", "", sql)).strip(" ")

@@ -1,4 +1,4 @@
-"""Find what many allocations have in common, so that a bundle says it once."""
+"""Finds allocations that are alike, so that a bundle stores what they share once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FACTOR = 0x9E37_79B9_7F4A_7C15
-"""2^64 over the golden ratio: multiplied by it, neighbours come to lie far apart (Knuth, 6.4)."""
+"""2^64 over the golden ratio: multiplying by it moves neighbours far apart (Knuth, 6.4)."""
 
 
 def find_kinds(
@@ -27,10 +27,10 @@ def find_kinds(
     n = len(columns[0])
     columns = [column for column in columns if n and (column != column[0]).any()]
     first = _first_in_bucket(columns, n)
-    strange = np.zeros(n, np.bool_)
+    unlike = np.zeros(n, np.bool_)
     for column in columns:
-        strange |= column[first] != column
-    rest = np.flatnonzero(strange)
+        unlike |= column[first] != column
+    rest = np.flatnonzero(unlike)
     if len(rest):  # whole kinds, as equal rows share a bucket
         first[rest] = rest[_first_alike([column[rest] for column in columns])]
     begins = first == np.arange(n)
@@ -40,10 +40,10 @@ def find_kinds(
 
 
 def _first_in_bucket(columns: Sequence[NDArray[Any]], n: int) -> NDArray[np.int64]:
-    """Return for each row the first one that has its hash: nearly always one that is alike.
+    """Return for each row the first one with the same hash, which is nearly always alike.
 
-    Rows that are not are left to be sorted: of few kinds hardly any. To sort all of them takes two
-    to three times as long as all this.
+    Rows for which it is not are sorted later; with few kinds there are hardly any. Sorting all rows
+    takes two to three times as long as this.
     """
     mixed = np.zeros(n, np.uint64)
     for column in columns:

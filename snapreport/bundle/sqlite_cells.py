@@ -1,4 +1,4 @@
-"""Columns to SQLite cells and back: what a sentinel says in an array, NULL says in a table."""
+"""Turns columns into SQLite cells and back; a sentinel in an array is NULL in a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Cells = list[int | None]
 
 
 def to_cells(column: NDArray[Any], none: int) -> Cells:
-    """Return a column as Python integers, with NULL for a value."""
+    """Return a column as Python integers, with NULL for the value ``none``."""
     unknown = column == none
     if unknown.all():
         return [None] * len(column)
@@ -26,7 +26,7 @@ def from_cells(cells: Sequence[Any], none: int | None) -> NDArray[np.int64]:
     """Return cells as an array, with a sentinel for NULL; None where there may be no NULL.
 
     Raises:
-        TypeError, ValueError, OverflowError: a cell is no integer of 64 bits.
+        TypeError, ValueError, OverflowError: a cell is not an integer of 64 bits.
     """
     kinds = set(map(type, cells))
     if none is not None and type(None) in kinds:

@@ -1,4 +1,4 @@
-"""The text of ``allocations.json``, in parts: each can be packed while the next one is written.
+"""Writes the text of ``allocations.json``, in parts: each can be packed while the next is written.
 
 The native library lays out the strips as it writes them, with no array of their points.
 """
@@ -18,9 +18,9 @@ from snapreport.model.history import DeviceHistory
 from snapreport.native.strip_rows import StripRows
 
 POINTS_AT_ONCE = 1 << 14
-"""How many points are handed out at a time, if no row has more."""
+"""How many points are yielded at a time, if no row has more."""
 ROWS_AT_ONCE = 1 << 12
-"""How many rows of a cut are handed out at a time; the last ones with those for the sum."""
+"""How many rows of a cut device are yielded at a time; the last part has the sum's rows too."""
 
 
 def strips_text(
@@ -34,8 +34,8 @@ def strips_text(
     Args:
         history: the device.
         first_id: the first row's ``elem``.
-        drawn: what is drawn one by one; None for all.
-        columns: the most events to sample; None for the rule that the manifest states.
+        drawn: the allocations that are drawn one by one; None for all.
+        columns: the most events to sample; None for the manifest's rule.
     """
     events = sampled_events(history, columns)
     mask = None
@@ -65,7 +65,7 @@ def strips_text(
 def _cut_parts(
     rows: StripRows, history: DeviceHistory, first_id: int, drawn: Drawn, events: NDArray[np.int64]
 ) -> Iterator[bytes]:
-    """Yield all rows, some at a time, and behind them the sum of what is not drawn."""
+    """Yield all rows, some at a time, and then the sum of what is not drawn."""
     n = len(history.allocations)
     for until in range(ROWS_AT_ONCE, n + 1, ROWS_AT_ONCE):
         yield b",".join(rows.up_to(until))

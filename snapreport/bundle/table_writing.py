@@ -1,4 +1,4 @@
-"""Write tables: from columns or rows, and a long table of integers a part of it at a time."""
+"""Writes tables from columns or rows, and long tables of integers in parts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from snapreport.bundle.schemas import definitions
 from snapreport.bundle.sqlite_cells import Cells, to_cells
 
 _ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
-"""No other thread uses the database: a lock for each cell would be for nothing."""
+"""No other thread uses the database, so it needs no locks."""
 
 AT_ONCE = 64
-"""Rows for one statement: it takes two thirds of the time of one for each."""
+"""Rows for one statement: this takes two thirds of the time of one statement per row."""
 
 _STATEMENTS = 64
 """How many statements' values are turned into Python numbers at a time."""
@@ -39,7 +39,7 @@ def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
 
 
 class TableWriter:
-    """Adds rows to tables; where those have ids they count on."""
+    """Adds rows to tables, and numbers the rows of those with ids."""
 
     def __init__(self, connection: apsw.Connection, schema: Path) -> None:
         """Take a database that has the tables of a schema, all of them empty."""
@@ -51,7 +51,7 @@ class TableWriter:
     def add(self, table: str, *columns: Iterable[Any]) -> range:
         """Add rows, given all their columns but the id, and return their ids.
 
-        Arrays are of integers: in a column that may have NULL, -1 stands for that.
+        Arrays hold integers; in a column that may be NULL, -1 stands for NULL.
         """
         own = self._columns[table][-len(columns) :]
         cells = (
@@ -87,7 +87,7 @@ class TableWriter:
         return range(first, self.count[table])
 
     def add_meta(self, meta: Mapping[str, object]) -> None:
-        """Add what has a key each; values keep their own order, as settings of a file do."""
+        """Add values by key; mappings in them keep their order, such as a file's settings."""
         keys = sorted(meta)
         self.add("meta", keys, [orjson.dumps(meta[key]).decode() for key in keys])
 
@@ -98,17 +98,16 @@ def insert_integers(
     first_id: int,
     columns: Mapping[str, NDArray[np.int64]],
 ) -> None:
-    """Insert rows with ids that follow one another, without making them.
+    """Insert rows with consecutive ids, a few at a time.
 
-    All rows would take four times the memory of the columns, and to gather them takes longer than
-    to make a few after the others.
+    All rows at once would take four times the memory of the columns, and longer to make.
 
     Args:
         connection: to a database that has the table.
         table: its name.
-        first_id: of the first row, in the column ``id``; above all that are there.
-        columns: the others by their names, each of shape (n,), NOT_THERE for NULL; not all are
-            NULL in every row.
+        first_id: of the first row, in the column ``id``; above all ids in the table.
+        columns: the others by their names, each of shape (n,), NOT_THERE for NULL; at least one
+            is not NULL in every row.
     """
     n = len(next(iter(columns.values())))
     if not n:
@@ -118,7 +117,7 @@ def insert_integers(
     insert = f"INSERT INTO {table} ({names}) VALUES "  # noqa: S608  (our own names)
     rest = ", ?" * len(given)
     whole = 1 + (n - 1) // AT_ONCE * AT_ONCE
-    # SQLite numbers the rows after the first one: then it need not look whether an id is taken.
+    # SQLite numbers the rows after the first, which saves checking whether an id is taken.
     parts = ((0, 1, 1, first_id), (1, whole, AT_ONCE, "NULL"), (whole, n, 1, "NULL"))
     for begin, end, rows, number in parts:
         part = [column[begin:end] for column in given.values()]

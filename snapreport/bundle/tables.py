@@ -1,7 +1,7 @@
-"""Take columns out of a stranger's tables, as long as they are ours and fit into their file.
+"""Reads columns of a stranger's tables, if the tables are ours and fit into their file.
 
-A file can name the same bytes again and again, so that a few pages are a table without end. Every
-row and every character of ours lies in the file once: more than it can hold are refused.
+A file can refer to the same bytes again and again, so that a few pages make an endless table. In
+our files every row and character is stored once, so more than the file can hold are refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.bundle.opening import LONGEST_VALUE, damaged, does_not_hold, open_in_memory
+from snapreport.bundle.opening import LONGEST_VALUE, damaged, inconsistent, open_in_memory
 from snapreport.bundle.schemas import ELEMENTS, Definition, definitions, plain
 from snapreport.bundle.sqlite_cells import from_cells
 
@@ -26,10 +26,10 @@ LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
 
 _ROWS = 1024
-"""Rows that are taken at a time: of cells as long as a page no more than 64 MiB."""
+"""Rows that are read at a time: at most 64 MiB if each cell is as long as a page."""
 
 _LONGEST_NUMBERS = 4096
-"""Bytes of a row of numbers, and more than enough."""
+"""Bytes of a row of numbers: more than any of ours has."""
 
 _LIMITS = {
     apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
@@ -39,10 +39,10 @@ _LIMITS = {
     apsw.SQLITE_LIMIT_VDBE_OP: 25_000,
     apsw.SQLITE_LIMIT_FUNCTION_ARG: 20,
 }
-"""What our own statements and tables need of SQLite is far less."""
+"""Our own statements and tables need far less."""
 
 _FOR_OTHERS = "allocs"
-"""The view that is there for other programs, and need not be."""
+"""The view for other programs, which may be missing."""
 
 _ROOTS = "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'"
 _SCHEMA = ("sqlite_schema", "sqlite_master")
@@ -56,7 +56,7 @@ def open_tables(
     """Open an SQLite file that was in a zip under this name.
 
     Raises:
-        BundleError: it is damaged, or none of ours; also where that shows while it is read.
+        BundleError: it is damaged or not ours, also if that shows only while it is read.
     """
     connection: apsw.Connection | None = None
     try:
@@ -65,25 +65,25 @@ def open_tables(
     except apsw.Error as error:
         raise damaged(error, name) from error
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise does_not_hold(error, name) from error
+        raise inconsistent(error, name) from error
     finally:
         if connection is not None:
             connection.close()
 
 
 class Tables:
-    """Reads tables of format 1 whole, each in one go; any other table stays unread."""
+    """Reads whole tables of format 1, and no others."""
 
     def __init__(self, connection: apsw.Connection, data: bytes, schema: Path = ELEMENTS) -> None:
         """Check that the tables are defined as ours are.
 
         Args:
-            connection: from ``open_in_memory``; no other statement can be run on it from now on.
+            connection: from ``open_in_memory``; it can run no other statements from now on.
             data: the file.
-            schema: the definitions of ours.
+            schema: the definitions of our tables.
 
         Raises:
-            ValueError: a table is missing, or defined in another way.
+            ValueError: a table is missing, or defined differently.
             apsw.Error: the file is damaged.
         """
         self._connection = connection
@@ -96,17 +96,17 @@ class Tables:
         self.columns = {name: made.columns for name, made in known.items()}
         """The columns of each table, by its name."""
         self.strange_views: set[str] = set()
-        """The names, in small letters, of views that are not ours; whoever reads one runs it."""
+        """The lower-case names of views that are not ours; reading one runs its SQL."""
         self._check_schema(known)
         self.pages = {str(name): int(page) for name, page in self._run(_ROOTS)}
         """The first page of each table, by its name."""
 
     def _authorize(
-        self, deed: int, what: str | None, _column: str | None, _db: str | None, _by: str | None
+        self, action: int, what: str | None, _column: str | None, _db: str | None, _by: str | None
     ) -> int:
-        """Let nothing but our tables be read; SQLite asks this of every statement."""
-        if deed == apsw.SQLITE_SELECT or (
-            deed == apsw.SQLITE_READ and (what in self._ours or what in _SCHEMA)
+        """Allow only reads of our tables; SQLite calls this for every statement."""
+        if action == apsw.SQLITE_SELECT or (
+            action == apsw.SQLITE_READ and (what in self._ours or what in _SCHEMA)
         ):
             return apsw.SQLITE_OK
         return apsw.SQLITE_DENY
@@ -122,30 +122,28 @@ class Tables:
                 self.strange_views.add(name.lower())
             ours = self._ours.get(table.lower())
             if ours is not None and (kind != ours.kind or table != name):
-                raise ValueError(
-                    f"{_short(kind)} for the {ours.kind} {table.lower()}, which has none"
-                )
+                raise ValueError(f"the {ours.kind} {table.lower()} must not have a {_short(kind)}")
             if ours is not None and name in self._ours:
                 found[name] = kind, plain(str(sql))
         for name, definition in self._ours.items():
             if name not in found:
                 raise ValueError(f"there is no {definition.kind} {name}")
             if found[name] != (definition.kind, definition.sql):
-                raise ValueError(f"the {definition.kind} {name} is not defined as format 1 has it")
+                raise ValueError(f"the {definition.kind} {name} is not defined as in format 1")
 
     def numbers(self, table: str, *names: str, none: int = -1) -> Columns:
         """Return columns of integers in the order of the rows.
 
         Args:
-            table: its name. Where it has ids, those number the rows from 0.
+            table: its name. Its ids, if it has any, must number the rows from 0.
             names: of the columns; all that hold integers by default.
-            none: what NULL becomes, where a column may have it.
+            none: stands for NULL in columns that may be NULL.
 
         Returns:
             arrays of int64 and the same shape, by the columns' names.
 
         Raises:
-            TypeError, OverflowError: a cell is no such integer.
+            TypeError, OverflowError: a cell is not an integer of 64 bits.
             ValueError: there are more rows than fit into the file, or they are not numbered.
             apsw.Error: the file is damaged.
         """
@@ -168,7 +166,7 @@ class Tables:
         return found
 
     def rows(self, table: str, *names: str) -> Iterator[list[Any]]:
-        """Yield rows of texts and bytes in the order of the table, None for NULL where it may be.
+        """Yield rows of texts and bytes in the order of the table, None for NULL where allowed.
 
         Raises:
             TypeError: a cell is of another kind.
@@ -184,8 +182,8 @@ class Tables:
                 if isinstance(cell, kind):
                     self._characters_left -= len(cell)
                 elif cell is not None or not null:
-                    raise TypeError(f"a cell of {table} is no {what}")
-            # Before the next is fetched: all could be the same long one.
+                    raise TypeError(f"a cell of {table} is not {what}")
+            # Checked before the next row is read: all could be the same long one.
             if self._characters_left < 0:
                 raise ValueError(f"the texts of {table} are longer than the file")
             yield list(row)
@@ -219,7 +217,7 @@ def check_numbered(table: str, ids: NDArray[np.int64]) -> None:
 
 
 def device_rows(device: NDArray[np.int64], devices: int) -> list[slice]:
-    """Return where each device's rows lie in a table; they lie together.
+    """Return where each device's rows are in a table; they must be together.
 
     Args:
         device: int64, shape (n,), the device of each row.

@@ -183,7 +183,7 @@ def test_a_damaged_database_names_its_file_once(
     assert result.stderr.startswith(
         (
             f"Error: {name} has a damaged elements.db (",
-            f"Error: {name} has an elements.db that does not hold together (",
+            f"Error: {name} has an inconsistent elements.db (",
         )
     )
     assert result.stderr.count(name) == 1

@@ -193,8 +193,8 @@ def test_the_next_statement_is_answered_when_rows_of_the_last_are_left(bundle: P
         ("SELECT count(*) FROM Mine", "would read mine"),
         ("SELECT 1 FROM mine", "would read mine"),
         ("SELECT * FROM allocs", "would read allocs"),
-        ("SELECT CAST(x'ff' AS TEXT)", "no UTF-8"),
-        ("SELECT name FROM other", "no UTF-8"),
+        ("SELECT CAST(x'ff' AS TEXT)", "not UTF-8"),
+        ("SELECT name FROM other", "not UTF-8"),
     ],
 )  # fmt: skip
 def test_what_is_too_long_strange_or_no_text_is_one_line(bundle: Path, sql: str, said: str) -> None:

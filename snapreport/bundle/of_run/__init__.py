@@ -1,1 +1,1 @@
-"""A run to a zip and back: the figures of all its ranks, without the snapshots."""
+"""Writes a run to a zip and reads it back: the figures of its ranks, without the snapshots."""

@@ -1,4 +1,4 @@
-"""The zip of a run: ``manifest.json`` and ``run.db``."""
+"""Writes and reads the zip of a run: ``manifest.json`` and ``run.db``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 def is_run_bundle(path: Path) -> bool:
-    """Say whether a file is a zip of a run; a damaged one is for its reader to name."""
+    """Say whether a file is the zip of a run; False for a damaged one, which its reader reports."""
     import zipfile
 
     if not is_zip(path):
@@ -48,14 +48,14 @@ def read_run_bundle(path: Path) -> Run:
 
     Raises:
         InputError: the file cannot be read.
-        BundleError: it is damaged, no run, or of a newer format.
+        BundleError: it is damaged, not a run, or of a newer format.
     """
     from snapreport.bundle.members import MOST_MANIFEST
 
     with checked_members(path) as members:
         manifest = parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
         if manifest.get("kind") != "run":
-            raise BundleError("is no run of several ranks.")
+            raise BundleError("is not the bundle of a run.")
         run = read_run_database(members.unpack(DATABASE))
         for key, fact in _facts(run).items():
             if manifest.get(key) != fact:
@@ -67,7 +67,7 @@ def read_run_bundle(path: Path) -> Run:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """Return what the database says as well."""
+    """Return the facts that the database also holds."""
     return {
         "title": run.title,
         "ranks": len(run.ranks),

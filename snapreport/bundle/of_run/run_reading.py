@@ -1,4 +1,4 @@
-"""Read ``run.db`` back into a run: a stranger's file, so everything in it is checked."""
+"""Reads ``run.db`` back into a run: a stranger's file, so everything in it is checked."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def read_run_database(data: bytes) -> Run:
     """Read a run out of the bytes of an SQLite file.
 
     Raises:
-        BundleError: the database is damaged, or is none of ours.
+        BundleError: the database is damaged, or not one of ours.
     """
     with open_tables(data, SCHEMA, DATABASE) as tables:
         return _Reader(tables).read()
 
 
 class _Reader:
-    """Takes the tables one after the other, and gives each device what is its own."""
+    """Reads the tables one by one, and gives each rank and device its own rows."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -94,9 +94,9 @@ class _Reader:
         for k, (device, kind) in enumerate(texts):
             row = {name: column[k] for name, column in numbers.items()}
             if kind not in _KINDS:
-                raise ValueError("a device is of no known kind")
+                raise ValueError("a device has an unknown kind")
             if "event" not in cells[k] or not {row["opens"], row["recorded"]} <= {0, 1}:
-                raise ValueError("a device has no cells, or is not said to be recorded or not")
+                raise ValueError("a device has no cells, or a flag that is neither 0 nor 1")
             made.append(
                 DeviceFacts(
                     device=device,
@@ -129,15 +129,15 @@ class _Reader:
         rows = zip(numbers, curves, strict=True)
         for (device, first, shift), (axis, allocated, reserved) in rows:
             if device >= devices or axis not in ("event", "time") or axis in found[device]:
-                raise ValueError("cells are of no device or axis, or twice of one")
+                raise ValueError("cells have no known device and axis, or share one")
             if shift > _HIGHEST_SHIFT:
-                raise ValueError("there are cells without end")
+                raise ValueError("cells are too wide")
             values = _column(allocated)
             others = None if reserved is None else _column(reserved)
             if (first + len(values)) << shift >= MOST_TOTAL:
-                raise ValueError("cells lie outside of any axis")
+                raise ValueError("cells lie beyond any axis")
             if others is not None and len(others) != len(values):
-                raise ValueError("the cells of two curves are not as many")
+                raise ValueError("two curves have different numbers of cells")
             found[device][axis] = Cells(first, shift, values, others)
         return found
 
@@ -150,7 +150,7 @@ class _Reader:
         return FailedRequest(event, _time(time), size, self._keys[site])
 
     def _of(self, table: str, count: int, make: Any, texts: str = "") -> list[list[Any]]:
-        """Return what a table has of each rank or device, made of its numbers and texts."""
+        """Return a table's rows for each rank or device, made from its numbers and texts."""
         owner, *columns = self._numbers(table).values()
         rows: Sequence[Row] = list(zip(*columns, strict=True)) or [()] * len(owner)
         words: Sequence[Row] = self._texts(table, texts) if texts else [()] * len(owner)
@@ -158,7 +158,7 @@ class _Reader:
         return [made[part] for part in device_rows(np.array(owner, np.int64), count)]
 
     def _numbers(self, table: str) -> dict[str, list[int]]:
-        """Return the columns of numbers but the id, none of them negative but for NULL."""
+        """Return the columns of numbers except the id; only NULL is negative."""
         found = self._tables.numbers(table)
         del found["id"]
         for column in self._tables.columns[table]:
@@ -178,24 +178,24 @@ class _Reader:
 def _meta(meta: dict[str, Any]) -> tuple[str, tuple[tuple[str, int], ...], int | None]:
     title, layout, expected = meta["title"], meta["layout"], meta["expected"]
     if not isinstance(title, str) or not isinstance(layout, dict):
-        raise TypeError("the title or the layout is none")
+        raise TypeError("the title or the layout has the wrong type")
     _check_texts((title, *layout))
     sizes = [*layout.values(), *(() if expected is None else (expected,))]
     if not all(type(size) is int and 0 < size < 1 << 31 for size in sizes) or len(sizes) > 32:
-        raise ValueError("the layout has no sizes")
+        raise ValueError("the sizes in the layout are not valid")
     return title, tuple(layout.items()), expected
 
 
 def _finding(row: Row, texts: Row) -> RankFinding:
     code, severity, title = texts
     if code not in CODES or severity not in SEVERITIES:
-        raise ValueError("a finding is of no known kind")
+        raise ValueError("a finding has an unknown kind")
     return RankFinding(code, severity, title, row[0])
 
 
 def _column(data: bytes) -> NDArray[np.int64]:
     if not data or len(data) % 8 or len(data) > 8 * _MOST_CELLS:
-        raise ValueError("cells are not as many as there can be")
+        raise ValueError("the number of cells is not valid")
     values = np.frombuffer(data, "<i8").astype(np.int64)
     if int(values.min()) < 0 or int(values.max()) >= MOST_TOTAL:
         raise ValueError("a cell has a number of bytes that no memory has")

@@ -1,4 +1,4 @@
-"""Write ``run.db``: the figures of every rank as SQLite tables (see ``run_schema.sql``)."""
+"""Writes ``run.db``: the figures of every rank as SQLite tables (see ``run_schema.sql``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapreport.model.history import START
 from snapreport.model.run.rank_facts import Cells, DeviceFacts, HolderKind, RankFacts, Run
 
 HOLDER_KINDS: tuple[HolderKind, ...] = get_args(HolderKind)
-"""By their number in the table."""
+"""Kinds of holders, by their number in the table."""
 SCHEMA = Path(__file__).with_name("run_schema.sql")
 
 

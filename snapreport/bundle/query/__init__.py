@@ -1,1 +1,1 @@
-"""SQL questions to a bundle, in a process that can be stopped."""
+"""Runs SQL queries on a bundle, in a process that can be killed."""

@@ -1,7 +1,7 @@
-"""A database that is asked in a process of its own, which can be ended in the middle of any step.
+"""Queries a database in a process of its own, which can be killed in the middle of any step.
 
-SQLite looks up between the steps of its machine, and one step can be a search through two long
-texts, which takes for ever. A process can be killed whatever it does.
+SQLite can be interrupted only between the steps of its virtual machine, and one step can be a
+search of one long text in another, which takes forever.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 _GRACE = 1.0
-"""Seconds after which a process that should have ended its statement is ended."""
+"""Seconds that a process may go on after it should have ended its statement."""
 
 _ROWS, _LETTERS, _SECONDS = 1000, 2**20, 0.05
-"""What is sent in one piece at most, so that rows come as they are found."""
+"""The most that is sent at once, so that rows arrive as they are found."""
 
 
 class QueryProcess:
-    """Asks a ``Database`` in another process; close it in the end."""
+    """A ``Database`` in another process; close it when done."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class QueryProcess:
         Args:
             data: the file.
             name: of the bundle that it is in, for messages.
-            seconds, memory: as of ``Database``.
+            seconds, memory: as for ``Database``.
 
         Raises:
             BundleError: it is not an SQLite database, or a damaged one.
@@ -61,10 +61,10 @@ class QueryProcess:
         self._busy = False
 
     def run(self, sql: str) -> Iterator[QueryAnswer]:
-        """Run the statements of a text, one after the other; take one's rows before the next.
+        """Run the statements of a text one by one; read the rows of each before the next.
 
         Raises:
-            QueryError, BundleError: as of ``Database.run()``.
+            QueryError, BundleError: as for ``Database.run()``.
         """
         for statement in statements(sql):
             columns = self._ask("run", statement)
@@ -86,7 +86,7 @@ class QueryProcess:
             self._process.kill()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self._process is None:
             return
         self._connection.close()
@@ -96,7 +96,7 @@ class QueryProcess:
         self._process = None
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        while (part := self._hear()) is not None:
+        while (part := self._receive()) is not None:
             yield from part
 
     def _ask(self, *question: Any) -> Any:
@@ -107,7 +107,7 @@ class QueryProcess:
         self._busy = True
         with suppress(OSError):  # a dead process is noticed on reading
             self._connection.send(question)
-        return self._hear()
+        return self._receive()
 
     def _start(self) -> None:
         self._connection, theirs = _context().Pipe()
@@ -117,7 +117,7 @@ class QueryProcess:
         blocks = hasattr(signal, "pthread_sigmask")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if blocks else None
         try:
-            with warnings.catch_warnings():  # Python warns of a fork beside threads
+            with warnings.catch_warnings():  # Python warns about a fork beside threads
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         finally:
@@ -125,25 +125,26 @@ class QueryProcess:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
-    def _hear(self) -> Any:
-        """Return the next thing that the process says; None is the end of an answer.
+    def _receive(self) -> Any:
+        """Return the next message of the process; None is the end of an answer.
 
         Raises:
-            SnapreportError: what the process raised, or that it took too long, or is dead.
+            SnapreportError: what the process raised, or that it took too long or has died.
         """
         try:
             if not self._connection.poll(None if self._seconds is None else self._seconds + _GRACE):
                 raise took_too_long(self._seconds)
             message = self._connection.recv()
         except (EOFError, ConnectionError):
-            assert self._process is not None, "only a process that was started can be heard"
+            assert self._process is not None, "the process has not been started"
             self._process.join()
             code = self._process.exitcode
             self.close()
             raise QueryError(
-                f"The query's process ended ({code}), most likely for want of memory; ask for less."
+                f"The query's process ended ({code}), most likely because memory ran out; ask for"
+                " less."
             ) from None
-        except BaseException:  # Ctrl-C and SIGTERM, too
+        except BaseException:  # Ctrl-C and SIGTERM too
             self.close()
             raise
         if message is None or isinstance(message, (str, Exception)):
@@ -156,14 +157,14 @@ class QueryProcess:
 
 
 def _context() -> Any:
-    """Return how processes are made: a forked one has the database at once, where that is safe."""
+    """Return how to start processes: by fork, which shares the database, where that is safe."""
     forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
     return get_context("fork" if forks and threading.active_count() == 1 else "spawn")
 
 
 def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
-    """Answer until nobody asks any more: what the process runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
+    """Answer questions until the connection closes; runs in the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
@@ -194,7 +195,7 @@ def _answer(database: Database, question: str, *arguments: Any) -> Iterator[Any]
 
 
 def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]:
-    """Yield rows some at a time: not too many, not too long, and not too late."""
+    """Yield rows in parts that are limited in number, size and delay."""
     part: list[tuple[Cell, ...]] = []
     letters, begun = 0, time.monotonic()
     for row in rows:

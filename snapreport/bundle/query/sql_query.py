@@ -1,4 +1,4 @@
-"""Ask ``elements.db`` in SQL: a database in memory in which a statement can read and no more."""
+"""Runs SQL on ``elements.db``, in a database in memory that statements can only read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from itertools import islice
 
 import apsw
 
-from snapreport.bundle.opening import damaged, does_not_hold, open_in_memory
+from snapreport.bundle.opening import damaged, inconsistent, open_in_memory
 from snapreport.bundle.tables import Tables
 from snapreport.ground.errors import QueryError, reason_of
 from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import Cell, QueryAnswer
 
 _CHECK_EVERY = 20_000
-"""Steps of SQLite's machine between two looks at the clock, and for Ctrl-C: about a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the clock and for Ctrl-C: about 1 ms."""
 
 LONGEST = 2**20
-"""Bytes of a value in a query: what searches through two of them takes seconds, and not days."""
+"""Bytes of a value in a query: searching one such value in another takes seconds, not days."""
 
 _PRAGMA_NAMES = """
     table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
@@ -30,8 +30,8 @@ _PRAGMAS = frozenset(_PRAGMA_NAMES.split())
 _VIRTUAL = frozenset(["json_each", "json_tree", *(f"pragma_{name}" for name in _PRAGMAS)])
 _SCHEMA = frozenset(["sqlite_schema", "sqlite_master"])
 
-# What SQLite itself calls core, date, aggregate, window, math and JSON functions, without those
-# that load code or make memory out of nothing.
+# What SQLite itself calls core, date, aggregate, window, math and JSON functions, except those
+# that load code or make large values from nothing.
 _FUNCTION_NAMES = """
     -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce concat
     concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
@@ -47,11 +47,11 @@ _FUNCTION_NAMES = """
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 
 _NAMED = 50
-"""Tables that a message names."""
+"""The most tables that a message names."""
 
 _VIEW_CHANGE = re.compile(r"^cannot modify (.*) because it is a view$")
 
-_DEEDS = {
+_ACTIONS = {
     apsw.SQLITE_INSERT: "insert into",
     apsw.SQLITE_UPDATE: "update",
     apsw.SQLITE_DELETE: "delete from",
@@ -68,8 +68,8 @@ _DEEDS = {
 class Database:
     """An ``elements.db`` held in memory.
 
-    Nothing in it can be written, attached or loaded, whatever the SQL: an authorizer passes
-    reads of its tables and harmless functions alone, and it is a copy anyhow.
+    Nothing in it can be written, attached or loaded, whatever the SQL: an authorizer allows
+    only reads of its tables and harmless functions, and it is a copy anyway.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Database:
             data: the file.
             seconds: the most that SQLite may work on one statement; None for no limit.
             memory: the most bytes that SQLite may use, in the whole process; None for no limit.
-            longest: bytes of a value or row.
+            longest: the most bytes of a value or row.
 
         Raises:
             BundleError: it is not an SQLite database, or a damaged one, or its tables are not ours.
@@ -103,7 +103,7 @@ class Database:
         except apsw.Error as error:
             raise damaged(error) from error
         except (TypeError, ValueError, OverflowError) as error:
-            raise does_not_hold(error) from error
+            raise inconsistent(error) from error
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
         self._connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST)
         if memory is not None:
@@ -112,10 +112,10 @@ class Database:
         self._connection.set_progress_handler(self._too_long, _CHECK_EVERY)
 
     def run(self, sql: str) -> Iterator[QueryAnswer]:
-        """Run the statements of a text, one after the other; take one's rows before the next.
+        """Run the statements of a text one by one; read the rows of each before the next.
 
         Raises:
-            QueryError: it is no SQL, would write, or takes too long; with what SQLite says.
+            QueryError: it is not SQL, would write, or takes too long; the message says why.
             BundleError: the database is damaged.
         """
         for statement in statements(sql):
@@ -131,7 +131,7 @@ class Database:
             columns.extend(str(name) for name, _ in running.get_description())
             return True
 
-        cursor.exec_trace = describe  # called before the first row, also where there is none
+        cursor.exec_trace = describe  # called before the first row, even if there is none
         self._refused, self._spent = "", 0.0
         rows = self._rows(cursor, statement)
         first = next(rows, None)
@@ -155,7 +155,7 @@ class Database:
             raise self._explain(error) from error
         except UnicodeDecodeError as error:
             raise QueryError(
-                "SQLite gives a text that is no UTF-8; CAST(... AS BLOB) shows its bytes."
+                "The query returns a text that is not UTF-8; CAST(... AS BLOB) shows its bytes."
             ) from error
         finally:
             cursor.close(True)
@@ -166,33 +166,33 @@ class Database:
         return self._spent + time.monotonic() - self._entered > self._seconds
 
     def _authorize(
-        self, deed: int, what: str | None, more: str | None, _db: str | None, by: str | None
+        self, action: int, what: str | None, more: str | None, _db: str | None, by: str | None
     ) -> int:
-        """Pass what reads; SQLite asks this of every statement, views included."""
+        """Allow only reads; SQLite calls this for every statement, views included."""
         if by is not None and by.lower() in self._strange:
-            deed, what = apsw.SQLITE_READ, by
-        if deed in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
+            action, what = apsw.SQLITE_READ, by
+        if action in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
             return apsw.SQLITE_OK
         name = (what or "").lower()
-        if deed == apsw.SQLITE_READ:
-            # What else it may be called: a table, a view of ours, or WITH.
+        if action == apsw.SQLITE_READ:
+            # All other names are tables, our views, or those of WITH.
             allowed = name not in self._modules and name not in self._strange
-        elif deed == apsw.SQLITE_FUNCTION:
+        elif action == apsw.SQLITE_FUNCTION:
             name = (more or "").lower()
             allowed = name in _FUNCTIONS
         else:
-            allowed = deed == apsw.SQLITE_PRAGMA and name in _PRAGMAS
+            allowed = action == apsw.SQLITE_PRAGMA and name in _PRAGMAS
         if allowed:
             return apsw.SQLITE_OK
-        self._refused = self._refused or _deed(deed, name)
+        self._refused = self._refused or _described(action, name)
         return apsw.SQLITE_DENY
 
     def _explain(self, error: apsw.Error) -> Exception:
         text = reason_of(error).removeprefix("SQLError: ")
         if self._refused:
-            return QueryError(f"A query can only read, and this one would {self._refused}.")
-        if found := _VIEW_CHANGE.search(text):  # SQLite looks at that before it asks us
-            return QueryError(f"A query can only read, and this one would change {found[1]}.")
+            return QueryError(f"A query can only read, but this one would {self._refused}.")
+        if found := _VIEW_CHANGE.search(text):  # SQLite checks this before it asks us
+            return QueryError(f"A query can only read, but this one would change {found[1]}.")
         if isinstance(error, apsw.InterruptError):
             return took_too_long(self._seconds)
         if isinstance(error, apsw.TooBigError):
@@ -202,9 +202,9 @@ class Database:
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
             return damaged(error)
         if isinstance(error, apsw.BindingsError):
-            return QueryError("The query has a placeholder, and there are no values to fill in.")
+            return QueryError("The query has a placeholder; write the value in its place.")
         if isinstance(error, apsw.NoMemError):
-            return QueryError("The query needs more memory than it may have; ask for less.")
+            return QueryError("The query needs more memory than it may use; ask for less.")
         if isinstance(error, apsw.ReadOnlyError):
             return QueryError("A query can only read.")
         return QueryError(f"SQLite cannot run the query: {text}.")
@@ -218,7 +218,7 @@ class Database:
         return tuple(str(name) for (name,) in rows)
 
     def interrupt(self) -> None:
-        """End what is running in another thread, at the end of its step."""
+        """End the statement that runs in another thread, after its current step."""
         self._connection.interrupt()
 
     def schema(self, name: str | None = None) -> str:
@@ -245,10 +245,10 @@ class Database:
 
 
 def ask_once(database: Database, sql: str) -> list[dict[str, Cell]]:
-    """Return the rows of one statement, each by the names of its columns.
+    """Return the rows of one statement as dicts, by column name.
 
-    SQLite works in a thread of its own: it looks up between the steps of its machine, and Ctrl-C
-    need not wait for the end of a step, which can be a search through two long texts.
+    SQLite runs in a thread of its own, so that Ctrl-C need not wait for the end of a step, which
+    can be a search of one long text in another.
 
     Raises:
         QueryError: there are several statements, or one of them is wrong.
@@ -263,7 +263,7 @@ def ask_once(database: Database, sql: str) -> list[dict[str, Cell]]:
             for answer in islice(answers, 1):
                 found.extend(dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
             if next(answers, None) is not None:
-                raise QueryError("A query is one statement, and this has several.")
+                raise QueryError("A query must be one statement; this one has several.")
         except BaseException as error:
             errors.append(error)
 
@@ -280,7 +280,7 @@ def ask_once(database: Database, sql: str) -> list[dict[str, Cell]]:
 
 
 def took_too_long(seconds: float | None) -> QueryError:
-    """Return the error that says so."""
+    """Return the error for a query over its time limit."""
     return QueryError(f"The query took more than {seconds:g} seconds; ask for less, or allow more.")
 
 
@@ -288,10 +288,10 @@ def statements(sql: str) -> Iterator[str]:
     """Split a text at the semicolons that end a statement, not at those in quotes and comments.
 
     Raises:
-        QueryError: it has a NUL character, at which SQLite would stop in silence.
+        QueryError: it has a NUL character, at which SQLite would silently stop.
     """
     if "\0" in sql:
-        raise QueryError("The query has a NUL character in it.")
+        raise QueryError("The query contains a NUL character.")
     start, place = 0, sql.find(";")
     while place >= 0:
         if apsw.complete(sql[start : place + 1]):
@@ -324,12 +324,12 @@ def _distinct(columns: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _deed(code: int, name: str) -> str:
-    """Say in words what an authorizer is asked about."""
+def _described(action: int, name: str) -> str:
+    """Say in words what a statement would do."""
     if name in _SCHEMA:
         return "change the tables"
-    known = _DEEDS.get(code)
+    known = _ACTIONS.get(action)
     if known is None:
-        text = str(apsw.mapping_authorizer_function.get(code, code))
+        text = str(apsw.mapping_authorizer_function.get(action, action))
         known = text.removeprefix("SQLITE_").lower().replace("_", " ")
     return f"{known} {name or 'a database'}"

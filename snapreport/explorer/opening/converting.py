@@ -76,7 +76,7 @@ def convert_beside(
         process.join()
         raise NotEnoughMemoryError(
             f"{source} could not be converted: the process that did so ended"
-            f" ({process.exitcode}), most likely for want of memory."
+            f" ({process.exitcode}), most likely because memory ran out."
         ) from None
     finally:
         process.kill()

@@ -17,7 +17,7 @@ from snapreport.ground.errors import EngineError, reason_of
 Teller: TypeAlias = Callable[[int, str, float | None], None]
 """Called in a worker with a task's place, what is being done and the fraction done."""
 
-KILLED = "killed by the system, most likely for want of memory; try it where more is free."
+KILLED = "killed by the system, most likely because memory ran out; try it where more is free."
 """How the work of a process ended that nobody but the system would have killed."""
 
 _PATIENCE = 10.0

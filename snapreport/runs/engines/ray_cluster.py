@@ -114,7 +114,7 @@ def _how_lost(error: BaseException) -> str:
     from ray import exceptions
 
     if isinstance(error, exceptions.OutOfMemoryError):
-        return "ended by Ray for want of memory; try it where more is free."
+        return "ended by Ray because memory ran out; try it where more is free."
     if isinstance(error, exceptions.RayTaskError):  # the task's own
         return ""
     return KILLED if isinstance(error, exceptions.RayError) else ""
