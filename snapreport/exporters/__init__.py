@@ -1,4 +1,4 @@
-"""Histories in the forms that other tools read: one module for each format."""
+"""Writes histories in the formats of other tools: one module for each format."""
 
 EXPORTS = {
     "speedscope": ".speedscope.json",
@@ -11,4 +11,4 @@ EXPORTS = {
     "pickle": ".pickle",
     "snapviewer": ".snapviewer",
 }
-"""What can be written, and how the names of the files end."""
+"""The formats that can be written, and how their files' names end."""

@@ -1,4 +1,4 @@
-"""Collapsed stacks, a line for each: what flamegraph.pl, inferno, speedscope and others read."""
+"""Writes collapsed stacks, one per line, as flamegraph.pl, inferno, speedscope and others read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def write(export: Export, out: BinaryIO) -> None:
 
     Source: the header of Brendan Gregg's flamegraph.pl.
     """
-    # A semicolon would end a frame, and a line's end the stack.
+    # A semicolon would end a frame.
     texts = [text.replace(";", ",") for text in frame_texts(export.history.stacks.frames)]
     totals: dict[str, int] = {}
     for stack in weigh_stacks(export):

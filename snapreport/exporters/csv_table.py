@@ -1,4 +1,4 @@
-"""Allocations as CSV, for spreadsheets and scripts."""
+"""Writes allocations as CSV, for spreadsheets and scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapreport.ground.safe_text import csv_cell
 def write(export: Export, out: BinaryIO) -> None:
     """Write a heading and a row for each allocation; an unknown value is an empty field.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    A text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
     text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")

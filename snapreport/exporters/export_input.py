@@ -1,4 +1,4 @@
-"""What an exporter is given: a history, and what is live at a moment of each device."""
+"""The input of an exporter: a history, and what is live at a moment of each device."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class DeviceExport:
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What is to be written in another tool's form."""
+    """What is to be written in another tool's format."""
 
     history: History
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
     curve: str
-    """``allocated``, ``active`` (both block bytes) or ``requested``: what bytes are counted, and
+    """``allocated``, ``active`` (both block bytes) or ``requested``: which bytes are counted, and
     until when an allocation counts."""
     devices: tuple[DeviceExport, ...]
     at_moment: bool
-    """Whether a moment was named; else it is the peak, and tables have every allocation."""
+    """Whether a moment was named; otherwise it is the peak, and tables have all allocations."""

@@ -1,4 +1,4 @@
-"""A file that ends with an error where an export is out of all proportion to its source."""
+"""Refuses exports that are far too large for their source."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from snapreport.model.bounds import most_exported
 
 
 def too_large(name: str, length: int) -> ExportError:
-    """Return the error that says so, of a source with this name and length in bytes."""
+    """Return the error for an export of a source with this name and length in bytes."""
     return ExportError(
-        f"{name} would have over {format_bytes(most_exported(length))} in this form, which repeats"
-        f" its texts for each event, and it has {format_bytes(length)} itself; export a pickle."
+        f"{name} has {format_bytes(length)}, and would have over"
+        f" {format_bytes(most_exported(length))} in this format, which repeats its texts for each"
+        " event; export a pickle instead."
     )
 
 
 def limited(out: BinaryIO, name: str, length: int) -> BinaryIO:
-    """Return a file that passes on what is written, as long as an export may be.
+    """Return a file that passes on what is written, up to the largest export allowed.
 
     Args:
-        out: what it passes it on to.
-        name: the source's, for the message.
+        out: the file to pass it on to.
+        name: of the source, for the message.
         length: bytes of the source, unpacked.
     """
     return cast("BinaryIO", _Limited(out, name, length))

@@ -1,4 +1,4 @@
-"""Allocations as the columns of a table, for CSV and Parquet."""
+"""Makes the columns of a table of allocations, for CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapreport.model.snapshot import NO_ID, NO_TIME
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of some rows: integers, or texts by their places in a list."""
+    """One column of a table: integers, or texts by their places in a list."""
 
     name: str
     values: NDArray[Any]
@@ -29,9 +29,9 @@ class Column:
 
 
 def tables(export: Export) -> Iterator[list[Column]]:
-    """Yield the columns of each device's allocations, in order of birth: all of them alike.
+    """Yield the columns of each device's allocations, in birth order; all have the same columns.
 
-    Where a moment was named, the rows are what was live then.
+    If a moment was named, the rows are the allocations live then.
     """
     for device in export.devices:
         yield _columns(export, device)

@@ -1,4 +1,4 @@
-"""Spans that overlap, laid side by side: each on the lowest lane that is free when it begins."""
+"""Lays overlapping spans side by side: each on the lowest lane that is free when it begins."""
 
 from __future__ import annotations
 

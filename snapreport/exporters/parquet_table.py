@@ -1,4 +1,4 @@
-"""Allocations as Parquet, for pandas, Polars, DuckDB and the like."""
+"""Writes allocations as Parquet, for pandas, Polars, DuckDB and the like."""
 
 from __future__ import annotations
 

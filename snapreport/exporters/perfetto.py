@@ -1,6 +1,7 @@
-"""A trace for ui.perfetto.dev: a counter for each curve, a slice for each allocation.
+"""Writes a trace for ui.perfetto.dev: a counter for each curve, a slice for each allocation.
 
-Perfetto's protobuf, not Chrome's JSON: its counters are exact integers, times have nanoseconds,
+The format is Perfetto's protobuf, not Chrome's JSON: counters are exact integers, times have
+nanoseconds,
 and each call stack is stored once. An event lasts at least a nanosecond, so that events of the same
 microsecond keep their order and no peak between two of them is lost.
 """
@@ -37,7 +38,7 @@ SIZES = (
     ("Allocations of 1 to 16 MiB", MIB),
     ("Allocations under 1 MiB", 0),
 )
-"""Rows of the timeline: the few large allocations are not to be lost among the small."""
+"""Rows of the timeline, so that the few large allocations do not get lost among small ones."""
 
 
 _Emit = Callable[[bytes], None]
@@ -54,7 +55,7 @@ def write(export: Export, out: BinaryIO) -> None:
         default=None,
     )
     if begin is not None:
-        # Says that the trace's clock is the wall clock, so that the page can tell the date.
+        # Says that the trace's clock is the wall clock, so that the page can show dates.
         clocks = [number(1, clock) + number(2, begin * 1000) for clock in (_BOOTTIME, _REALTIME)]
         snapshot = b"".join(data(1, clock) for clock in clocks) + number(2, _BOOTTIME)
         emit(data(6, snapshot) + _SEQUENCE)
@@ -65,7 +66,7 @@ def write(export: Export, out: BinaryIO) -> None:
 
 
 def event_times_ns(found: DeviceFigures, begin_us: int) -> NDArray[np.int64]:
-    """Return when each event is drawn, in nanoseconds: growing; int64, shape (events + 1,).
+    """Return when each event is drawn, in nanoseconds, ascending; int64, shape (events + 1,).
 
     The first is the start, a nanosecond before event 0. Without recorded times an event lasts a
     microsecond.
@@ -83,13 +84,13 @@ def event_times_ns(found: DeviceFigures, begin_us: int) -> NDArray[np.int64]:
 
 
 class _Interner:
-    """Texts that packets name by number, in the order in which they were first needed."""
+    """Texts that packets refer to by number, in order of first use."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[int, str], int] = {}
 
     def id(self, kind: int, string: str, emit: _Emit) -> int:
-        """Return a text's number, written out first where it is new."""
+        """Return a text's number; a new text is written out first."""
         known = self._ids.get((kind, string))
         if known is None:
             known = self._ids[kind, string] = len(self._ids) + 1
@@ -134,7 +135,7 @@ class _Device:
         return uuid
 
     def _child(self, name: str, more: bytes = b"", parent: int | None = None) -> int:
-        """Add a track below the device's or a group, in the order of their making."""
+        """Add a track below the device's or a group's, after those added before."""
         above = number(5, self._device if parent is None else parent)
         return self._track(above + text(2, name) + number(12, self._tracks) + more)
 
@@ -187,7 +188,7 @@ class _Device:
             if not len(chosen):
                 continue
             laid = lanes(zip(begins[chosen].tolist(), finishes[chosen].tolist(), strict=True))
-            # Thousands of lanes are tall: they lie in a group, which opens closed.
+            # Thousands of lanes are tall: they go into a group, which is collapsed at first.
             above = self._child(name)
             tracks = [self._child(name, parent=above) for _ in range(max(laid) + 1)]
             for details, lane in zip(self._described(chosen), laid, strict=True):
@@ -234,7 +235,7 @@ class _Device:
             )
 
     def _slice(self, track: int, begin: int, end: int | None, name: int, more: bytes = b"") -> None:
-        """Write a slice; one that nothing ended has no end, and is drawn to the trace's."""
+        """Write a slice; without an end it is drawn to the end of the trace."""
         on_track = number(11, track)
         self._at(begin, number(9, _SLICE_BEGIN) + on_track + number(10, name) + more)
         if end is not None:

@@ -1,4 +1,4 @@
-"""A profile for ``go tool pprof``, Pyroscope and other readers of pprof's protobuf."""
+"""Writes a profile for ``go tool pprof``, Pyroscope and other readers of pprof's protobuf."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(export: Export, out: BinaryIO) -> None:
     frames = export.history.stacks.frames
     stacks = weigh_stacks(export)
     used = sorted({frame for stack in stacks for frame in stack.frames})
-    # Ids may not be 0. What has no frames gets a location of its own, named after the reason.
+    # Ids may not be 0. Stacks without frames get a location named after the reason.
     locations = {frame: i for i, frame in enumerate(used, start=1)}
     reasons = {stack.reason for stack in stacks if not stack.frames}
     unframed = {
@@ -42,7 +42,7 @@ def write(export: Export, out: BinaryIO) -> None:
         for i, reason in enumerate((r for r in MISSING_REASONS if r in reasons), start=1)
     }
     parts += [data(_SAMPLE, _sample(stack, locations, unframed)) for stack in stacks]
-    # One mapping that says all is symbolised: pprof then asks for no binaries.
+    # One mapping, marked as symbolised, so that pprof does not ask for binaries.
     flags = b"".join(number(field, 1) for field in (7, 8, 9, 10))
     parts.append(data(_MAPPING, number(1, 1) + number(5, strings.place("snapreport")) + flags))
     parts += _locations(frames, used, unframed, strings)
@@ -69,7 +69,7 @@ class _Strings:
         self._places = {"": 0}
 
     def place(self, string: str) -> int:
-        """Return a string's place, added if it is new; each is one line, for pprof prints it."""
+        """Return a string's place; a new one is added, as one line because pprof prints it."""
         string = visible(string)
         known = self._places.setdefault(string, len(self.all))
         if known == len(self.all):
@@ -82,7 +82,7 @@ class _Strings:
 
 
 def _sample(stack: StackWeight, locations: dict[int, int], unframed: dict[str, int]) -> bytes:
-    """A Sample, whose locations begin with the innermost."""
+    """Return a Sample, with its locations innermost first."""
     path = [locations[frame] for frame in reversed(stack.frames)] or [unframed[stack.reason]]
     values = (stack.all_count, stack.all_bytes, stack.live_count, stack.live_bytes)
     return packed(1, path) + packed(2, values)
@@ -91,7 +91,7 @@ def _sample(stack: StackWeight, locations: dict[int, int], unframed: dict[str, i
 def _locations(
     frames: FrameTable, used: list[int], unframed: dict[str, int], strings: _Strings
 ) -> list[bytes]:
-    """Locations of one line each, and the functions that they are in."""
+    """Return locations of one line each, and their functions."""
     parts = []
     functions: dict[tuple[str, str], int] = {}
     lines = [(frames.names[f], frames.filenames[f], max(int(frames.lines[f]), 0)) for f in used]

@@ -1,4 +1,4 @@
-"""A raw snapshot, plain dicts and lists, as JSON (Mosaic's, MemoryViz's) or a pickle."""
+"""Writes a raw snapshot, plain dicts and lists, as JSON (for Mosaic, MemoryViz) or a pickle."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from snapreport.ground.safe_text import plain_json
 from snapreport.model.bounds import most_exported
 
 PROTOCOL = 4
-"""What PyTorch wrote until 2026, and the last that older viewers take."""
+"""What PyTorch wrote until 2026, and the newest that older viewers read."""
 
 _DEEPEST = 50
 _AT_ONCE = 1 << 20
-"""Characters that are made into JSON in one go."""
+"""Characters that are turned into JSON at once."""
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
 def write_pickle(top: Any, out: BinaryIO) -> None:
-    """Write a snapshot as a pickle of protocol 4; what is shared in it stays so."""
+    """Write a snapshot as a pickle of protocol 4; shared objects stay shared."""
     pickle.Pickler(out, PROTOCOL).dump(top)
 
 
@@ -38,7 +38,7 @@ def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
         length: bytes of its source, unpacked.
 
     Raises:
-        ExportError: it cannot be: written out it would have no end, or is nested too deeply.
+        ExportError: it cannot be written: it would be far too long, or is nested too deeply.
     """
     weights: dict[int, int] = {}
     if _weigh(top, weights, 0) > most_exported(length):
@@ -49,7 +49,7 @@ def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
 
 
 def _json(value: Any, weights: dict[int, int]) -> Iterator[bytes]:
-    """Yield JSON piece by piece, so that a large trace is never there twice."""
+    """Yield JSON piece by piece, so that a large trace is never in memory twice."""
     if weights.get(id(value), 0) <= _AT_ONCE:
         yield _dump(value)
     elif isinstance(value, dict):
@@ -89,7 +89,7 @@ def _dump(value: Any) -> bytes:
         try:
             return plain_json(orjson.dumps(_cleaned(value), option=_OPTIONS))
         except TypeError:
-            raise ExportError(f"JSON cannot hold what is in the snapshot: {error}.") from error
+            raise ExportError(f"JSON cannot hold the snapshot: {error}.") from error
 
 
 def _cleaned(value: Any) -> Any:
@@ -104,9 +104,9 @@ def _cleaned(value: Any) -> Any:
 
 
 def _weigh(value: Any, known: dict[int, int], depth: int) -> int:
-    """Count the characters that a value's JSON has at least, and note those of lists and dicts.
+    """Return the least length of a value's JSON; ``known`` gets that of each list and dict.
 
-    A small pickle may have many, or refer to itself without end.
+    A small pickle may have very many, or refer to itself.
     """
     if isinstance(value, str):
         return len(value) + 2

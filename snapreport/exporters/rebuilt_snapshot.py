@@ -1,8 +1,8 @@
-"""From a history back to what PyTorch would have pickled: plain dicts, lists and numbers.
+"""Turns a history back into what PyTorch would have pickled: plain dicts, lists and numbers.
 
-Nothing that snapreport counts is lost on the way. What a bundle does not hold is missing: keys
-that it does not know, the stale sizes of inactive blocks, which of two equal lists were one, and
-the stacks of frees where they repeated those of the allocations.
+Nothing that snapreport counts is lost. What a bundle does not hold is missing: keys that it does
+not know, the stale sizes of inactive blocks, which equal lists were the same object, and the
+stacks of frees if they repeated those of the allocations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def rebuild(history: History) -> dict[str, Any]:
 
 
 class _Rebuilder:
-    """Makes each frame and each call stack once, and uses it wherever it occurs."""
+    """Makes each frame and each call stack once, and shares it wherever it occurs."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -41,7 +41,7 @@ class _Rebuilder:
         self._stacks: dict[int, list[dict[str, Any]]] = {}
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the whole, devices at the places that PyTorch gives them."""
+        """Return the snapshot, with devices at the places that PyTorch gives them."""
         by_kind: dict[str, dict[int, DeviceHistory]] = {"cuda": {}, "host": {}, "cpu": {}}
         for device in self._history.devices:
             by_kind[device.device.kind][device.device.ordinal] = device
@@ -56,7 +56,7 @@ class _Rebuilder:
             for segment in self._segments(cuda[ordinal], ordinal)
         ]
         places = dict(cuda)
-        for device in by_kind["cpu"].values():  # the profiler's, behind the GPUs
+        for device in by_kind["cpu"].values():  # the profiler's, after the GPUs
             segments += self._segments(device, len(traces))
             places[len(traces)] = device
             traces.append(self._trace(device))
@@ -199,14 +199,14 @@ class _Rebuilder:
 
 
 def _markers(stages: Stages) -> list[dict[str, Any]]:
-    """Return the START and END markers of stages in an order in which they pair as they did."""
+    """Return the START and END markers of stages, ordered so that they pair as recorded."""
     found = []
     for i, name in enumerate(stages.name):
         start, end = int(stages.start_time_us[i]), int(stages.end_time_us[i])
         if start != NO_TIME:
             found.append((start, 1, {"name": name, "stage": "START", "time_us": start}))
         if end != NO_TIME:
-            # At one time: what ends there, what begins, and what does both.
+            # At the same time, ends come before starts, but a stage of no length starts first.
             rank = 2 if start == end else 0
             found.append((end, rank, {"name": name, "stage": "END", "time_us": end}))
     return [marker for _, _, marker in sorted(found, key=lambda each: each[:2])]

@@ -1,4 +1,4 @@
-"""The figures of all ranks of a run as Parquet, a row for each device of each rank."""
+"""Writes the figures of all ranks of a run as Parquet, a row for each device of each rank."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NUMBERS = (
 
 
 def write_run_table(run: Run, out: BinaryIO) -> None:
-    """Write a row for each device; a file without figures has one with its error alone.
+    """Write a row for each device; a file without figures has one row, with only its error.
 
-    Places in the layout are columns of their own: ``at_tp``, ``at_pp``.
+    Places in the layout are separate columns: ``at_tp``, ``at_pp``.
 
     Raises:
         ExportError: pyarrow, an extra, is not installed.

@@ -1,4 +1,4 @@
-"""A file for speedscope.app: bytes and counts by call stack, as sampled profiles."""
+"""Writes a file for speedscope.app: bytes and counts by call stack, as sampled profiles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write(export: Export, out: BinaryIO) -> None:
 def _profile(
     name: str, unit: str, stacks: list[StackWeight], weights: list[int], n_frames: int
 ) -> dict[str, Any]:
-    """A profile of the stacks that have a weight; reasons come behind the frames."""
+    """Return a profile of the stacks that have a weight; reasons come after the frames."""
     used = [(s, weight) for s, weight in zip(stacks, weights, strict=True) if weight]
     return {
         "type": "sampled",

@@ -1,4 +1,4 @@
-"""Allocations added up by call stack: what every flame graph is made from."""
+"""Adds up allocations by call stack, for flame graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MACHINERY = re.compile(
     r"torch::(unwind|CapturedTraceback|cuda::\(anonymous namespace\)::gather|cuda::gather)"
     r"|c10::cuda::CUDACachingAllocator::"
 )
-"""The allocator, and what it called to record the stack: no part of who asked for memory."""
+"""Frames of the allocator and of what recorded the stack, not of the code that asked for memory."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,13 @@ class StackWeight:
     """Allocations of one call stack, live at the moment and over the whole recording."""
 
     frames: tuple[int, ...]
-    """Frame ids, outermost first, to the one that called the allocator; empty where there are
-    none."""
+    """Frame ids, outermost first, up to the caller of the allocator; may be empty."""
     reason: str
-    """Why there are no frames; ``""`` where there are."""
+    """Why there are no frames; ``""`` if there are."""
     live_bytes: int
     live_count: int
     all_bytes: int
-    """Of every allocation, those freed and those from before the recording included."""
+    """Of all allocations, including those freed and those from before the recording."""
     all_count: int
 
 
@@ -43,7 +42,7 @@ def weigh_stacks(export: Export) -> list[StackWeight]:
     device = export.devices[0]
     rows = device.found.history.allocations
     stacks = export.history.stacks
-    # Stacks that were interned apart may be the same node; reasons are numbered below zero.
+    # Different stack ids may be the same node; reasons have negative numbers.
     missing = device.found.missing.astype(np.int64)
     node = np.where(missing > 0, -missing, 0)
     framed = missing == 0
@@ -76,7 +75,7 @@ def weigh_stacks(export: Export) -> list[StackWeight]:
 
 
 def _callers(stacks: StackTable) -> NDArray[np.int64]:
-    """Return for each node the innermost one that is not the allocator's; itself if all are."""
+    """Return for each node the innermost one that is not the allocator's, or itself if all are."""
     inner = np.array([_MACHINERY.match(name) is not None for name in stacks.frames.names], np.bool_)
     found = np.arange(len(stacks.node_parent), dtype=np.int64)
     for node in np.flatnonzero(inner[stacks.node_frame]).tolist():  # parents come first
@@ -103,13 +102,13 @@ def frame_text(name: str, filename: str, line: int) -> str:
 
 
 def frame_texts(frames: FrameTable) -> list[str]:
-    """Return every frame as ``frame_text`` has it."""
+    """Return ``frame_text()`` of every frame."""
     columns = (frames.names, frames.filenames, frames.lines.tolist())
     return [frame_text(*each) for each in zip(*columns, strict=True)]
 
 
 def stack_nodes(export: Export, found: DeviceFigures) -> NDArray[np.int64]:
-    """Return the node of each allocation's stack, which equal stacks share; -1 without frames."""
+    """Return the node of each allocation's stack, the same for equal stacks; -1 without frames."""
     nodes = np.full(len(found.missing), -1, np.int64)
     framed = found.missing == 0
     nodes[framed] = export.history.stacks.stack_node[found.history.allocations.stack[framed]]
@@ -120,7 +119,8 @@ def site_names(export: Export, found: DeviceFigures) -> tuple[list[str], NDArray
     """Name the call site of every allocation, each name once.
 
     Returns:
-        the names: ``function (file:line)``, or the reason for none; and each allocation's, int64.
+        the names: ``function (file:line)``, or why there is none; and int64, the name of each
+        allocation.
     """
     frames = export.history.stacks.frames
     rows = found.history.allocations

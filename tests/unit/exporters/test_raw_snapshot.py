@@ -44,7 +44,9 @@ def test_what_would_have_no_end_when_written_out_is_refused() -> None:
     bomb: list[Any] = [0] * 1000
     for _ in range(5):
         bomb = [bomb] * 1000
-    with pytest.raises(ExportError, match=r"^x.pickle would have over 64.00 MiB in this form"):
+    with pytest.raises(
+        ExportError, match=r"^x.pickle has .*, and would have over 64.00 MiB in this format"
+    ):
         as_json({"segments": bomb})
 
 
