@@ -1,21 +1,21 @@
-/* Replay what a program asked of PyTorch's caching allocator, through a model of that allocator.
+/* Replay a program's requests through a model of PyTorch's caching allocator.
  *
  * The rules are those of DeviceCachingAllocator in c10/cuda/CUDACachingAllocator.cpp; each function
- * names the one that it stands for. tests/reference/allocator.py has the same in plain Python.
+ * names the one that it models. tests/reference/allocator.py has the same in plain Python.
  *
  * Free blocks lie in treaps, ordered by size and address: one for each lane (a pool's blocks on one
  * stream) and half (small, large). Unmapped parts of expandable segments lie in treaps by address,
  * and so do the segments. A block is in one treap at most.
  *
- * The caller's columns are checked before they are used. What the operations ask for may be as odd
- * as it likes: a free of what was never placed does nothing.
+ * The caller's columns are checked before they are used. Operations may be inconsistent: a free of
+ * what was never placed does nothing.
  */
 
 #include "native.h"
 
 #define MIB ((int64_t)1 << 20)
 #define NEVER ((int64_t)1 << 62)
-#define MOST_BYTES ((int64_t)1 << 50) /* of a block, and of the room of an expandable segment */
+#define MOST_BYTES ((int64_t)1 << 50) /* of a block, and of the range of an expandable segment */
 #define TOP ((int64_t)1 << 60)        /* above all addresses that were recorded */
 
 enum { NONE = -1, NOT_YET = -2 };
@@ -31,17 +31,17 @@ typedef struct {
     const int64_t *op, *row, *given, *freeable, *failed_size, *failed_lane;
     /* Of each allocation; block is 0 for those that are made. */
     const int64_t *rounded, *lane, *address, *block;
-    const int64_t *start_rows; /* those that are there at the start, by address */
+    const int64_t *start_rows; /* those that are live at the start, by address */
     const int64_t *lane_pool;  /* of each lane, ascending; 0 is the default pool */
-    const int64_t *segments;   /* by address: address, size, lane, large, expandable,
-                                  * and where the whole of an expandable one begins */
+    const int64_t *segments;   /* by address: address, size, lane, large, expandable, and where the
+                                * entire range of an expandable one begins */
     int64_t *placed;           /* for each allocation: where it lies, 0 if nowhere */
     int64_t *events;           /* room_events rows: operation, kind, address, size */
     int64_t n_ops, n_rows, n_start, n_lanes, n_segments, room_events;
     /* The settings. */
     int64_t expandable, max_split, rounding, large_segment, garbage, capacity, limit, room;
     int64_t policy, seed, below, stop;
-    /* What came of it. */
+    /* The result. */
     int64_t n_events, reserved, peak, retries, driver_calls, failed_op, most_missing;
 } replay;
 
@@ -63,14 +63,14 @@ typedef struct {
     range *ranges;
     int32_t *at;              /* the block of each allocation */
     int32_t *free, *unmapped; /* the root of each bin */
-    int32_t *found;           /* blocks or allocations that are gone through */
+    int32_t *found;           /* blocks or allocations to go through */
     int32_t *waiting;         /* allocations whose free is not completed */
     uint32_t *calls;          /* searches, for each pool and half */
     int64_t op, cursor, lowest;
     int64_t n_blocks, room_blocks, n_ranges, room_ranges, room_found, n_waiting;
     int32_t spare, segments, n_bins;
     uint64_t random;
-    int32_t wrong; /* NO_ROOM or OUT_OF_RANGE once something failed, else 0 */
+    int32_t wrong; /* NO_ROOM or OUT_OF_RANGE once something has failed, else 0 */
 } model;
 
 static int64_t up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
@@ -104,7 +104,7 @@ static int grow_table(model *m, void **table, int64_t n, int64_t *room, size_t w
     return 1;
 }
 
-/* Return a new block, or NONE without memory. */
+/* Return a new block, or NONE if there is no memory. */
 static int32_t make_block(model *m, int64_t address, int64_t size, int32_t bin, int32_t in_range)
 {
     int32_t made = m->spare;
@@ -148,7 +148,7 @@ static void insert(model *m, int32_t *root, int32_t added)
             ? &blocks[*root].right : &blocks[*root].left;
     int32_t rest = *root, *below = &a->left, *above = &a->right;
     *root = added;
-    while (rest != NONE) { /* part what was below by the key */
+    while (rest != NONE) { /* split what was below by the key */
         block *b = &blocks[rest];
         if (is_before(b, a->key, a->address)) {
             *below = rest;
@@ -266,7 +266,7 @@ static void link_between(model *m, int32_t each, int32_t prev, int32_t next)
         m->blocks[next].prev = each;
 }
 
-/* try_merge_blocks: a block that is in no treap takes in a neighbour, if that is free, too. */
+/* try_merge_blocks: a block that is in no treap absorbs a neighbour if that is free too. */
 static void merge(model *m, int32_t into, int32_t other)
 {
     if (!is_inactive(m, other) || m->blocks[other].mapped != m->blocks[into].mapped)
@@ -372,7 +372,7 @@ static void forget_segment(model *m, int32_t node)
     drop_block(m, node);
 }
 
-/* ---- Giving memory back ---- */
+/* ---- Returning memory to the driver ---- */
 
 /* release_block */
 static void give_back(model *m, int32_t each)
@@ -480,14 +480,14 @@ static void release_cached(model *m)
         }
 }
 
-/* Say whether a block is a whole segment. PyTorch's oversize blocks are; but here a recording may
- * begin under another setting. */
+/* Say whether a block is an entire segment. PyTorch's oversize blocks always are, but a recording
+ * may have begun under another setting. */
 static int is_whole(const model *m, int32_t each)
 {
     return m->blocks[each].range == NONE && !is_split(&m->blocks[each]);
 }
 
-/* release_available_cached_blocks; returns whether it is worth another try */
+/* release_available_cached_blocks; returns whether to try again */
 static int release_available(model *m, int32_t bin, int64_t size)
 {
     const int64_t limit = m->r->max_split, key = larger(size, limit);
@@ -512,7 +512,7 @@ static int release_available(model *m, int32_t bin, int64_t size)
     return released >= key;
 }
 
-/* garbage_collect_cached_blocks: those that were not used for longer than the average */
+/* garbage_collect_cached_blocks: those unused for longer than average */
 static void collect_garbage(model *m)
 {
     if (m->r->reserved <= m->r->garbage)
@@ -600,7 +600,8 @@ static int32_t make_range(model *m, int64_t base, int64_t size, int32_t bin)
     return (int32_t)m->n_ranges++;
 }
 
-/* find_expandable_block: the lowest unmapped block, with the free one before it, with the room */
+/* find_expandable_block: the lowest unmapped block that, with the free one before it, is large
+ * enough */
 static int32_t find_room(model *m, int32_t bin, int64_t size)
 {
     for (int32_t each = first_from(m, m->unmapped[bin], 0, 0); each != NONE;
@@ -629,7 +630,7 @@ static int32_t grow(model *m, int32_t bin, int64_t size)
     if (each == NONE)
         return NONE;
     if (!m->blocks[each].mapped && !map(m, each, least(m->blocks[each].size, size))) {
-        if (!m->wrong && !m->ranges[m->blocks[each].range].base) { /* nobody saw it */
+        if (!m->wrong && !m->ranges[m->blocks[each].range].base) { /* it has no address yet */
             pull_out(m, each);
             drop_block(m, each);
             m->n_ranges--;
@@ -713,7 +714,7 @@ static int32_t from_cache(model *m, int32_t bin, int64_t size)
     return each;
 }
 
-/* malloc; returns the block, or NONE where there is no memory */
+/* malloc; returns the block, or NONE if there is no memory */
 static int32_t serve(model *m, int64_t size, int64_t lane)
 {
     replay *r = m->r;
@@ -754,7 +755,7 @@ static int32_t serve(model *m, int64_t size, int64_t lane)
 
 /* ---- The start ---- */
 
-/* Add a free block behind the last one, or to it where that is free and mapped, too. */
+/* Add a free block after the last one, or extend that if it is free and mapped too. */
 static int32_t add_hole(model *m, int32_t last, int64_t from, int64_t to, int32_t bin, int32_t in)
 {
     if (is_inactive(m, last) && m->blocks[last].mapped) {
@@ -771,7 +772,7 @@ static int32_t add_hole(model *m, int32_t last, int64_t from, int64_t to, int32_
     return hole;
 }
 
-/* Lay the blocks of a segment, or of a mapped run, behind the last one; return the last. */
+/* Add the blocks of a segment, or of a mapped run, after the last one; return the last. */
 static int32_t fill(model *m, int32_t last, int64_t address, int64_t size, int32_t bin,
                     int32_t in, int64_t *next_start)
 {
@@ -841,7 +842,7 @@ static int lay_out_start(model *m)
             : more ? s[0] : 0;
         const int joins = more && s[4] && in != NONE && bin == in_bin
             && s[0] + s[1] <= m->ranges[in].base + m->ranges[in].size;
-        if (in != NONE && !joins) { /* the range ends where another segment begins, at the latest */
+        if (in != NONE && !joins) { /* the range ends at the next segment at the latest */
             range *whole = &m->ranges[in];
             if (more)
                 whole->size = least(whole->size, base - whole->base);
@@ -952,7 +953,7 @@ static int go(model *m)
                 return OUT_OF_RANGE;
             const int32_t got = serve(m, size, lane);
             if (got >= 0)
-                free_block(m, got); /* nobody knows what would have become of it */
+                free_block(m, got); /* its outcome is not known */
         }
         if (r->failed_op >= 0 && r->stop)
             break;

@@ -1,4 +1,4 @@
-"""Replay a program's requests through the model of the caching allocator."""
+"""Replays a program's requests through the model of the caching allocator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from snapreport.native.library import Replay, address, checked, library, pointer, taken
 
 AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE = range(5)
-"""Where new segments lie: as in allocator.c."""
+"""Policies for where new segments lie, as in allocator.c."""
 _SEGMENT_COLUMNS, EVENT_COLUMNS = 6, 4
 _OF_OPS = ("op", "row", "given", "freeable", "failed_size", "failed_lane")
 _OF_ROWS = ("rounded", "lane", "address", "block")
@@ -19,30 +19,30 @@ _OF_ROWS = ("rounded", "lane", "address", "block")
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What came of a replay; sizes in bytes."""
+    """The result of a replay; sizes in bytes."""
 
     placed: NDArray[np.int64]
     """Where each allocation lies, 0 for nowhere; int64, shape (n_rows,)."""
     events: NDArray[np.int64]
-    """Segment events, shape (n, 4): operation, kind, address, size; no more than asked for."""
+    """Segment events, shape (n, 4): operation, kind, address, size; at most ``most_events``."""
     n_events: int
     reserved: int
     """At the end."""
     peak: int
     """Most bytes reserved."""
     retries: int
-    """How often all that was cached was given back to serve a request."""
+    """How often all cached memory was returned to the driver to serve a request."""
     driver_calls: int
-    """Segments got or given back; of expandable ones each granule counts."""
+    """Segments got from or returned to the driver; of expandable ones each granule counts."""
     failed_op: int
     """The first operation whose request could not be served; -1 for none."""
     most_missing: int
-    """Bytes that the first attempts were short of the capacity at most; 0 if none failed."""
+    """The most bytes by which a first attempt exceeded the capacity; 0 if none did."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayColumns:
-    """What is asked, in the columns that allocator.c takes, checked once for many replays."""
+    """The input of many replays, in the columns that allocator.c takes, checked once."""
 
     columns: Mapping[str, NDArray[np.int64]]
 
@@ -61,7 +61,7 @@ class ReplayColumns:
             rows: int64, shape (n_rows,): rounded, lane, address, block.
             lane_pool: int64, shape (n_lanes,), ascending; 0 is the default pool.
             segments: int64, shape (n, 6), by address: address, size, lane, large, expandable, and
-                where the whole of an expandable one begins.
+                where the entire range of an expandable one begins.
 
         Raises:
             ValueError: a column has another shape.
@@ -89,7 +89,7 @@ class ReplayColumns:
 
         Raises:
             ValueError: a column or a setting is out of range.
-            MemoryError: there is no room for the model.
+            MemoryError: there is not enough memory for the model.
         """
         columns = self.columns
         placed = np.zeros(len(columns["block"]), np.int64)

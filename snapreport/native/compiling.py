@@ -1,7 +1,8 @@
-"""Make the library of the C sources beside this.
+"""Compiles the native library from the C sources in this folder.
 
-The build does it, and a checkout whose sources have changed since. Nothing but the standard library
-is imported, as a build has no more; most of it where it is needed, as every command comes by here.
+A build does this, and a checkout whose sources have changed since. It imports only the standard
+library, as a build has nothing else, and most of that where it is needed, as every command runs
+through here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import sys
 from pathlib import Path
 
 ZIG = "ziglang"
-"""The package on PyPI that has a C compiler, for where there is none."""
+"""The package on PyPI that has a C compiler, for machines without one."""
 
 NAME = "_native.dll" if os.name == "nt" else "_native.so"
 _MARK = b"snapreport sources "  # as in identity.c
 
-# What is read is a stranger's: a fault that nobody found is to end the process and no more.
+# It reads strangers' files: an undiscovered fault must end the process and do no more.
 OPTIONS = [
     "-O2",
     "-shared",
@@ -39,7 +40,7 @@ class CompileError(Exception):
 
 
 def sources_hash(folder: Path) -> str:
-    """Return a hash of what the library is made from; an empty text where that is not there."""
+    """Return a hash of the sources of the library; an empty text if there are none."""
     sources = [path for path in sorted(folder.iterdir()) if path.suffix in (".c", ".h")]
     if not sources:
         return ""
@@ -68,10 +69,10 @@ def find_compiler() -> list[str] | None:
 
     if chosen := os.environ.get("CC"):
         return shlex.split(chosen, posix=os.name != "nt")
-    # Windows' own compilers take other options.
+    # Compilers for Windows take other options.
     for name in () if os.name == "nt" else ("cc", "gcc", "clang"):
         path = shutil.which(name)
-        # Some are there without the headers of C, or only ask to be installed.
+        # Some come without the C headers, or only ask to be installed.
         if path is not None and _works([path]):
             return [path]
     if importlib.util.find_spec(ZIG) is not None:
@@ -88,7 +89,7 @@ def _works(compiler: list[str]) -> bool:
 
 
 def zig_target() -> list[str]:
-    """Return options for any processor of this kind, and the oldest C library that Python knows."""
+    """Return options for any processor of this kind and the oldest C library of Python."""
     import platform
     import sysconfig
 
@@ -103,12 +104,12 @@ def zig_target() -> list[str]:
 
 
 def compile_library(folder: Path) -> Path:
-    """Make the library of the sources in a folder, and put it there in one step.
+    """Compile the sources in a folder, and put the library there in one step.
 
     Several processes may do so at once.
 
     Raises:
-        CompileError: it cannot be made.
+        CompileError: it cannot be compiled.
     """
     import subprocess
     import tempfile
@@ -131,7 +132,7 @@ def compile_library(folder: Path) -> Path:
                 check=False,
             )
             if done.returncode:
-                said = done.stderr.strip().splitlines() or ["it said nothing"]
+                said = done.stderr.strip().splitlines() or ["it printed nothing"]
                 first = next((line for line in said if "error" in line), said[0])
                 raise CompileError(f"the C compiler {compiler[0]} failed: {first.strip()[:300]}")
             os.replace(library, folder / NAME)

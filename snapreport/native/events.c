@@ -1,30 +1,29 @@
 /* Read the trace events of a pickle straight into columns, without a Python object for each.
  *
- * A machine for the few opcodes of a snapshot (read/opcodes.py has the list). Events become rows of
- * columns, their call stacks are told apart by the frames in them, and all else that the file
- * holds is kept and written out again at the end as a small pickle, which Python loads as any
- * other. So what is not an event goes the same way as ever.
+ * It runs the few opcodes of a snapshot (read/opcodes.py has the list). Events become rows of
+ * columns, and equal call stacks are found by their frames. All else in the file is kept and
+ * written out at the end as a small pickle, which Python loads like any other.
  *
- * At the first thing that is not as in every snapshot that PyTorch writes (an event that is used
- * twice, a list that changes after it was used, a key that is no text, an integer beyond 64 bits,
- * text that is no UTF-8, a cut-off file) it gives up and says no more than that: Python's own
- * unpickler then reads the whole file and knows all the messages.
+ * At the first thing that differs from what PyTorch writes (an event that is used twice, a list
+ * that changes after it was used, a key that is not text, an integer beyond 64 bits, text that is
+ * not UTF-8, a cut-off file) it gives up without a message: Python's own unpickler then reads the
+ * whole file and has all the messages.
  *
  * It reads a stranger's bytes: data[i] is read only after comparing i with the length, every index
- * is compared with the length of its array, and no value is an address. The file may be mapped, and
- * change meanwhile: a byte that decides how many others are read is read once.
+ * is compared with the length of its array, and no value is an address. The file may be mapped and
+ * change meanwhile, so a byte that decides how many others are read is read once.
  */
 
 #include "native.h"
 
-#define TRY(what) do { if (!(what)) return 0; } while (0) /* 0 is "not for me", everywhere */
+#define TRY(what) do { if (!(what)) return 0; } while (0) /* 0 means "give up", everywhere */
 
 /* A value is 4 bits of kind and 60 bits of content. */
 typedef uint64_t value;
 enum {
     NONE, YES, NO,
     INT,   /* the number itself, of 60 bits and a sign */
-    FLOAT, /* and these two stay as they are: where their bytes begin in the data */
+    FLOAT, /* this and the next two: where their bytes begin in the data */
     LONG8, /* an integer of 8 bytes */
     LONG9, /* of 9 bytes */
     TEXT,  /* a row of texts */
@@ -46,13 +45,13 @@ static int64_t int_of(value v)
     return number;
 }
 
-/* What a list or dict is to us: those with a role hold events, and may be used in one way only. */
+/* The role of a list or dict: all but PLAIN hold events, and may be used in one way only. */
 enum { PLAIN, TOP, TRACES, TRACE };
 enum { LIST, DICT, TUPLE };
 
 typedef struct {
     uint64_t first, last; /* its chunks in items, 0 for none: length, next chunk, values */
-    uint32_t written;     /* its memo index + 1 in what is written */
+    uint32_t written;     /* its memo index + 1 in the output */
     int32_t number;       /* of a list: its stack; of a dict: its frame; -1 for none yet */
     uint8_t kind, role, open;
 } node;
@@ -63,7 +62,7 @@ typedef struct { uint64_t start; uint32_t length; uint64_t hash; } stack;
 typedef struct { int64_t begin, end, first_keys; } trace;
 typedef struct { int64_t trace, text, count, last; } unknown; /* a key that we do not know */
 
-/* Keys of events, in the order of EVENT_KEYS; and one of the snapshot itself. */
+/* Keys of events, in the order of EVENT_KEYS, and one of the snapshot. */
 enum { ACTION, ADDR, DEVICE_FREE, SIZE, STREAM, TIME, FRAMES, CONTEXT, METADATA, POOL, CATEGORY,
        EVENT_KEYS, DEVICE_TRACES = EVENT_KEYS, KEYS };
 static const char *const KEY_NAMES[KEYS] = {
@@ -102,15 +101,14 @@ typedef struct {
     size_t left; /* bytes that may still be allocated */
 } machine;
 
-/* Real snapshots take 0.7 to 2.8 bytes for each byte of theirs; one of nothing but empty lists
- * would take 70. */
+/* Real snapshots take 0.7 to 2.8 bytes of memory per byte; one of empty lists alone, 70. */
 enum { MOST_RATIO = 16 };
-#ifndef ALWAYS /* less in a fuzzer, which then comes to where it ends */
+#ifndef ALWAYS /* less in a fuzzer, so that it reaches the limit */
 #define ALWAYS ((size_t)1 << 26)
 #define LEAST_ROOM 64
 #endif
 
-/* Make room for `more` behind `used` entries. */
+/* Make room for `more` entries after the `used` ones. */
 static int grow(machine *m, void **array, size_t *room, size_t used, size_t more, size_t width)
 {
     if (*room - used >= more)
@@ -139,8 +137,8 @@ static uint64_t mix(uint64_t hash, uint64_t with)
     return hash ^ hash >> 29;
 }
 
-/* Place the rows of a table anew, in a hash table with twice the slots, before one more makes it
- * half full. */
+/* Move the rows of a table to a hash table with twice the slots, before one more makes it half
+ * full. */
 static int rehash(machine *m, int32_t **table, size_t *slots, size_t rows, const void *hashes,
                   size_t stride)
 {
@@ -253,7 +251,7 @@ static int new_node(machine *m, unsigned kind, unsigned role, value *result)
     return 1;
 }
 
-/* Let a value become a part of another: from now on it may not change any more. */
+/* Let a value become part of another: from now on it may not change. */
 static int take(machine *m, value v)
 {
     TRY(kind_of(v) != EVENT);
@@ -288,8 +286,8 @@ static int add_items(machine *m, size_t row, size_t from, size_t count)
     return 1;
 }
 
-/* Say that a dict can be a frame of an event: its keys are texts, which SETITEMS saw to already,
- * and its values such that being equal and being the same is one thing. */
+/* Say whether a dict can be a frame of an event: its keys are texts, as SETITEMS has checked, and
+ * its values are equal only if they are the same. */
 static int is_frame(const machine *m, const node *dict)
 {
     for (uint64_t chunk = dict->first; chunk != 0; chunk = m->items[chunk + 1])
@@ -316,7 +314,7 @@ static int number_frame(machine *m, value v, int32_t *number)
     return 1;
 }
 
-/* Number the stack that a list of frames is, by what is in it, and let go of its items. */
+/* Number the stack that a list of frames is, by its content, and drop its items. */
 static int number_stack(machine *m, value v, int32_t *number)
 {
     TRY(kind_of(v) == NODE);
@@ -368,7 +366,7 @@ static int number_stack(machine *m, value v, int32_t *number)
     }
     node *list = &m->nodes[row];
     list->number = found;
-    /* Nearly always its items are the newest, and need not be kept: the stack has them too. */
+    /* Nearly always its items are the newest, and can be dropped: the stack has them too. */
     if (first != 0 && first == list->last && first + 2 + m->items[first] == m->n_items)
         m->n_items = (size_t)first;
     list->first = list->last = 0;
@@ -450,7 +448,7 @@ static int set_field(machine *m, size_t row, value key, value v)
     TRY(!(m->seen & 1u << which));
     m->seen |= 1u << which;
     switch (which) {
-    case ADDR: /* device_free, if there is one, stands in its place */
+    case ADDR: /* device_free, if there is one, takes its place */
         if (!(m->seen & 1u << DEVICE_FREE))
             return integer(m, v, &m->integers[0][row]);
         int64_t ignored;
@@ -501,7 +499,7 @@ static int push(machine *m, value v)
     return 1;
 }
 
-/* How many values are on the stack above the last mark; those below are out of reach. */
+/* The number of values below the last mark on the stack, which are out of reach. */
 static size_t fence(const machine *m) { return m->n_marks ? m->marks[m->n_marks - 1] : 0; }
 
 static int pop_mark(machine *m, size_t *from)
@@ -511,8 +509,8 @@ static int pop_mark(machine *m, size_t *from)
     return 1;
 }
 
-/* Say whether what is pushed next would go into the container at this place on the stack, which
- * was pushed under so many marks. */
+/* Say whether the next value pushed would go into the container at this place on the stack, which
+ * was pushed with this many marks. */
 static int is_into(const machine *m, size_t at, size_t marks)
 {
     if (m->n_marks == marks)
@@ -520,7 +518,7 @@ static int is_into(const machine *m, size_t at, size_t marks)
     return m->n_marks == marks + 1 && m->marks[marks] == at + 1;
 }
 
-/* The role of a list or dict is guessed when it begins, and held to when it is used. */
+/* The role of a list or dict is guessed when it begins, and checked when it is used. */
 static int push_list(machine *m)
 {
     value v;
@@ -584,7 +582,7 @@ static int append(machine *m, size_t from)
             TRY(kind_of(v) == NODE && m->nodes[row_of(v)].role == TRACE
                 && m->nodes[row_of(v)].open);
             m->nodes[row_of(v)].open = 0;
-            /* The traces are met in their order, so all that comes after is another's. */
+            /* The traces come in their order, so all later events belong to another. */
             TRY(m->nodes[row_of(v)].number == list->number + 1);
             list->number++;
         }
@@ -679,7 +677,7 @@ static int get(machine *m, size_t index)
     if (kind == NODE) {
         node *known = &m->nodes[row_of(v)];
         TRY(known->role == PLAIN);
-        known->open = 0; /* what changes after this is not for us; so nothing is within itself */
+        known->open = 0; /* a later change makes us give up, so nothing contains itself */
     } else {
         TRY(kind != UNSET && kind != EVENT);
     }
@@ -688,7 +686,7 @@ static int get(machine *m, size_t index)
 
 /* ---- the opcodes ---- */
 
-/* Say whether a BINFLOAT is 0 or of a size that numbers have, as in opcodes.c. */
+/* Say whether a BINFLOAT is 0 or of an ordinary size, as in opcodes.c. */
 static int is_common(const unsigned char *bytes)
 {
     const unsigned char size = bytes[0] & 0x7F;
@@ -715,17 +713,16 @@ static int push_long(machine *m, size_t start, size_t count)
 
 #define NEED(count) TRY(limit - position >= (size_t)(count))
 
-/* Run the pickle to its STOP; 0 if it is not for us. */
+/* Run the pickle to its STOP; returns 0 to give up. */
 static int run(machine *m)
 {
     const unsigned char *const data = m->data;
     const size_t length = m->length;
-    /* An opcode lies within its frame: Python loses the rest of a frame in which one does not. */
+    /* An opcode must lie within its frame: otherwise Python skips the rest of the frame. */
     size_t position = 0, limit = length, from;
-    /* As in opcodes.c: how many values on top are small integers, and are parts of a tuple if one
-     * comes next. */
+    /* As in opcodes.c: how many values on top are small integers, which may be parts of a tuple. */
     size_t small = 0, kept = 0;
-    TRY(ROOM(m, values, 1)); /* so that there is a stack, however little comes upon it */
+    TRY(ROOM(m, values, 1)); /* so that there is a stack even if it stays empty */
     for (;;) {
         if (position == limit)
             limit = length;
@@ -761,7 +758,7 @@ static int run(machine *m)
         case 'r': { /* LONG_BINPUT */
             NEED(4);
             const size_t index = (size_t)unsigned_at(data + position, 4);
-            TRY(index <= start); /* no more room than a pickler could have used */
+            TRY(index <= start); /* no larger index than a pickler could have used */
             TRY(put(m, index));
             position += 4;
             small = before;
@@ -897,7 +894,7 @@ static int write_int(machine *m, int64_t number)
     return write_bytes(m, bytes, sizeof bytes);
 }
 
-/* Write a reference to what was written before; *before says if it was. */
+/* Write a reference to a value if it was written before; *before says whether it was. */
 static int write_known(machine *m, uint32_t written, int *before)
 {
     *before = written != 0;
@@ -943,7 +940,7 @@ static int write_node(machine *m, size_t row, unsigned depth)
     if (before)
         return 1;
     TRY(write_op(m, BEGIN[n->kind]));
-    if (n->kind != TUPLE) /* nothing of them is within itself: BINGET sees to that */
+    if (n->kind != TUPLE) /* none contains itself: BINGET checks that */
         TRY(write_memo(m, &n->written) && write_op(m, '('));
     if (n->kind == LIST && n->number >= 0) {
         const stack s = m->stacks[n->number];
@@ -994,14 +991,14 @@ static int write_rest(machine *m)
     return write_op(m, 'e') && write_op(m, 't') && write_op(m, '.');
 }
 
-/* ---- the way in and out ---- */
+/* ---- entry points ---- */
 
-/* What a pickle came to; every pointer is good until snapreport_events_free. */
+/* What was read from a pickle; every pointer is valid until snapreport_events_free. */
 typedef struct {
     void *machine;
     int64_t *integers[INTEGERS]; /* addr, size, stream, time_us; each with `rows` entries */
     int32_t *ids[IDS]; /* action, stack, compile_context, user_metadata, category, pool; -1: none */
-    trace *traces;     /* each with its first row, the row behind its last, the first one's keys */
+    trace *traces;     /* each with its first row, the row after its last, the first one's keys */
     stack *stacks;
     int32_t *stack_frames;
     unknown *unknowns;
@@ -1030,10 +1027,10 @@ static void release(void **array, size_t *room)
 {
     free(*array);
     *array = NULL;
-    *room = 0; /* what is left is not counted anew: it bounds all there ever is */
+    *room = 0; /* the allowance is not raised again: it limits all memory ever used */
 }
 
-/* Read a pickle. Returns 1, and the result is to be freed; or 0, and there is none. */
+/* Read a pickle. Returns 1, and the caller must free the result; or 0 without a result. */
 EXPORT int32_t snapreport_events(const unsigned char *data, size_t length, parsed *result)
 {
     memset(result, 0, sizeof *result);
@@ -1046,7 +1043,7 @@ EXPORT int32_t snapreport_events(const unsigned char *data, size_t length, parse
     m->left = length <= (SIZE_MAX - ALWAYS) / MOST_RATIO ? ALWAYS + length * MOST_RATIO : SIZE_MAX;
     m->traces_at = m->trace_at = SIZE_MAX;
     int done = length < (UINT64_C(1) << 59) && run(m);
-    if (done) { /* the largest part of what it took, and of no more use */
+    if (done) { /* the largest part of its memory, and no longer needed */
         release((void **)&m->memo, &m->room_memo);
         done = write_rest(m);
     }

@@ -1,4 +1,4 @@
-/* Which sources the library was made from: library.py looks for it before it loads the library. */
+/* Which sources the library was made from: library.py checks it before it loads the library. */
 
 #include "native.h"
 

@@ -1,4 +1,4 @@
-"""Read the rows in the leaves of an SQLite table."""
+"""Reads the rows in the leaves of an SQLite table."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def read_leaves(
         page_size: bytes of its pages.
         leaves: int64, shape (n_leaves,): where the leaves begin, in order.
         shape: how many columns there are, and how many rows the leaves say that they have.
-        text: the column that holds texts; its values are places in those that are returned.
+        text: the column that holds texts; its values are places in the returned texts.
 
     Returns:
         int64, shape (n_rows,), ascending; int64 and bool of the given shape; and the texts. None
-        where there is anything but integers of a table that was written at once, or another text.
+        if the rows have another form, such as floats, longer texts or too many of them.
     """
     width, n = shape
     ids, values, missing = np.empty(n, np.int64), np.empty(shape, np.int64), np.empty(shape, "?")

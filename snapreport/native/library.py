@@ -1,4 +1,4 @@
-"""Open the native library, and see to it that it is the one that its sources make."""
+"""Opens the native library, and makes sure that it was made from its sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 
 
 def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
-    """Return what an argument has to be: an array of a type, each number right behind the last."""
+    """Return the type of an argument: a contiguous array of numbers of a type."""
     return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
 
 
@@ -58,14 +58,14 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 NO_ROOM, _OUT_OF_RANGE = -1, -2
-"""What some functions return where they do not succeed: as in native.h."""
+"""What some functions return if they fail, as in native.h."""
 
 INTEGERS = ("addr", "size", "stream", "time_us")
 IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
 
 
 class Events(ctypes.Structure):
-    """What a pickle came to: ``parsed`` in events.c."""
+    """What was read from a pickle: ``parsed`` in events.c."""
 
     _fields_ = (
         ("machine", _P),
@@ -78,7 +78,7 @@ class Events(ctypes.Structure):
 
 
 class Strips(ctypes.Structure):
-    """Where the writer of strips stands, and its tables: ``strips`` in strips.c."""
+    """The state of the writer of strips, and its tables: ``strips`` in strips.c."""
 
     _fields_ = (
         *((name, _P) for name in ("alloc_event", "free_event", "size", "drawn")),
@@ -93,7 +93,7 @@ class Strips(ctypes.Structure):
 
 
 class Replay(ctypes.Structure):
-    """What is replayed, under which settings, and what came of it: ``replay`` in allocator.c."""
+    """What is replayed, under which settings, and the result: ``replay`` in allocator.c."""
 
     _fields_ = (
         *((name, _P) for name in ("op", "row", "given", "freeable", "failed_size", "failed_lane")),
@@ -113,13 +113,13 @@ def library() -> Any:
     """Return the library; its functions are named as in C, without ``snapreport_``.
 
     Raises:
-        NativeLibraryError: there is none, or it is not the one that the sources make.
+        NativeLibraryError: it is missing, or was not made from the sources.
     """
     return _opened(FOLDER)
 
 
 class _Library:
-    """The functions by their names, with what they take."""
+    """The functions by name, with their argument types."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         for name, (result, *arguments) in _FUNCTIONS.items():
@@ -131,10 +131,10 @@ class _Library:
 def _opened(folder: Path) -> _Library:
     path = folder / NAME
     try:
-        wrong = "" if is_fresh(folder) else "is not made from the sources beside it"
+        wrong = "" if is_fresh(folder) else "was not made from the sources beside it"
     except FileNotFoundError:
         wrong = "is missing"
-    if wrong and not (folder.parents[1] / "hatch_build.py").is_file():  # no checkout
+    if wrong and not (folder.parents[1] / "hatch_build.py").is_file():  # not a checkout
         raise NativeLibraryError(
             f"snapreport's native library {path} {wrong};"
             " install snapreport again, with pip's option --force-reinstall."
@@ -155,11 +155,11 @@ def _opened(folder: Path) -> _Library:
 
 
 def taken(kind: DTypeLike, n: int, *columns: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return columns as the library takes them, whatever their strides.
+    """Return columns as contiguous arrays of the type that the library takes.
 
     Args:
         kind: the type of their numbers.
-        n: how many each of them has.
+        n: how many numbers each column has.
         columns: of this type, or of one that fits into it.
 
     Raises:
@@ -173,11 +173,11 @@ def taken(kind: DTypeLike, n: int, *columns: NDArray[Any]) -> list[NDArray[Any]]
 
 
 def checked(answer: int) -> int:
-    """Return what a function answered.
+    """Return the result of a function, if it succeeded.
 
     Raises:
-        ValueError: it refused what it was given.
-        MemoryError: there is no room for its work.
+        ValueError: it refused its arguments.
+        MemoryError: there was not enough memory.
     """
     if answer == _OUT_OF_RANGE:
         raise ValueError("a number, an order or a length is out of range")
@@ -187,17 +187,17 @@ def checked(answer: int) -> int:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Return where an array lies in memory; whoever asks holds on to it."""
+    """Return the address of an array, which the caller must keep alive."""
     return int(array.ctypes.data)
 
 
 def pointer(structure: Events | Replay | Strips) -> Any:
-    """Return what a function takes for a structure."""
+    """Return a pointer to a structure, as functions take it."""
     return ctypes.byref(structure)
 
 
 def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
-    """Return a copy of an array that the library has."""
+    """Return a copy of an array that the library owns."""
     dtype = np.dtype(kind)
     if not length:
         return np.empty(0, dtype)
@@ -206,5 +206,5 @@ def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
 
 
 def text_at(place: int | None, length: int) -> bytes:
-    """Return a copy of bytes that the library has."""
+    """Return a copy of bytes that the library owns."""
     return ctypes.string_at(place or 0, length) if length else b""

@@ -1,5 +1,5 @@
-/* What all of the library has in common. Nothing of Python is in it, so that one build serves every
- * version of Python; the modules beside this check what they hand over, and call it. */
+/* What all parts of the library share. It does not use Python, so that one build serves every
+ * version of Python; the modules in this folder check the arguments and call it. */
 
 #ifndef SNAPREPORT_NATIVE_H
 #define SNAPREPORT_NATIVE_H
@@ -15,8 +15,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-/* What functions that sweep return where they do not succeed: there is no memory, or no room where
- * their result goes; or a number, an order or a length is not as it has to be. As in library.py. */
+/* What functions that sweep return if they fail: there is not enough memory, or room for the
+ * result; or a number, an order or a length is wrong. As in library.py. */
 enum { NO_ROOM = -1, OUT_OF_RANGE = -2 };
 
 #endif

@@ -2,16 +2,16 @@
 
 #include "native.h"
 
-/* Looks at the table for each value, on average: numbers that were chosen to meet there need more,
- * and are sorted instead. */
+/* Looks at the table for each value, on average: numbers that were chosen to collide need more, and
+ * are sorted instead. */
 enum { MOST_LOOKS = 8 };
 
-/* Number distinct values in the order in which they are first met.
+/* Number distinct values in order of first appearance.
  *
  * table: room for `slots` numbers, a power of two from 2 on, and more than `most`.
  * found: room for `most` values; place: for `n` numbers, which of `found` each value is.
  *
- * Returns how many are distinct; NO_ROOM where there are too many or they take too long; or
+ * Returns how many are distinct; NO_ROOM if there are too many or they take too long; or
  * OUT_OF_RANGE.
  */
 EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *table, int64_t slots,

@@ -1,16 +1,16 @@
-/* Pass over the opcodes of a pickle that a snapshot may have; read/opcodes.py says which and why.
+/* Find the first opcode of a pickle that no snapshot may have; read/opcodes.py says which and why.
  *
- * It reads a stranger's bytes, so it is as small as it can be: it writes nothing, allocates
- * nothing, and reads data[i] only after comparing i with the length.
+ * It reads a stranger's bytes, so it is as small as possible: it writes nothing, allocates nothing,
+ * and reads data[i] only after comparing i with the length.
  */
 
 #include "native.h"
 
-/* How many bytes follow an opcode: a fixed number, or a length of so many bytes and as many bytes
- * as that says. */
+/* What follows an opcode: a fixed number of bytes, or a length of so many bytes and then as many
+ * bytes as it says. */
 enum { REFUSED = 0, FIXED = 1, COUNTED = 2 };
 
-/* As in read/limits.py and read/opcodes.py: bytes, bytes, parts, and opcodes behind a part. */
+/* As in read/limits.py and read/opcodes.py: bytes, bytes, parts, and opcodes after a part. */
 enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_PARTS = 2, MOST_KEPT = 3 };
 
 static unsigned kind_of(unsigned char opcode, unsigned *width)
@@ -47,8 +47,8 @@ static unsigned kind_of(unsigned char opcode, unsigned *width)
     }
 }
 
-/* Say how an opcode changes what is known of the top of the stack: SMALL puts an integer there
- * that may be part of a tuple, KEEP leaves it, and after all others nothing is known of it. */
+/* How an opcode changes what is known about the top of the stack: SMALL puts an integer there that
+ * may be part of a tuple, KEEP leaves it, and after all others nothing is known about it. */
 enum { OTHER = 0, SMALL = 1, KEEP = 2 };
 
 static unsigned effect_of(unsigned char opcode)
@@ -63,7 +63,7 @@ static unsigned effect_of(unsigned char opcode)
     }
 }
 
-/* Say whether a BINFLOAT is 0 or of a size that numbers have: see read/opcodes.py. */
+/* Say whether a BINFLOAT is 0 or of an ordinary size: see read/opcodes.py. */
 static int is_common(const unsigned char *bytes)
 {
     const unsigned char size = bytes[0] & 0x7F; /* the upper 7 of 11 bits of the exponent */
@@ -73,8 +73,8 @@ static int is_common(const unsigned char *bytes)
     return any == 0 || (size >= 0x3C && size <= 0x43);
 }
 
-/* Return where the first opcode stands that is not allowed or not complete, STOP included; the
- * length if there is none. */
+/* Return the place of the first opcode that is not allowed or not complete, or of STOP; the length
+ * if there is none. */
 EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
 {
     const uint64_t most_memo = length >> 16 > 0x3FF ? 0x3FF : length >> 16;
@@ -83,7 +83,7 @@ EXPORT size_t snapreport_scan(const unsigned char *data, size_t length)
     unsigned kept = 0;  /* opcodes since that left the stack as it was */
     while (position < length) {
         const unsigned char opcode = data[position];
-        const size_t left = length - position - 1; /* bytes behind the opcode */
+        const size_t left = length - position - 1; /* bytes after the opcode */
         const unsigned char *argument = data + position + 1;
         unsigned width;
         const unsigned kind = kind_of(opcode, &width);

@@ -1,8 +1,8 @@
-/* Read the rows of an SQLite table of integers, or of one that has a column of short texts besides,
- * of which few are distinct.
+/* Read the rows of an SQLite table of integers, which may have one column of short texts of which
+ * few are distinct.
  *
- * Every place that is read is checked against the length of the file first. At the first thing
- * that is not as expected it gives up; the caller then asks SQLite.
+ * Every place is checked against the length of the file before it is read. At the first thing that
+ * is not as expected it gives up; the caller then asks SQLite.
  */
 
 #include "native.h"
@@ -10,7 +10,7 @@
 /* A row has at least its place in the list, its length, its id and its header's length. */
 enum { LEAF_HEADER = 8, LEAST_ROW = 5, MOST_COLUMNS = 126, VARINT = 8, FLOAT = 7, ONE = 9 };
 
-/* A text's type is an odd number from FIRST_TEXT on, of one byte here: it tells the length. */
+/* A text's type is an odd number from FIRST_TEXT on, one byte here, and gives the length. */
 enum { FIRST_TEXT = 13, MOST_TEXTS = 64, LENGTH_BITS = 6 };
 
 /* Bytes of a number, by its type; 0 is NULL, 7 a float, and 8 and 9 are the numbers 0 and 1. */
@@ -33,8 +33,7 @@ static uint64_t varint(const uint8_t *data, uint64_t size, uint64_t place, int64
     return 0;
 }
 
-/* Return the number of a text among those that were found, MOST_TEXTS where there is no
- * room for it. */
+/* Return the number of a text among those found so far, MOST_TEXTS if there is no room for it. */
 static uint64_t number_of(const uint8_t *data, uint64_t place, uint64_t length, uint64_t *texts,
                           uint64_t *n_texts)
 {
@@ -61,7 +60,7 @@ static uint64_t number_of(const uint8_t *data, uint64_t place, uint64_t length, 
  * texts: room for MOST_TEXTS: where each distinct text begins, and in the lowest LENGTH_BITS how
  * long it is; `n_texts` becomes how many there are.
  *
- * Returns 1, or 0 where there is anything else than such rows.
+ * Returns 1, or 0 if there is anything but such rows.
  */
 EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page_size,
                                const int64_t *leaves, uint64_t n_leaves, uint64_t width,
@@ -87,13 +86,13 @@ EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page
             int64_t length, id;
             const uint64_t inside = (uint64_t)pointers[2 * i] << 8 | pointers[2 * i + 1];
             if (inside < LEAF_HEADER + 2 * cells || inside >= page_size)
-                return 0; /* a cell lies behind their list, and in the page */
+                return 0; /* a cell lies after their list, and in the page */
             uint64_t place = varint(data, size, page + inside, &length);
             place = place ? varint(data, size, place, &id) : 0;
             if (!place || (row && id <= last_id))
                 return 0;
             ids[row] = last_id = id;
-            /* A header of one byte for itself and one a column, then the numbers. */
+            /* A header of one byte for itself and one per column, then the numbers. */
             if (place >= size || size - place < width + 1 || data[place] != width + 1)
                 return 0;
             uint64_t end = place + width + 1;
@@ -126,7 +125,7 @@ EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page
                 values[c * n + row] = (int64_t)number;
                 missing[c * n + row] = kind == 0;
             }
-            /* What does not fit a page goes on elsewhere: then it does not end with its row. */
+            /* A row that does not fit in a page goes on elsewhere, and does not end here. */
             if ((int64_t)(end - place) != length || end > page + page_size)
                 return 0;
         }

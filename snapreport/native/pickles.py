@@ -1,4 +1,4 @@
-"""Read pickles: pass over their opcodes, or read trace events straight into columns."""
+"""Reads pickles: checks their opcodes, or reads trace events straight into columns."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "la
 
 
 def scan(data: bytes | mmap.mmap) -> int:
-    """Return where the first opcode stands that is not allowed or not complete, STOP included."""
+    """Return the place of the first opcode that is not allowed or not complete, or of STOP."""
     scan = library().scan
-    view = np.frombuffer(data, np.uint8)  # holds on to the data while its address is in use
+    view = np.frombuffer(data, np.uint8)  # keeps the data alive while its address is in use
     return int(scan(view, len(view)))
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The events of a pickle, and all else of it."""
+    """The events of a pickle, and the rest of it."""
 
     by_name: dict[str, NDArray[Any]]
     """A column for each of INTEGERS, int64, and of IDS, int32; all have the same shape (n,)."""
     traces: NDArray[Any]
     """Records of ``begin`` and ``end``, rows of the events; and ``first_keys``, bits."""
     unknowns: NDArray[Any]
-    """Records of ``trace``, ``text`` and ``count``: keys that are none of an event's."""
+    """Records of ``trace``, ``text`` and ``count``: keys of events that we do not know."""
     stack_start: NDArray[np.uint64]
     """uint64, shape (n_stacks,): where each stack begins in ``stack_frames``."""
     stack_frames: NDArray[np.int32]
@@ -52,7 +52,7 @@ class FoundEvents:
         self.n_events, self.n_traces = int(found.n_rows), int(found.n_traces)
 
     def copy(self) -> Columns:
-        """Return it as columns."""
+        """Return the events as columns."""
         found, n = self._found, self.n_events
         columns = {
             name: copied(place, n, kind)
@@ -74,14 +74,14 @@ class FoundEvents:
 
 @contextmanager
 def events(data: bytes | mmap.mmap) -> Iterator[FoundEvents | None]:
-    """Read a pickle, and hold what it came to meanwhile; None where it is any but the usual kind.
+    """Read a pickle, and keep its events during the body; None if it does not have the usual form.
 
-    Nothing can be said of such a pickle, neither that it is a snapshot nor that it is safe.
+    Such a pickle may be anything, a snapshot or not, safe or not.
     """
     found, opened = Events(), library()
     view = np.frombuffer(data, np.uint8)
     done = opened.events(view, len(view), pointer(found))
-    del view  # or an error's traceback would hold on to it, and the file could not be closed
+    del view  # an error's traceback would keep it alive, and the file could not be closed
     if not done:
         yield None
         return

@@ -1,8 +1,8 @@
-"""Orders and distinct values of long columns of integers, sooner than NumPy's general ways.
+"""Sorts long columns of integers and finds their distinct values, faster than NumPy alone.
 
-Columns here have small numbers (call sites, kinds), or such that fit into part of 64 bits (events,
-addresses). NumPy sorts by radix up to 16 bits, and plain integers much faster than it finds their
-order; and small numbers need no sorting to be told apart. And some of its own (``unique``,
+Columns here have small numbers (call sites, kinds), or numbers of fewer than 64 bits (events,
+addresses). NumPy has a radix sort for up to 16 bits, and sorts integers much faster than it finds
+their order; and small numbers can be told apart without sorting. Some of its functions (``unique``,
 ``isin``, ``median``) import masked arrays first, which takes longer than most recordings do here.
 """
 
@@ -18,11 +18,11 @@ from snapreport.native.library import NO_ROOM, checked, library, taken
 
 _BITS = 63
 _LONG = 4096
-"""Shorter arrays are not worth a call of the library."""
+"""Shorter arrays are not worth calling the library."""
 _FEW = 1 << 16
-"""More distinct numbers than this are sorted: a table of them fits no near cache."""
+"""More distinct numbers than this are sorted: a table of them does not fit in a fast cache."""
 _SPREAD = 4
-"""Numbers that lie this much further apart than there are of them are sorted, not counted."""
+"""Numbers whose range is more than this many times their count are sorted, not counted."""
 
 
 def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
@@ -42,7 +42,7 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
     if keys.dtype == np.uint16 or (high - low).bit_length() + bits > _BITS:
         order: NDArray[np.int64] = np.argsort(keys, kind="stable")
         return order
-    # The place behind the key makes each a number of its own, which says both.
+    # The key and then the place in one number: they all differ, and sorting keeps both.
     packed: NDArray[np.int64] = np.subtract(keys, low, dtype=np.int64)
     packed <<= bits
     packed |= np.arange(n, dtype=np.int64)
@@ -52,14 +52,14 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _bits(n: int) -> int:
-    """Return how many bits hold the numbers below one."""
+    """Return how many bits the numbers below ``n`` need."""
     return (n - 1).bit_length()
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct integers of a column, ascending, and the place of each one among them.
+    """Return the distinct integers of a column, ascending, and the place of each value among them.
 
-    It is ``np.unique(values, return_inverse=True)``.
+    Like ``np.unique(values, return_inverse=True)``.
 
     Args:
         values: integers, shape (n,).
@@ -91,7 +91,7 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """Do as ``distinct`` where a column is long and few are distinct."""
+    """Do as ``distinct()`` if a column is long and has few distinct values; else return None."""
     if len(values) < _LONG or values.dtype == np.uint64:
         return None
     found = number(values, min(_FEW, 1 << _bits(len(values))))
@@ -107,15 +107,15 @@ def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | 
 def number(
     values: NDArray[np.int64], most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Number distinct values in the order in which they are first met.
+    """Number distinct values in order of first appearance.
 
     Args:
         values: int64, shape (n,).
         most: how many there may be.
 
     Returns:
-        int64, shape (m,), the values; and int64, shape (n,), the number of each. None where there
-        are more than that, or they were chosen to take long.
+        int64, shape (m,), the values; and int64, shape (n,), the number of each. None if there
+        are more than ``most``, or they were chosen to take long.
     """
     (column,) = taken(np.int64, len(values), values)
     met, place = np.empty(most, np.int64), np.empty(len(column), np.int64)
@@ -125,7 +125,7 @@ def number(
 
 
 def begins_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say of each of some numbers whether it is another than the one before it; shape (n,)."""
+    """Say for each number whether it differs from the one before it; bool, shape (n,)."""
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
@@ -149,7 +149,7 @@ def unique(values: NDArray[Any]) -> NDArray[Any]:
 def _there(
     values: NDArray[Any], low: int, high: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return how far above the lowest each one is, and which of these distances there are."""
+    """Return each value less the lowest, and bool: which of these differences occur."""
     above = np.subtract(values, low, dtype=np.int64)  # a narrow type may not hold it
     there = np.zeros(high - low + 1, np.bool_)
     there[above] = True
@@ -186,7 +186,7 @@ def sum_groups(group: NDArray[Any], weights: NDArray[np.int64], groups: int) -> 
 
 
 def median(values: NDArray[Any]) -> float:
-    """Return what is in the middle of some numbers, or the mean of the two that are.
+    """Return the middle number, or the mean of the two in the middle.
 
     Args:
         values: shape (n,), never empty.

@@ -1,4 +1,4 @@
-"""Lay out strips, and write the rows of ``allocations.json``."""
+"""Lays out strips, and writes the rows of ``allocations.json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
 
 
 class StripRows:
-    """The rows of a device; it goes on where it stopped."""
+    """Writes the rows of a device; each call goes on where the last one stopped."""
 
     def __init__(
         self,
@@ -26,19 +26,19 @@ class StripRows:
         first_id: int,
         most_points: int,
     ) -> None:
-        """Make the tables, and check that all is in order.
+        """Make the tables, and check the input.
 
         Args:
-            rows: the event of each allocation's birth, ascending from -1 on, and of its end, after
-                that; and its size. int64, shape (n,).
+            rows: the event of each allocation's birth, ascending from -1 on, the later event of its
+                end, and its size. int64, shape (n,).
             drawn: bool, shape (n,), whether each is drawn; None where all are.
             samples: int64, shape (n_samples,), where to sample: ascending, with the last event.
             events: how many events there are.
             first_id: the first row's ``elem``.
-            most_points: of rows that are written at once, if it is not one row.
+            most_points: of rows that are written at once, if they are more than one.
 
         Raises:
-            ValueError: something is not in order.
+            ValueError: events or sizes are not valid.
         """
         self._n, end = len(rows[0]), max(events, 1)
         room = 2 * len(samples) + 2

@@ -1,24 +1,23 @@
 /* Lay out strips and write the rows of allocations.json.
  *
- * Rows are gone through in the order of their births, and each lies on those before it. So two
- * tables are all that is kept of those: the bytes live at each sampled event, and the bytes that
- * are freed at each event, as a Fenwick tree. A row's text is written when its path is known, and
- * nothing is kept of that either.
+ * Rows are laid in birth order, and each lies on those before it. So only two tables are kept: the
+ * bytes live at each sampled event, and the bytes freed at each event, as a Fenwick tree. A row's
+ * text is written once its path is known, and the path is then dropped.
  *
- * snapreport_strips_begin() refuses whatever is not in order; after that no event or row is beyond
- * its table. Bytes are added up modulo 2^64, as NumPy does. The caller holds every table, and lets
- * nobody else write to them.
+ * snapreport_strips_begin() refuses wrong input; after that no event or row is beyond its table.
+ * Bytes are added up modulo 2^64, as in NumPy. The caller owns every table, and lets nobody else
+ * write to them.
  */
 
 #include "native.h"
 
-/* Characters of two numbers of 64 bits with a comma each, and of a row besides its points. */
+/* Characters of two numbers of 64 bits with a comma each, and of a row without its points. */
 enum { POINT_TEXT = 2 * 21, ROW_TEXT = 64 + 3 * 20, LEAST_POINTS = 2 };
 
 /* As in library.py. */
 typedef struct {
     const int64_t *alloc_event, *free_event, *size; /* of each row */
-    const uint8_t *drawn;     /* of each row, whether it is drawn; NULL where all are */
+    const uint8_t *drawn;     /* of each row, whether it is drawn; NULL if all are */
     const int64_t *samples;   /* where to sample */
     uint64_t *live;           /* room for a number each: live at that event, of the rows so far */
     uint64_t *freed;          /* zeros, one for each event and one more */
@@ -28,11 +27,11 @@ typedef struct {
     uint64_t n_rows, n_samples, room_points, room_text;
     uint64_t most_points; /* of rows that are written at once, if it is not one row */
     int64_t events, end, first_id;
-    /* Where it stands; zeros at first. */
+    /* The position; zeros at first. */
     uint64_t row, first_sample, n_points, total, moving;
 } strips;
 
-/* Say whether all is as it has to be: if not, it must not be gone on with. */
+/* Say whether the input is valid; if not, snapreport_strips_go_on() must not be called. */
 EXPORT int32_t snapreport_strips_begin(const strips *s)
 {
     if (s->row != 0 || s->first_sample != 0 || s->n_points != 0)
@@ -57,7 +56,7 @@ EXPORT int32_t snapreport_strips_begin(const strips *s)
             return 0;
         last = s->alloc_event[i];
     }
-    /* A birth, a death, and at a sample where it sinks two points. */
+    /* A birth, a death, and two points at a sample where it sinks. */
     if (s->n_samples > (UINT64_MAX - LEAST_POINTS) / 2)
         return 0;
     if (s->room_points < LEAST_POINTS + 2 * s->n_samples)
@@ -88,7 +87,7 @@ static void add_point(strips *s, int64_t event, uint64_t offset)
     s->point_offsets[s->n_points++] = offset;
 }
 
-/* Find the path of the next row, which has none yet. */
+/* Find the path of the next row. */
 static void lay(strips *s)
 {
     const int64_t born = s->alloc_event[s->row], begin = born > 0 ? born : 0;
@@ -106,7 +105,7 @@ static void lay(strips *s)
     uint64_t k = s->first_sample;
     if (!s->moving) {
         if (freed == s->end) {
-            /* Below all that is ever freed: it never moves. Its size counts from here on. */
+            /* Below all that is ever freed, it never moves. Its size counts from here on. */
             add_point(s, begin, s->total);
             add_point(s, freed, s->total);
             s->live[k] += size;
@@ -128,7 +127,7 @@ static void lay(strips *s)
             continue;
         }
         if (!turned && k > 0 && begin < s->samples[k - 1])
-            add_point(s, s->samples[k - 1], offset); /* until there it lay as before */
+            add_point(s, s->samples[k - 1], offset); /* up to here it lay as before */
         add_point(s, s->samples[k], below);
         offset = below;
         turned = 1;
@@ -185,7 +184,7 @@ static char *put_number(char *out, int64_t number)
     char *at = out + digits;
     for (; rest > UINT32_MAX; rest /= 100)
         memcpy(at -= 2, PAIRS + 2 * (rest % 100), 2);
-    uint32_t low = (uint32_t)rest; /* which is quicker to divide */
+    uint32_t low = (uint32_t)rest; /* which is faster to divide */
     for (; low >= 100; low /= 100)
         memcpy(at -= 2, PAIRS + 2 * (low % 100), 2);
     if (low >= 10)
@@ -229,9 +228,9 @@ static char *write_row(const strips *s, char *out)
     return out;
 }
 
-/* Write the next rows: up to `until`, and no more than have most_points together, but one.
+/* Write the next rows: up to `until`, and with at most most_points together, but at least one row.
  *
- * Returns the length of the text, which is 0 only where no rows are left before that one.
+ * Returns the length of the text, which is 0 only if no rows are left before that one.
  */
 EXPORT uint64_t snapreport_strips_go_on(strips *s, uint64_t until)
 {

@@ -1,18 +1,18 @@
 /* Sweep over the events of a recording.
  *
- * The caller hands all memory over, and says how much it is. All else is checked: at the first event
- * or row that is out of range a function returns OUT_OF_RANGE, and what it wrote means nothing.
- * Numbers in the wrong order make a wrong result, and no more.
+ * The caller provides all memory, and says how much it is. All else is checked: at the first event
+ * or row that is out of range a function returns OUT_OF_RANGE, and its output is not valid. Numbers
+ * in the wrong order only make a wrong result.
  */
 
 #include "native.h"
 
 enum { NO_ID = -1, START = -1 };
 
-/* Say whether so many rows can be told apart; of no more there is any memory. */
+/* Say whether so many rows have row numbers; memory has no room for more. */
 static int is_count(int64_t n) { return n >= 0 && n < INT32_MAX; }
 
-/* Say whether each of some numbers is one of the `n` rows. */
+/* Say whether all numbers are among the `n` rows. */
 static int are_rows(const int64_t *numbers, int64_t count, int64_t n)
 {
     for (int64_t i = 0; i < count; i++)
@@ -32,7 +32,7 @@ static void running_sum(int64_t *values, int64_t n)
         values[i] = sum = plus(sum, values[i]);
 }
 
-/* Return the first place in ascending values whose value is not below one. */
+/* Return the first place in ascending values that is not below `value`. */
 static int64_t first_from(const int64_t *values, int64_t n, int64_t value)
 {
     int64_t low = 0;
@@ -45,7 +45,7 @@ static int64_t first_from(const int64_t *values, int64_t n, int64_t value)
     return low;
 }
 
-/* Return the first place whose value is above one. */
+/* Return the first place that is above `value`. */
 static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
 {
     int64_t low = 0;
@@ -58,9 +58,9 @@ static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
     return low;
 }
 
-/* Numbers in ascending order, each with a row. They stand in chunks of limited size, so that few
- * others move when one comes or goes, in whatever order a stranger's file has them. */
-#ifndef CHUNK /* fewer in a fuzzer, which then parts them sooner */
+/* Numbers in ascending order, each with a row. They are kept in chunks of limited size, so that few
+ * others move when one is added or removed, whatever their order in a stranger's file. */
+#ifndef CHUNK /* fewer in a fuzzer, so that it splits them sooner */
 #define CHUNK 1024
 #endif
 
@@ -68,11 +68,11 @@ typedef struct {
     int64_t *key; /* those of slot s from s * CHUNK on */
     int32_t *row;
     int64_t *slot;   /* of each chunk in order; none is empty unless it is the only one */
-    int64_t *before; /* how many numbers stand before each chunk, and before its end the last's */
+    int64_t *before; /* how many numbers come before each chunk, and before the end of all */
     int64_t chunks, slots, n;
 } ordered;
 
-/* A slot is used once: a chunk is parted only after as many as half of it came in. */
+/* A slot is used once: a chunk is split only after half of it was added. */
 static int make_room(ordered *all, int64_t room)
 {
     size_t slots = (size_t)(room / (CHUNK / 2) + 2);
@@ -93,7 +93,7 @@ static void give_back(ordered *all)
     free(all->before);
 }
 
-/* Return the chunk that a place is in, the last one for the place behind all. */
+/* Return the chunk that a place is in; the last one for the place after all numbers. */
 static int64_t chunk_at(const ordered *all, int64_t place)
 {
     return all->chunks == 1 ? 0 : first_above(all->before, all->chunks, place) - 1;
@@ -108,7 +108,7 @@ static int64_t stored_at(const ordered *all, int64_t place)
 static int64_t key_at(const ordered *all, int64_t place) { return all->key[stored_at(all, place)]; }
 static int32_t row_at(const ordered *all, int64_t place) { return all->row[stored_at(all, place)]; }
 
-/* Return the first place whose key is not below a value, or with `above` is above it. */
+/* Return the first place whose key is not below a value or, with `above`, is above it. */
 static int64_t place_of(const ordered *all, int64_t value, int above)
 {
     int64_t low = 0;
@@ -200,12 +200,12 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
-/* Weigh a curve by time: there is one value more than `n` times.
+/* Weigh a curve by time: there is one more value than the `n` times.
  *
  * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,
  * each times how long the value lasts: from its time, or the latest so far, to the next one.
  *
- * Returns 1, or OUT_OF_RANGE where there are no times.
+ * Returns 1, or OUT_OF_RANGE if there are no times.
  */
 EXPORT int32_t snapreport_weigh(const int64_t *values, const int64_t *times, int64_t n,
                                 int64_t *found)
@@ -233,7 +233,7 @@ EXPORT int32_t snapreport_weigh(const int64_t *values, const int64_t *times, int
 /* Find the life that holds each of some addresses at its event: `ends_first` has the rows of the
  * `n_lives` lives in order of their ends.
  *
- * Returns 1; NO_ROOM; or OUT_OF_RANGE, also where a life ends that never began.
+ * Returns 1; NO_ROOM; or OUT_OF_RANGE, also if a life ends that never began.
  */
 EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, const int64_t *start,
                                  const int64_t *end, const int64_t *ends_first, int64_t n_lives,
@@ -247,7 +247,7 @@ EXPORT int32_t snapreport_locate(const int64_t *address, const int64_t *size, co
     const int room = make_room(&there, n_lives);
     if (room) {
         for (; i < n; i++) {
-            for (;;) { /* what changed up to this event; of one event, what ends is first */
+            for (;;) { /* changes up to this event; at one event, ends come first */
                 int is_end = ended < n_lives && end[ends_first[ended]] <= events[i] &&
                              (begun == n_lives || end[ends_first[ended]] <= start[begun]);
                 if (is_end) {
@@ -277,7 +277,7 @@ done:
 
 static int64_t waste(int64_t size, int64_t used) { return used > 0 ? minus(size, used) : 0; }
 
-/* Add up what segments waste after each event, where each held so much `before` it began.
+/* Add up what segments waste after each event; each held `before` bytes before it began.
  *
  * used, head, next: room for `n_lives`, `events` and `n` numbers.
  * sums: `events` + 2 zeros.
@@ -369,7 +369,7 @@ static int32_t keep(replay *all, span one)
     return (int32_t)all->n_spans++;
 }
 
-/* Let what stands there begin at an event, and be gone before it. */
+/* Let what lies there begin at an event, and not exist before it. */
 static void close_spans(replay *all, ordered *there, int64_t first, int64_t last, int64_t start)
 {
     for (int64_t place = first; place < last; place++) {
@@ -409,7 +409,7 @@ static void overlapping(replay *all, const ordered *there, const span *one, int6
         *last = *first;
 }
 
-/* Take away what is where something else was until now, and return the place of that. */
+/* Remove what lies where something else was until now, and return its place. */
 static int64_t clear(replay *all, ordered *there, const span *gone)
 {
     int64_t first, last;
@@ -499,7 +499,7 @@ static void undo_unmap(replay *all, span gone)
 /* Undo the events of segments, the last first.
  *
  * final: COLUMNS numbers for each of the `n_final` segments at the end, in address order, in the
- *   columns of `rows`, the event of the start left out of account.
+ *   columns of `rows`, the event of the start ignored.
  * kind, event, low, size, stream: of the `n` events, the last first; kind is ALLOC to UNMAP.
  * rows: room for `most_rows` lives: address, end of it, start, end, stream, family, final segment,
  *   expandable.
@@ -557,7 +557,7 @@ EXPORT int64_t snapreport_segments(const int64_t *final, int64_t n_final, const 
     return room && !all.full ? all.n_rows : NO_ROOM;
 }
 
-/* Where the segment around an address ends, 0 where none is. */
+/* Return where the segment around an address ends, 0 if there is none. */
 static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t address)
 {
     int64_t place = place_of(segments, address, 1) - 1;
@@ -566,8 +566,8 @@ static int64_t end_around(const ordered *segments, const int64_t *ends, int64_t 
     return ends[row_at(segments, place)];
 }
 
-/* Which of some places are taken: a bit for each, and above 64 of them one that says whether any is.
- * So the next one is found in a step for each level, wherever it is. */
+/* Which places are taken: a bit for each, and above each 64 bits one that says whether any is set.
+ * So the next one is found in one step per level, wherever it is. */
 enum { LEVELS = 6, WORD = 64 };
 
 typedef struct {
@@ -610,7 +610,7 @@ static void leave_place(bits *all, int64_t place)
     }
 }
 
-/* Return the first place that is taken above one, or the last below it; NO_ID where none is. */
+/* Return the first taken place above one, or the last below it; NO_ID if there is none. */
 static int64_t taken_next_to(const bits *all, int64_t place, int above)
 {
     for (int level = 0; level < all->levels; level++, place /= WORD) {
@@ -630,8 +630,8 @@ static int64_t taken_next_to(const bits *all, int64_t place, int above)
     return NO_ID;
 }
 
-/* Return how far it is from a place to the next one above that is taken, or to the segment's end;
- * 0 where the place is in none. */
+/* Return the distance from a place to the next taken one above, or to the segment's end; 0 if the
+ * place is in no segment. */
 static int64_t room_above(const bits *active, const ordered *segments, const int64_t *ends,
                           const int64_t *at, int64_t place)
 {
@@ -642,17 +642,17 @@ static int64_t room_above(const bits *active, const ordered *segments, const int
     return end ? minus(end, at[place]) : 0;
 }
 
-/* Find the hole that each block was put in, one birth and death after the other.
+/* Find the hole that each block was placed in, by going through births and deaths.
  *
  * at: the `n_places` distinct addresses at which blocks begin, ascending; place: of each block.
  * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
- * start, gone: the events at which the `n_segments` segments begin and end; likewise the orders.
+ * start, gone: the events at which the `n_segments` segments begin and end; orders as above.
  * ends: where the segments end in memory.
  * count, ranged: room for `n_places` numbers each.
  * hole, bound: `n` zeros each.
  *
  * Any number of blocks or segments may begin at one address. Of segments, the latest counts; when
- * a block or segment goes, one of those that begin where it does goes.
+ * a block or segment goes, one of those that begin at its address goes.
  *
  * Returns 1, NO_ROOM, or OUT_OF_RANGE.
  */
@@ -677,7 +677,7 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
     room = make_bits(&active, n_places) && room;
     for (int64_t i = 0; room && i < n_places; i++) {
         count[i] = 0;
-        ranged[i] = NO_ID; /* the block from before the recording that is there */
+        ranged[i] = NO_ID; /* the block there from before the recording */
     }
     for (int64_t i = 0; room && i < n_segments; i++)
         if (start[i] < 0) {
@@ -697,7 +697,7 @@ EXPORT int32_t snapreport_holes(const int64_t *at, int64_t n_places, const int64
     }
     while (room && (next_birth < n || next_death < n || next_start < n_segments ||
                     next_end < n_segments)) {
-        /* Of one event: a segment goes, a block goes, a segment comes, a block comes. */
+        /* At one event: a segment goes, a block goes, a segment comes, a block comes. */
         int64_t event = INT64_MAX;
         int what = -1;
         if (next_end < n_segments)

@@ -1,4 +1,4 @@
-"""Sweep over the events of a recording: curves, and segments with what lies in them."""
+"""Sweeps over the events of a recording: curves, and segments with what lies in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEGMENT_COLUMNS = 8
 """Of a segment's life: address, its end, start, end, stream, family, final row, expandable."""
 
 SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segment_unmap": 4}
-"""What ``undo_segments`` takes for each of these events."""
+"""The number of each of these events in ``undo_segments``."""
 
 
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
@@ -42,7 +42,7 @@ def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
 def weigh(values: Column, times: Column) -> tuple[int, int, int]:
     """Return the least and the most of a curve, and the sum of its values times how long they last.
 
-    A time before the latest so far counts as that: no event lasts less than nothing.
+    A time before the latest so far counts as the latest: no event has a negative duration.
 
     Args:
         values: int64, shape (n + 1,).
@@ -70,7 +70,7 @@ def locate(
         events, wanted: int64, shape (m,): events, ascending, and addresses.
 
     Returns:
-        int32, shape (m,): rows of the lives, -1 where none does.
+        int32, shape (m,): rows of the lives, -1 for none.
 
     Raises:
         ValueError: a life ends before it begins, or a row is out of range.
@@ -123,7 +123,7 @@ def undo_segments(
     Args:
         final: int64, shape (n, SEGMENT_COLUMNS): the segments at the end, in address order, no two
             of which overlap.
-        families: the first number that none of them has.
+        families: the first number that is not the family of any.
         events: kind, as of SEGMENT_KINDS, event, address, size and stream of each, the last first;
             int8 and int64, shape (m,).
 
@@ -132,7 +132,7 @@ def undo_segments(
         events did not fit.
 
     Raises:
-        ValueError: a segment lies beyond all memory.
+        ValueError: a segment lies beyond any memory.
     """
     n, m = len(final), len(events[0])
     (ends,) = taken(np.int64, n * SEGMENT_COLUMNS, final.ravel())
@@ -150,7 +150,7 @@ def holes(
     blocks: tuple[Column, Column, Column, Column, Column],
     segments: tuple[Column, Column, Column, Column, Column, Column],
 ) -> tuple[Column, Column]:
-    """Find the hole that each block was put in.
+    """Find the hole that each block was placed in.
 
     Args:
         at: int64, shape (k,): the distinct addresses at which blocks begin, ascending.

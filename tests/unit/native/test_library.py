@@ -75,7 +75,7 @@ def test_a_missing_library_is_an_error_that_says_what_to_do(folder: Path) -> Non
 def test_a_stale_library_of_an_install_is_refused(folder: Path) -> None:
     change(folder)
     told = refusal(folder)
-    assert "is not made from the sources beside it; install snapreport again, with pip" in told
+    assert "was not made from the sources beside it; install snapreport again, with pip" in told
 
 
 @pytest.mark.parametrize("state", ["stale", "missing"])
@@ -103,8 +103,8 @@ def test_a_stale_library_without_a_compiler_is_one_line(
     change(checkout)
     monkeypatch.setattr(compiling, "find_compiler", lambda: None)
     assert refusal(checkout) == (
-        f"snapreport's native library {checkout / NAME} is not made from the sources beside it, and"
-        " there is no C compiler; install one, or: pip install ziglang"
+        f"snapreport's native library {checkout / NAME} was not made from the sources beside it,"
+        " and there is no C compiler; install one, or: pip install ziglang"
     )
 
 
@@ -114,7 +114,7 @@ def test_a_compiler_that_fails_is_one_line(
 ) -> None:
     change(checkout)
     monkeypatch.setenv("CC", compiler)
-    assert "is not made from the sources beside it, and" in refusal(checkout)
+    assert "was not made from the sources beside it, and" in refusal(checkout)
     assert not list(checkout.glob("*.part"))
 
 
