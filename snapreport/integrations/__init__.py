@@ -1,1 +1,1 @@
-"""Hooks into what runs people's training and tests; each is imported only where it is used."""
+"""Hooks into the programs that run training and tests; each is imported only where it is used."""

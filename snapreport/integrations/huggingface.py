@@ -1,4 +1,4 @@
-"""A callback for the Trainer of Hugging Face transformers that records some of its steps."""
+"""A callback for the Trainer of Hugging Face Transformers that records some of its steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from transformers import TrainerCallback
 
 from snapreport.integrations.steps import StepCallback
 
-Told = Any
-"""The arguments, state and control that a Trainer tells; they stay as they are."""
+Passed = Any
+"""The arguments, state and control that a Trainer passes; we do not change them."""
 
 
 class MemoryCallback(StepCallback, TrainerCallback):
@@ -23,25 +23,25 @@ class MemoryCallback(StepCallback, TrainerCallback):
     """
 
     def stop(self, error: BaseException | None = None) -> None:
-        """End the recording now, and make its reports; nothing if none is on.
+        """End the recording now, and make its reports; does nothing if none is running.
 
         Args:
             error: what ended the training.
         """
         self._end(error)
 
-    def on_train_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
-        """Begin, or wait for the first step to record."""
+    def on_train_begin(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
+        """Start recording, or wait for the first step to record."""
         self._begin(kwargs.get("model"), kwargs.get("optimizer"))
 
-    def on_step_begin(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+    def on_step_begin(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
         """Open the step's stage."""
         self._step_begins()
 
-    def on_step_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+    def on_step_end(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
         """Close the step's stage, and end the recording after the last step."""
         self._step_ends()
 
-    def on_train_end(self, args: Told, state: Told, control: Told, **kwargs: Any) -> None:
+    def on_train_end(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
         """End the recording if training ends before the last step to record."""
         self._end()

@@ -1,4 +1,4 @@
-"""The IPython magic ``%%snapreport_memory``: run a cell, and show below it what it held."""
+"""The IPython magic ``%%snapreport_memory``: runs a cell, and shows below it what held memory."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ FOLDER = "cell.memory"
 
 @magics_class
 class MemoryMagics(Magics):
-    """What ``%load_ext snapreport`` adds."""
+    """The magics that ``%load_ext snapreport`` adds."""
 
     @magic_arguments()
-    @argument("-o", "--output", metavar="FOLDER", default=FOLDER, help="for the files")
-    @argument("--title", metavar="TEXT", help="of the report; by default the cell's number")
+    @argument("-o", "--output", metavar="FOLDER", default=FOLDER, help="folder for the files")
+    @argument("--title", metavar="TEXT", help="title of the report; by default the cell's number")
     @argument("--into", metavar="NAME", help="leave the Snapshot in this variable")
-    @argument("--stacks", choices=("python", "all"), help="C++ frames too, or not")
-    @argument("--max-entries", metavar="N", type=int, help="events to keep, the newest")
+    @argument("--stacks", choices=("python", "all"), help="whether to record C++ frames too")
+    @argument("--max-entries", metavar="N", type=int, help="how many of the newest events to keep")
     @argument("--compress", action="store_true", help="write snapshot.pickle.zst")
-    @argument("statement", nargs="...", help="of a line magic")
+    @argument("statement", nargs="...", help="the statement of a line magic")
     @no_var_expand
     @line_cell_magic
     def snapreport_memory(self, line: str, cell: str | None = None) -> Any:
@@ -66,7 +66,7 @@ class MemoryMagics(Magics):
         body, last = self._compile(statement if cell is None else cell)
         if (_awaits(body) or _awaits(last)) and _loop_runs():
             raise UsageError(
-                "A magic cannot await where an event loop runs, as in a notebook. Write"
+                "A magic cannot await while an event loop runs, as in a notebook. Write"
                 f" `with snapreport.record({wanted.output!r}):` around the code, in a plain cell."
             )
         with contextlib.ExitStack() as stack:
@@ -87,7 +87,7 @@ class MemoryMagics(Magics):
     def _compile(self, cell: str) -> tuple[Any, Any]:
         """Return the code of a cell, and that of the expression at its end if there is one.
 
-        As IPython compiles cells: magics inside work, and frames have their source lines.
+        It is compiled as IPython does it: magics inside work, and frames have source lines.
         """
         compiler = self.shell.compile
         source = self.shell.transform_cell(cell)
@@ -102,16 +102,16 @@ class MemoryMagics(Magics):
             return compiler(tree, name, "exec"), last
 
     def _number(self) -> int:
-        """Return the cell's; ``execution_count`` is the next one's in newer IPythons."""
+        """Return the cell's number; newer IPythons have the next cell's in ``execution_count``."""
         history = self.shell.history_manager
         kept = len(history.input_hist_parsed) - 1 if history is not None else 0
         return kept or self.shell.execution_count
 
     def _show(self, recording: Recording, into: str | None) -> None:
-        """Show what the files say, and where the page is."""
+        """Show the summary, and link the page."""
         files = recording.files
         if "zip" not in files:
-            return  # it never began, or the log says why
+            return  # it never started, or the log says why
         snapshot = snapreport.load(files["zip"])
         if into:
             self.shell.user_ns[into] = snapshot
@@ -130,13 +130,13 @@ def _loop_runs() -> bool:
 
 
 def _as_written(line: str, words: list[str]) -> str:
-    """Return the end of a line that was split into these words, with its own blanks."""
+    """Return the end of a line that was split into these words, with its original blanks."""
     starts = (found.start() for found in re.finditer(r"\S+", line))
     return next((line[k:] for k in starts if words and arg_split(line[k:]) == words), "")
 
 
 def _from_here(path: Path) -> str:
-    """Return a path as a notebook links it: from its folder, where that can be."""
+    """Return a path as a notebook links it: relative to its folder, if possible."""
     try:
         return os.path.relpath(path)
     except ValueError:  # it is on another drive

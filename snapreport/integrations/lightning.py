@@ -7,7 +7,7 @@ from typing import Any
 
 from snapreport.integrations.steps import StepCallback
 
-# The one package under its two names; whose Trainer it is decides.
+# One package has two names; the Trainer in use decides.
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
     from pytorch_lightning import Callback
 else:
@@ -16,8 +16,8 @@ else:
     except ModuleNotFoundError:
         from pytorch_lightning import Callback
 
-Told = Any
-"""A Trainer, its module, a batch: they stay as they are."""
+Passed = Any
+"""A Trainer, its module, a batch: we do not change them."""
 
 
 class MemoryCallback(StepCallback, Callback):
@@ -28,26 +28,26 @@ class MemoryCallback(StepCallback, Callback):
     has a note with the report's path.
     """
 
-    def on_train_start(self, trainer: Told, pl_module: Told) -> None:
-        """Begin, or wait for the first batch to record."""
+    def on_train_start(self, trainer: Passed, pl_module: Passed) -> None:
+        """Start recording, or wait for the first batch to record."""
         self._begin(pl_module, trainer.optimizers)
 
     def on_train_batch_start(
-        self, trainer: Told, pl_module: Told, batch: Told, batch_idx: int
+        self, trainer: Passed, pl_module: Passed, batch: Passed, batch_idx: int
     ) -> None:
         """Open the batch's stage."""
         self._step_begins()
 
     def on_train_batch_end(
-        self, trainer: Told, pl_module: Told, outputs: Told, batch: Told, batch_idx: int
+        self, trainer: Passed, pl_module: Passed, outputs: Passed, batch: Passed, batch_idx: int
     ) -> None:
         """Close the batch's stage, and end the recording after the last batch."""
         self._step_ends()
 
-    def on_train_end(self, trainer: Told, pl_module: Told) -> None:
+    def on_train_end(self, trainer: Passed, pl_module: Passed) -> None:
         """End the recording if training ends before the last batch to record."""
         self._end()
 
-    def on_exception(self, trainer: Told, pl_module: Told, exception: BaseException) -> None:
-        """End the recording of a training that failed or was interrupted."""
+    def on_exception(self, trainer: Passed, pl_module: Passed, exception: BaseException) -> None:
+        """End the recording if training failed or was interrupted."""
         self._end(exception)

@@ -1,4 +1,4 @@
-"""What the pytest plugin does around a test: record it, check its budget, and say who held what."""
+"""Records a test for the pytest plugin, checks its budget, and says what held the memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from snapreport import Recording, Snapshot
 
 _LONGEST = 100
-"""Characters of a test's name in that of its folder."""
+"""Most characters of a test's name in the name of its folder."""
 _SITES = 5
 _FAILURES = (Exception, pytest.fail.Exception)
 _NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -29,9 +29,9 @@ _NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
 
 @final
 class Measured:
-    """A part of a test, as a context manager: recorded, and failed where it is over its budget.
+    """A context manager that records a part of a test, and fails it if it is over its budget.
 
-    After the block ``snapshot`` is what was recorded, and ``files`` what was written.
+    After the block, ``snapshot`` is what was recorded, and ``files`` what was written.
     """
 
     def __init__(self, item: pytest.Item, /, **budget: Any) -> None:
@@ -40,7 +40,7 @@ class Measured:
         Args:
             item: the test.
             budget: by the names of ``snapreport.check()``: ``max_peak``, ``max_reserved``,
-                ``stages`` and so on; without one the block is recorded and nothing checked.
+                ``stages`` and so on; without one the block is recorded and not checked.
         """
         # A test may run out of memory on purpose: findings fail it only if the budget says so.
         self._budget = {"fail_on": ["none"], **budget}
@@ -55,7 +55,7 @@ class Measured:
         """What was recorded.
 
         Raises:
-            RuntimeError: the block is not over, or nothing could be written.
+            RuntimeError: the block has not ended, or nothing could be written.
         """
         if self._snapshot is None:
             raise RuntimeError(
@@ -117,8 +117,8 @@ class Measured:
             self._report()
 
     def _words(self, verdict: snapreport.Verdict) -> Iterator[str]:
-        """Say what failed, and for a size who held it."""
-        yield f"{self._item.name} does not keep its budget."
+        """Yield what failed and, for a size, what held the memory."""
+        yield f"{self._item.name} is over its budget."
         yield from (f"  {line}" for line in verdict.failures)
         failed = next((each for each in verdict.checks if not each.passed), None)
         if failed is not None and failed.sites:
@@ -129,7 +129,7 @@ class Measured:
         yield f"Report: {self.files.get('html', self.files['pickle'])}"
 
     def _report(self) -> None:
-        """Make the page, and name it where pytest shows what a test printed."""
+        """Make the page, and name it where pytest shows a test's output."""
         if self._snapshot is None:
             return
         pickle = self.files["pickle"]
@@ -146,7 +146,7 @@ class Measured:
 
 
 class MarkedTests:
-    """The plugin that records the tests that have the marker, their fixtures left out."""
+    """The plugin that records tests with the marker, without their fixtures."""
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -156,7 +156,7 @@ class MarkedTests:
         if not marks:
             return (yield)
         if any(mark.args for mark in marks):
-            raise _failure("it takes a budget by name, such as max_peak='2GiB'.")
+            raise _failure("give the budget by name, such as max_peak='2GiB'.")
         budget = {name: size for mark in reversed(marks) for name, size in mark.kwargs.items()}
         with Measured(item, **budget):
             return (yield)
@@ -176,7 +176,7 @@ def _folder(item: pytest.Item) -> Path:
     chosen = item.config.getoption("gpu_memory")
     if chosen is not None:
         return Path(item.config.invocation_params.dir, chosen, name)
-    # Not by its fixture: a test of unittest's has none.
+    # Not by its fixture, which tests of unittest do not have.
     factory: pytest.TempPathFactory | None = getattr(item.config, "_tmp_path_factory", None)
     base = Path(tempfile.mkdtemp()) if factory is None else factory.getbasetemp()
     return base / MARKER / name
@@ -186,7 +186,7 @@ def _refuse_unknown(budget: Mapping[str, Any]) -> None:
     """Refuse a budget that check() would refuse, before the test runs.
 
     Raises:
-        BudgetError: a name is not known, or its size is none.
+        BudgetError: a name is unknown, or its value is not a size.
     """
     from snapreport.compare.gate_types import KEYS, Budget
 

@@ -1,7 +1,7 @@
 """The pytest plugin: a marker and a fixture that hold tests to a memory budget.
 
 pytest loads it in every project where snapreport is installed. So it imports nothing heavy, and
-puts itself around tests only where one of them has the marker.
+hooks into tests only if one of them has the marker.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Be around tests from here on, if one of them has the marker."""
+    """Hook into tests from here on, if one of them has the marker."""
     plugins = session.config.pluginmanager
     name = "snapreport-budget"
     if not plugins.has_plugin(name) and any(
@@ -55,7 +55,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def gpu_memory(request: pytest.FixtureRequest) -> Callable[..., Measured]:
-    """Return a function that makes a ``with`` block with a budget of its own."""
+    """Return a function that gives a ``with`` block its own budget."""
     from snapreport.integrations.pytest_budget import Measured
 
     return partial(Measured, request.node)

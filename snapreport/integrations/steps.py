@@ -1,4 +1,4 @@
-"""Record some steps of another library's training loop, which reports each step by callbacks."""
+"""Records some steps of another library's training loop, which reports each step by callbacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STEPS = 10
-"""Recorded by default: enough to tell a leak from a warm-up, and soon at an end."""
+"""Steps recorded by default: enough to distinguish a leak from a warm-up, and soon over."""
 
 
 class StepCallback:
@@ -39,25 +39,25 @@ class StepCallback:
         super().__init__()
         if skip < 0 or (steps is not None and steps < 1):
             raise ValueError("skip must be 0 or more, and steps 1 or more")
-        snapreport.record(path, **arguments)  # a wrong argument is an error before the training
+        snapreport.record(path, **arguments)  # raises for a wrong argument before the training
         self._path = path
         self._skip, self._steps = skip, steps
         self._arguments = arguments
         self._stage = ExitStack()
         self._seen = 0
         self._recording: Recording | None = None
-        """Of the training that runs, or ran last."""
+        """Of the running training, or of the last one."""
 
     @property
     def files(self) -> dict[str, Path]:
-        """What the last recording left, by format; empty while it is on."""
+        """The files of the last recording, by format; empty while it is running."""
         return {} if self._recording is None else self._recording.files
 
     def _begin(self, modules: Any, optimizers: Any) -> None:
-        """Prepare for a training; end a recording that an earlier, failed one left on.
+        """Prepare for a training; end a recording that an earlier, failed one left running.
 
         Raises:
-            SnapreportError: the recording begins now, and cannot.
+            SnapreportError: the recording should start now, and cannot.
         """
         self._end()
         self._seen = 0
@@ -90,7 +90,7 @@ class StepCallback:
                 self._end()
 
     def _end(self, error: BaseException | None = None) -> None:
-        """End the recording if it is on, and make its reports.
+        """End the recording if it is running, and make its reports.
 
         Args:
             error: what ended the training; it gets a note with the report.
