@@ -278,7 +278,7 @@ def test_a_bundle_with_a_wrong_member_is_a_bundle_error(
         "UPDATE devices SET ordinal = 'x'",
     ],
 )
-def test_a_database_that_does_not_hold_together_is_a_bundle_error(
+def test_a_database_that_is_inconsistent_is_a_bundle_error(
     bundle: Path, tmp_path: Path, change: str
 ) -> None:
     with zipfile.ZipFile(bundle) as archive:
