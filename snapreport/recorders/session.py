@@ -178,6 +178,10 @@ class Session:
         try:
             with _logged("The recording could not be written"):
                 if self._chosen():
+                    if recorder.kind == "cpu":
+                        # It is read when it is off; a snapshot before would start it once more,
+                        # only to record how the snapshot is written.
+                        leave_recorder(recorder)
                     self._taken.insert(0, self._last(error))
         finally:
             self._recorder = None

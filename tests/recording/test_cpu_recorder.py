@@ -5,14 +5,17 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import snapreport
 from snapreport.ground.errors import RecordingError
 from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory
 from snapreport.read import read_bytes
+from snapreport.recorders import cpu as cpu_recorder
 from snapreport.recorders.cpu import CpuRecorder
 from snapreport.recorders.recorder import Options, Recorder
 from tests.needed import needed
@@ -244,3 +247,19 @@ def test_the_machine_is_described() -> None:
     (device,) = CpuRecorder().devices()
     assert device["device"] == "cpu:0"
     assert 0 < device["free"] <= device["total"]
+
+
+def test_a_recording_that_ends_is_read_once_and_does_not_record_its_own_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+    begin = cpu_recorder._Session.begin
+    monkeypatch.setattr(
+        cpu_recorder._Session, "begin", lambda session: begun.append(begin(session))
+    )
+    with snapreport.record(tmp_path, formats=["pickle"], quiet=True) as recording:
+        kept = kibibytes(5)
+    assert len(begun) == 1
+    (device,) = snapreport.load(recording.files["pickle"]).devices
+    assert device.allocations.size.tolist() == [5 * KIB]
+    del kept
