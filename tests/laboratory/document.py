@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -77,20 +78,24 @@ def remarks_of(paths: Iterable[Path]) -> str:
     return "\n".join(f"- `{file}`, {device}: {REMARKS[file, device]}" for file, device in devices)
 
 
-def rows_of(path: Path) -> Iterator[list[str]]:
-    """Yield the first suggestions for each device of a snapshot, as the table has them."""
+@functools.cache
+def rows_of(path: Path) -> Sequence[Sequence[str]]:
+    """Return the first suggestions for each device of a snapshot, as the table has them."""
     snapshot = snapreport.load(path)
+    rows = []
     for history in snapshot.devices:
         device = snapshot.device(str(history.device))
         for each in islice(_suggestions(device), _SHOWN):
             figures = (each.frees.least, each.frees.expected, each.frees.most) if each.frees else ()
-            yield [
+            row = [
                 path.name,
                 device.name,
                 advice.variant_of(each),
                 *([format_bytes(figure) for figure in figures] or [""] * 3),
                 f"`{short_site(each.sites[0])}`" if each.sites else "",
             ]
+            rows.append(row)
+    return rows
 
 
 def _suggestions(device: Device) -> Iterator[Suggestion]:

@@ -12,6 +12,7 @@ import functools
 import gc
 import hashlib
 import inspect
+import json
 import multiprocessing
 import os
 import pickle
@@ -22,7 +23,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from tests.laboratory import truth
 from tests.laboratory.late_start import cut
 from tests.laboratory.programs import all_programs
 from tests.laboratory.truth import Found, Observer, Truth, Watch
+from tests.recording import ready
 
 KEPT = REPOSITORY / "out" / "laboratory"
 
@@ -128,17 +130,27 @@ def recorded(job: Job) -> Device:
 
 def make(jobs: Iterable[Job], processes: int = 2) -> None:
     """Do the runs of which nothing is kept."""
-    missing = [job for job in jobs if not job.folder.exists()]
+    missing = [asdict(job) for job in jobs if not job.folder.exists()]
     if not missing:
         return
+    program = f"import sys; from {__name__} import do; do(*sys.argv[1:])"
+    given = ["-c", program, json.dumps(missing), str(processes)]
+    done = ready.run(given, REPOSITORY, {})
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def do(jobs: str, processes: str) -> None:
+    """Do runs, given as JSON, each in a child of this process; ends it if one fails."""
+    given = [Job(**fields) for fields in json.loads(jobs)]
     methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(["torch._dynamo", __name__, "tests.laboratory.frozen"])
-    with context.Pool(min(processes, len(missing)), maxtasksperchild=1) as pool:
-        for job, error in zip(missing, pool.imap(_do, missing, chunksize=1), strict=True):
+    gc.collect()
+    gc.freeze()  # no program looks for garbage among what was imported
+    context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    with context.Pool(min(int(processes), len(given)), maxtasksperchild=1) as pool:
+        for job, error in zip(given, pool.imap(_do, given, chunksize=1), strict=True):
             if error:
-                raise RuntimeError(f"{job}: {error}")
+                sys.exit(f"{job}: {error}")
 
 
 def _do(job: Job) -> str:
