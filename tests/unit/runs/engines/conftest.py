@@ -19,9 +19,9 @@ def dask_engine() -> Iterator[Engine]:
 
     from snapreport.runs.engines.dask_cluster import environment_kept
 
-    # As for the clusters that we start.
+    # One less than for the clusters that we start: a new worker imports Dask for seconds.
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         environment_kept(),
         LocalCluster(
             n_workers=2,
@@ -41,8 +41,14 @@ def ray_engine() -> Iterator[Engine]:
     from snapreport.runs.engines.ray_cluster import open_ray
 
     pytest.importorskip("ray")
-    with open_ray("", 2):
-        yield Engine("ray")
+    from ray._private.node import Node
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Processes that start more nodes and show the output of tasks, and import Ray for seconds.
+        for start in ("start_monitor", "start_log_monitor"):
+            patch.setattr(Node, start, lambda _: None, raising=False)
+        with open_ray("", 2):
+            yield Engine("ray")
 
 
 @pytest.fixture(params=["local", "dask", "ray"])
