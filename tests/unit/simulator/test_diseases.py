@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from simulator.diseases import DISEASES, HEALTHY
-from simulator.diseases.case import SEVERITIES
+from simulator.diseases.case import SEVERITIES, Case
 from simulator.diseases.failures import FAILURES
-from snapreport.api.loading import Snapshot
+from snapreport.diagnosis.trust.self_checks import find_closing
+from snapreport.figures.curves import find_curves
 from snapreport.model.diagnoses import CODES
 from snapreport.model.diagnoses import SEVERITIES as OURS
 from tests.builders import history_of
@@ -16,32 +19,39 @@ from tests.thorough import some
 MAKERS = [*DISEASES, *HEALTHY]
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
-def test_a_seed_gives_one_recording_and_another_seed_another(make: object) -> None:
-    assert callable(make)
-    one, same, other = make(3), make(3), make(4)
+@pytest.fixture(scope="module", params=MAKERS, ids=lambda make: make.__name__)
+def made(request: pytest.FixtureRequest) -> tuple[Callable[[int], Case], Case]:
+    """A maker, and what it makes of one seed: not to be changed."""
+    return request.param, request.param(0)
+
+
+def test_a_seed_gives_one_recording_and_another_seed_another(
+    made: tuple[Callable[[int], Case], Case],
+) -> None:
+    make, one = made
+    same, other = make(0), make(1)
     assert one.snapshot == same.snapshot
     assert one.snapshot != other.snapshot
     assert [each.figures for each in one.expected] == [each.figures for each in same.expected]
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
-def test_a_case_names_findings_that_there_are(make: object) -> None:
-    assert callable(make)
-    case = make(0)
+def test_a_case_names_findings_that_there_are(made: tuple[Callable[[int], Case], Case]) -> None:
+    _, case = made
     named = {each.code for each in case.expected} | case.also | case.never
     assert named <= set(CODES)
     assert {each.least for each in case.expected} <= set(OURS) == set(SEVERITIES)
     assert not {each.code for each in case.expected} & case.never
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("seed", some(range(2), 1))
-def test_a_recording_closes_as_real_ones_do(make: object, seed: int) -> None:
-    assert callable(make)
-    device = Snapshot(history_of(make(seed).snapshot)).findings().devices[0]
-    assert device.closing is not None
-    assert device.closing.closes
+def test_a_recording_closes_as_real_ones_do(
+    made: tuple[Callable[[int], Case], Case], seed: int
+) -> None:
+    make, case = made
+    device = history_of((make(seed) if seed else case).snapshot).devices[0]
+    closing = find_closing(device, find_curves(device))
+    assert closing is not None
+    assert closing.closes
 
 
 @pytest.mark.parametrize("make", FAILURES, ids=lambda make: make.__name__)
