@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 STRICT = ("-O2", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZED = (
-    *("-O1", "-g", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"),
-    *("-fno-sanitize-recover=all", "-o", NAME),
+    *("-O1", "-g", "-fPIC", "-fno-omit-frame-pointer"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 )
 TESTS = (
     *("tests/property/test_sweeps.py", "tests/property/test_strips_text.py"),
@@ -36,32 +38,46 @@ TESTS = (
 """Those that compare the library with the reference, and those that damage what it reads."""
 
 
-def compiled(folder: Path, options: Sequence[str]) -> str:
-    """Compile the sources in a folder, and return what gcc says of them."""
-    sources = sorted(path.name for path in folder.glob("*.c"))
-    defined = f'-DSOURCES_HASH="{sources_hash(folder)}"'
+def gcc(folder: Path, *arguments: str) -> str:
+    """Run gcc in a folder, and return what it says."""
     done = subprocess.run(
-        ["gcc", *options, defined, *sources],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["gcc", *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     return done.stderr or ("" if done.returncode == 0 else "failed")
 
 
-def sanitize(native: Path) -> None:
-    """Give a folder of sources its sanitized library: one is kept of sources that do not change."""
-    digest = hashlib.sha256(f"{SANITIZED}{sources_hash(native)}".encode()).hexdigest()
-    kept = REPOSITORY / "out" / "sanitized" / digest[:16] / NAME
+def compiled(folder: Path, options: Sequence[str], native: Path, names: Iterable[str]) -> str:
+    """Compile some of the sources in ``native`` into a folder, and return what gcc says of them."""
+    defined = f'-DSOURCES_HASH="{sources_hash(native)}"'
+    return gcc(folder, *options, defined, *(str(native / name) for name in sorted(names)))
+
+
+def sources(native: Path) -> list[str]:
+    return [path.name for path in native.glob("*.c")]
+
+
+def sanitized() -> Path:
+    """Return a folder with the objects of our sources: they are kept until those change."""
+    digest = hashlib.sha256(f"{SANITIZED}{sources_hash(library.FOLDER)}".encode()).hexdigest()
+    kept = REPOSITORY / "out" / "sanitized" / digest[:16]
     if not kept.exists():
-        assert compiled(native, SANITIZED) == ""
-        for old in kept.parents[1].glob("*"):
+        for old in kept.parent.glob("*"):
             shutil.rmtree(old, ignore_errors=True)
-        kept.parent.mkdir(parents=True)
-        shutil.copy(native / NAME, kept.with_suffix(".part"))
-        kept.with_suffix(".part").replace(kept)
-    shutil.copy(kept, native / NAME)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent.parent) as beside:
+            made = Path(beside, "made")
+            made.mkdir()
+            native = library.FOLDER
+            assert compiled(made, ("-c", *SANITIZED), native, sources(native)) == ""
+            with suppress(OSError):  # made meanwhile by another process
+                made.rename(kept)
+    return kept
+
+
+def link(native: Path, objects: Path) -> None:
+    """Give a folder of sources its library."""
+    names = [str(path) for path in sorted(objects.glob("*.o"))]
+    assert gcc(native, "-shared", *SANITIZED, "-o", NAME, *names) == ""
 
 
 def runtime(name: str) -> str:
@@ -78,7 +94,7 @@ def checkout(folder: Path) -> Path:
     shutil.copytree(
         REPOSITORY / "snapreport",
         folder / "snapreport",
-        ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.part"),
+        ignore=shutil.ignore_patterns("*.so", "*.part"),  # what Python compiled is of use there
     )
     for name in ("tests", "simulator", "sample_snapshots", "benchmarks", "templates", "docs"):
         (folder / name).symlink_to(REPOSITORY / name)
@@ -105,12 +121,12 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_sources_compile_without_a_warning() -> None:
-    assert compiled(library.FOLDER, STRICT) == ""
+    assert compiled(library.FOLDER, STRICT, library.FOLDER, sources(library.FOLDER)) == ""
 
 
 def test_what_tests_do_with_the_library_is_all_defined(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout")
-    sanitize(folder / "snapreport" / "native")
+    link(folder / "snapreport" / "native", sanitized())
     done = run(folder, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *TESTS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     assert " passed" in done.stdout
@@ -118,12 +134,17 @@ def test_what_tests_do_with_the_library_is_all_defined(tmp_path: Path) -> None:
 
 def test_a_bound_that_is_one_too_far_is_found(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout")
-    source = folder / "snapreport" / "native" / "sweeps.c"
+    native = folder / "snapreport" / "native"
+    source = native / "sweeps.c"
     text = source.read_text("utf-8")
     broken = text.replace("i < n", "i <= n", 1)
     assert broken != text
     source.write_text(broken, "utf-8")
-    assert compiled(folder / "snapreport" / "native", SANITIZED) == ""
+    objects = tmp_path / "objects"
+    shutil.copytree(sanitized(), objects)
+    changed = ("sweeps.c", "identity.c")  # which has the hash of all sources
+    assert compiled(objects, ("-c", *SANITIZED), native, changed) == ""
+    link(native, objects)
     code = (
         "import numpy as np; from snapreport.native import sweeps;"
         "one = np.ones(1, np.int64); sweeps.sum_live(one, 0 * one, one, 3)"
