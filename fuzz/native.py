@@ -86,6 +86,7 @@ def _clang(*arguments: str, given: str = "") -> str:
     return (done.stderr or "clang failed") if done.returncode else ""
 
 
+@cache
 def _lacks() -> str:
     if shutil.which("clang") is None:
         return "there is no clang (on Debian and Ubuntu: apt install clang libclang-rt-dev)"
