@@ -164,7 +164,10 @@ class DeviceAllocator:
         pool: BlockPool,
         context: Stack | None,
     ) -> int:
-        return self.trace.record(action, addr, size, stream, pool.pool_id, context, self.counters)
+        if not self.recorder.on:
+            return -1
+        after = Counters(self._requested, self._allocated, self._active, self._reserved)
+        return self.trace.record(action, addr, size, stream, pool.pool_id, context, after)
 
     def _on_mapping(
         self, action: str, block: Block, addr: int, size: int, context: Stack | None

@@ -34,10 +34,9 @@ class BlockPool:
     searches: int = 0
     """How often a free block was looked for: the clock of garbage collection."""
 
-    @property
-    def pool_id(self) -> tuple[int, int]:
+    def __post_init__(self) -> None:
+        self.pool_id: tuple[int, int] = self.owner.pool_id if self.owner else (0, 0)
         """``segment_pool_id`` of its segments."""
-        return self.owner.pool_id if self.owner else (0, 0)
 
     def insert(self, block: Block) -> None:
         """Add a free block."""

@@ -26,7 +26,9 @@ class Clock:
 
     def tick(self) -> int:
         """Pass a little time, often none, and return the time."""
-        self.now_us += max(self._rng.getrandbits(3) - 3, 0)
+        passed = self._rng.getrandbits(3)
+        if passed > 3:
+            self.now_us += passed - 3
         return self.now_us
 
     def advance(self, microseconds: int) -> None:

@@ -9,7 +9,7 @@ frames cut down to the operator, and to the engine and the autograd node in back
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from simulator.blocks import Block
@@ -70,6 +70,21 @@ class Transformer:
         return [*found, ("norm", norm), ("head", self.vocabulary * self.width * FLOAT)]
 
 
+class _Inside:
+    """Some more frames of a stack, while the body runs."""
+
+    __slots__ = ("_frames", "_more")
+
+    def __init__(self, frames: list[Frame], *more: Frame) -> None:
+        self._frames, self._more = frames, more
+
+    def __enter__(self) -> None:
+        self._frames += self._more
+
+    def __exit__(self, *_: object) -> None:
+        del self._frames[-len(self._more) :]
+
+
 class TrainingRun:
     """Trains a model on one device of a simulator, one call at a time."""
 
@@ -87,24 +102,18 @@ class TrainingRun:
         """The Python stack, outermost first."""
         self._shared: dict[tuple[str, str, int], Frame] = {}
 
-    @contextmanager
-    def call(self, name: str, filename: str, line: int) -> Iterator[None]:
+    def call(self, name: str, filename: str, line: int) -> AbstractContextManager[None]:
         """Be inside a Python function, at a line of it."""
-        self._frames.append(self._frame(name, filename, line))
-        try:
-            yield
-        finally:
-            self._frames.pop()
+        return _Inside(self._frames, self._frame(name, filename, line))
 
-    @contextmanager
-    def module(self, filename: str, line: int) -> Iterator[None]:
+    def module(self, filename: str, line: int) -> AbstractContextManager[None]:
         """Be inside the ``forward`` of a module that another one calls."""
-        with (
-            self.call("_wrapped_call_impl", "torch/nn/modules/module.py", 1775),
-            self.call("_call_impl", "torch/nn/modules/module.py", 1786),
-            self.call("forward", filename, line),
-        ):
-            yield
+        return _Inside(
+            self._frames,
+            self._frame("_wrapped_call_impl", "torch/nn/modules/module.py", 1775),
+            self._frame("_call_impl", "torch/nn/modules/module.py", 1786),
+            self._frame("forward", filename, line),
+        )
 
     def new(self, size: int, *native: str) -> Block:
         """Allocate a tensor from here; ``native`` names the C++ frames, innermost first."""
