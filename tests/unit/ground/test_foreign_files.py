@@ -49,7 +49,8 @@ def test_what_torch_save_wrote(tmp_path: Path, zipped: bool) -> None:
 
 def test_a_trace_that_the_profiler_exported(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    with torch.profiler.profile(profile_memory=True) as prof:
+    # What torch.profiler.profile has within, and exports by; that one imports torch._dynamo.
+    with torch.autograd.profiler.profile(use_kineto=True, profile_memory=True) as prof:
         torch.ones(8) + 1
     path = tmp_path / "exported.json"
     prof.export_chrome_trace(str(path))
