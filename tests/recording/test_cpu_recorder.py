@@ -252,11 +252,14 @@ def test_the_machine_is_described() -> None:
 def test_a_recording_that_ends_is_read_once_and_does_not_record_its_own_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = []
+    begun: list[object] = []
     begin = cpu_recorder._Session.begin
-    monkeypatch.setattr(
-        cpu_recorder._Session, "begin", lambda session: begun.append(begin(session))
-    )
+
+    def counted(session: Any) -> None:
+        begun.append(session)
+        begin(session)
+
+    monkeypatch.setattr(cpu_recorder._Session, "begin", counted)
     with snapreport.record(tmp_path, formats=["pickle"], quiet=True) as recording:
         kept = kibibytes(5)
     assert len(begun) == 1
