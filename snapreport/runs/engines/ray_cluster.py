@@ -71,7 +71,7 @@ def _start(address: str, jobs: int | None) -> None:
                 _node_ip_address="127.0.0.1",
                 **quiet,
             )
-    except (ConnectionError, OSError, ValueError, RuntimeError, ImportError) as error:
+    except Exception as error:  # of any kind: for a node that starts too slowly, a bare one
         where = f"no Ray cluster answers at {address}" if address else "Ray cannot be started here"
         raise EngineError(f"{where}: {reason_of(error)}") from error
 

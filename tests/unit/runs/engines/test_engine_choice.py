@@ -92,3 +92,15 @@ def test_a_cluster_that_is_started_leaves_the_environment_as_it_was(
         asked = opened.executor.submit(os.getenv, "OPENBLAS_NUM_THREADS")
         assert asked.result(timeout=60) == "1"
     assert {k: v for k, v in os.environ.items() if not k.startswith("__DASK")} == before
+
+
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")  # as Ray raises it
+
+    monkeypatch.setattr(ray, "init", init)
+    said = r"^Ray cannot be started here: The current node timed out during startup\.$"
+    with pytest.raises(EngineError, match=said), open_engine(parse_engine("ray"), 1, None):
+        pass
