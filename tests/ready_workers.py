@@ -1,6 +1,6 @@
-"""Workers for several files, forked from a Python that has imported our modules.
+"""Processes for several files and for queries, forked from a Python that has imported our modules.
 
-A worker that is started anew, as ours are, imports them for half a second: longer than all that a
+A process that is started anew, as ours are, imports them for half a second: longer than all that a
 test has for it to do. Those of tests/commands/test_many_processes.py are started anew.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from snapreport.bundle.query import query_process
 from snapreport.runs.engines import local_processes
 
 _READ_BEFORE = (
@@ -21,12 +22,13 @@ _READ_BEFORE = (
 
 
 def fork_workers(patch: pytest.MonkeyPatch) -> None:
-    """Fork the workers from now on, where the system has that.
+    """Fork workers and queries' processes from now on, where the system has that.
 
     What a test changes in its environment, or patches, they do not have.
     """
     if "forkserver" in get_all_start_methods():
         patch.setattr(local_processes, "get_context", lambda _: _forkserver())
+        patch.setattr(query_process, "_context", _forkserver)
 
 
 def _forkserver() -> Any:
