@@ -10,28 +10,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import snapreport
 from tests.commands.conftest import event, one_block_snapshot
-from tests.commands.test_process import SNAPREPORT
+from tests.forked_commands import start, start_function
 
-# Writes again and again, so that many writings overlap; says when it begins. It takes its turns,
-# and more until the file "enough" is beside the sources' folders; with 0 turns it goes on until it
-# is killed.
-WRITES = """
-import os, sys, snapreport
-verb, source, target, turns = sys.argv[1:]
-enough = os.path.join(os.path.dirname(source), os.pardir, "enough")
-print("ready", flush=True)
-sys.stdin.readline()
-turn = 0
-while turns == "0" or turn < int(turns) or not os.path.exists(enough):
-    getattr(snapreport, verb)(source, target, force=True)
-    turn += 1
-"""
+
+def write_again(verb: str, source: Path, target: Path, turns: int) -> None:
+    """Write so often that many writings overlap; say when ready to begin, and wait for a word.
+
+    It takes its turns, and more until the file "enough" is beside the sources' folders; with 0
+    turns it goes on until it is killed.
+    """
+    enough = source.parent.parent / "enough"
+    print("ready", flush=True)
+    sys.stdin.readline()
+    turn = 0
+    while not turns or turn < turns or not enough.exists():
+        getattr(snapreport, verb)(source, target, force=True)
+        turn += 1
+
 
 TURNS = 5
 MOST_SECONDS = 120
@@ -61,14 +63,12 @@ def writing(
     with ExitStack() as stack:
         writers = []
         for source, turns in sources:
-            command = [sys.executable, "-c", WRITES, verb, str(source), str(target), str(turns)]
             writer = stack.enter_context(
-                subprocess.Popen(
-                    command,
+                start_function(
+                    partial(write_again, verb, source, target, turns),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    text=True,
                 )
             )
             stack.callback(writer.kill)
@@ -140,11 +140,10 @@ def test_commands_that_write_one_new_target_say_what_became_of_it(
     write: Callable[..., Path] = getattr(snapreport, command)
     whole = [write(path, path.with_suffix(f".{ending}")).read_bytes() for path in sources]
     running = [
-        subprocess.Popen(
-            [*SNAPREPORT, command, "-q", str(source), "-o", f"out.{ending}"],
+        start(
+            [command, "-q", str(source), "-o", f"out.{ending}"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         for source in (*sources, *sources)
     ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from snapreport.commands.output.console import say_warnings
+from tests import forked_commands
 from tests.commands.conftest import Run
 
 
@@ -89,11 +89,13 @@ def test_of_many_warnings_the_first_five_are_said(capsys: pytest.CaptureFixture[
 
 
 def test_a_bundle_can_be_written_to_a_pipe(snapshot: Path, folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "snapreport", "convert", snapshot, "-o", "/dev/stderr"],
+    done = forked_commands.run(
+        ["convert", str(snapshot), "-o", "/dev/stderr"],
         cwd=folder,
-        capture_output=True,
-        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=False,
     )
+    assert done.returncode == 0
     assert done.stderr.startswith(b"PK")
     assert os.listdir(folder) == []

@@ -1,4 +1,7 @@
-"""Several files in real processes: Ctrl-C, one that is killed, a closed pipe, a terminal."""
+"""Several files in real processes: Ctrl-C, one that is killed, a closed pipe, a terminal.
+
+The commands are forks of this Python, but for two; the processes that they start are new.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_process import SNAPREPORT, on_a_terminal
+from tests.forked_commands import run, start
 
 # Every process reads this when it starts. Where a bundle is written but has not its name yet, that
 # of "slow" waits, and that of "killed" ends as the system's out-of-memory killer has it.
@@ -84,11 +88,10 @@ def test_a_signal_ends_all_processes_and_leaves_no_half_file(
     said: list[str],
 ) -> None:
     sources = copies(snapshot, "slow1", "slow2", "slow3")
-    with subprocess.Popen(
-        [*SNAPREPORT, "convert", *sources, "-o", "out", "--jobs", "2"],
+    with start(
+        ["convert", *sources, "-o", "out", "--jobs", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     ) as process:
         wait_for(lambda: len(os.listdir(marks)) == 2)
@@ -110,11 +113,10 @@ def test_a_process_that_is_killed_is_a_line_for_its_file(
     marks: Path, snapshot: Path, folder: Path, jobs: str
 ) -> None:
     sources = copies(snapshot, "a", "killed", "b", "c")
-    done = subprocess.run(
-        [*SNAPREPORT, "convert", "-q", *sources, "--jobs", jobs],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run(
+        ["convert", "-q", *sources, "--jobs", jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert done.returncode == 1
     assert done.stdout.splitlines() == ["a.zip", "b.zip", "c.zip"]

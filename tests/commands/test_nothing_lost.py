@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked_commands
 from tests.commands.conftest import Run
 from tests.conftest import REPOSITORY
 from tests.hostile.kills import kill_at_random
 
-SNAPREPORT = [sys.executable, "-m", "snapreport"]
 FULL = Path("/dev/full")
 
 # Interrupts itself when a module is looked for; the entry point is the one of the console script.
@@ -83,8 +84,8 @@ def test_runs_at_once_on_one_target_do_not_mix(run: Run, folder: Path, samples: 
         path.unlink()
     assert len(wanted) == 3
     runs = [
-        subprocess.Popen(
-            [*SNAPREPORT, "convert", "-q", "--force", str(samples / name), "-o", "one.zip"],
+        forked_commands.start(
+            ["convert", "-q", "--force", str(samples / name), "-o", "one.zip"],
             cwd=folder,
             stdout=subprocess.DEVNULL,
         )
@@ -104,18 +105,13 @@ def test_a_disk_that_is_full_leaves_what_was_there(
     output = _OUTPUTS[command]
     if old:
         (folder / output).write_text("old")
-    # SIGXFSZ is ignored by Python: a write beyond the limit fails, as one to a full disk does.
-    program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "from snapreport.__main__ import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, command, str(snapshot), "--force", "-o", output],
+    done = forked_commands.run(
+        [command, str(snapshot), "--force", "-o", output],
+        # SIGXFSZ is ignored by Python: a write beyond the limit fails, as one to a full disk does.
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -132,13 +128,11 @@ def test_the_file_is_there_when_its_name_cannot_be_printed(
 ) -> None:
     output = _OUTPUTS[command]
     with FULL.open("wb") as full:
-        done = subprocess.run(
-            [*SNAPREPORT, command, "-q", str(snapshot), "-o", output],
+        done = forked_commands.run(
+            [command, "-q", str(snapshot), "-o", output],
             cwd=folder,
             stdout=full,
             stderr=subprocess.PIPE,
-            text=True,
-            check=False,
         )
     assert done.returncode == 1
     assert done.stderr == "Error: stdout cannot be written: No space left on device.\n"

@@ -1,4 +1,7 @@
-"""What only a real process shows: signals, closed pipes, and progress on a terminal."""
+"""What only a real process shows: signals, closed pipes, and progress on a terminal.
+
+A case of each is a Python that was started for it, and the others are forks.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,35 @@ import resource
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
 from tests.clock import slowness
+from tests.commands.terminals import read_terminal
+from tests.forked_commands import run, start
 
 SNAPREPORT = [sys.executable, "-m", "snapreport"]
 
-# Says when the output is written but has not its name yet, and waits there for the signal.
-WAITS_BEFORE_RENAME = """
-import os, time
-from snapreport.commands import main
+Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 
-def replace(*_):
-    print("written", flush=True)
-    time.sleep(60)
 
-os.replace = os.link = replace
-main()
-"""
+def start_anew(arguments: list[str], **settings: Any) -> subprocess.Popen[str]:
+    """Start a Python, as users do."""
+    return subprocess.Popen([*SNAPREPORT, *arguments], text=True, **settings)
+
+
+def wait_before_rename() -> None:
+    """Say when the output is written but has not its name yet, and wait there for the signal."""
+
+    def replace(*_: object) -> None:
+        print("written", flush=True)
+        time.sleep(60)
+
+    os.replace = os.link = replace  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("command", ["convert", "render"])
@@ -41,12 +53,12 @@ main()
 def test_a_signal_leaves_no_half_file(
     snapshot: Path, folder: Path, command: str, number: int, status: int, said: list[str]
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WAITS_BEFORE_RENAME, command, str(snapshot)],
+    with start(
+        [command, str(snapshot)],
+        before=wait_before_rename,
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
@@ -58,31 +70,31 @@ def test_a_signal_leaves_no_half_file(
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("arguments", [["summary"], ["summary", "--json"], ["convert", "-q"]])
-def test_a_closed_pipe_is_a_quiet_end(snapshot: Path, folder: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("start", "arguments"),
+    [(start_anew, ["summary"]), (start, ["summary", "--json"]), (start, ["convert", "-q"])],
+)
+def test_a_closed_pipe_is_a_quiet_end(
+    snapshot: Path, folder: Path, start: Start, arguments: list[str]
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [*SNAPREPORT, *arguments, str(snapshot)],
-        cwd=folder,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(writer)
-    assert done.stderr == ""
-    assert done.returncode == 1
+    with start(
+        [*arguments, str(snapshot)], cwd=folder, stdout=writer, stderr=subprocess.PIPE
+    ) as process:
+        os.close(writer)
+        _, errors = process.communicate(timeout=60)
+    assert errors == ""
+    assert process.returncode == 1
 
 
 def test_a_report_can_be_written_to_a_pipe(snapshot: Path, folder: Path) -> None:
-    done = subprocess.run(
-        [*SNAPREPORT, "render", str(snapshot), "-o", "/dev/stdout", "--format", "md"],
+    done = run(
+        ["render", str(snapshot), "-o", "/dev/stdout", "--format", "md"],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
+        stdout=subprocess.PIPE,
     )
+    assert done.returncode == 0
     assert "snap.pickle" in done.stdout
     assert "/dev/stdout" not in done.stdout
     assert os.listdir(folder) == []
@@ -90,42 +102,37 @@ def test_a_report_can_be_written_to_a_pipe(snapshot: Path, folder: Path) -> None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize(
-    "arguments",
-    [["summary"], ["summary", "--json"], ["render", "--format", "md", "-o", "/dev/full"]],
+    ("start", "arguments"),
+    [
+        (start_anew, ["summary"]),
+        (start, ["summary", "--json"]),
+        (start, ["render", "--format", "md", "-o", "/dev/full"]),
+    ],
 )
-def test_a_full_device_is_one_line(snapshot: Path, folder: Path, arguments: list[str]) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*SNAPREPORT, *arguments, str(snapshot)],
-            cwd=folder,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert "cannot be written: No space left" in done.stderr
+def test_a_full_device_is_one_line(
+    snapshot: Path, folder: Path, start: Start, arguments: list[str]
+) -> None:
+    with (
+        Path("/dev/full").open("wb") as full,
+        start(
+            [*arguments, str(snapshot)], cwd=folder, stdout=full, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert len(errors.splitlines()) == 1
+    assert "cannot be written: No space left" in errors
 
 
 def on_a_terminal(arguments: list[str], folder: Path) -> str:
     """Run with stderr on a terminal and give back what it showed there."""
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(
-        [*SNAPREPORT, *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
+    with start(
+        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=theirs
     ) as process:
         os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        except OSError:  # Linux ends a closed terminal with EIO
-            pass
+        shown = read_terminal(ours)
         assert process.wait(timeout=60) == 0
     os.close(ours)
     return shown.decode()

@@ -19,6 +19,7 @@ import pytest
 import snapreport
 from snapreport.commands import cli
 from tests.commands.terminals import on_terminal
+from tests.forked_commands import run
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
 SNAPREPORT = [sys.executable, "-m", "snapreport"]
@@ -235,9 +236,8 @@ def test_the_shell_writes_nothing_that_drives_the_terminal(files: Files) -> None
 
 def test_names_of_results_are_bytes_in_a_pipe(files: Files) -> None:
     target = files.folder / "\x1b[2J\u202e.md"
-    done = subprocess.run(
-        [*SNAPREPORT, "render", "-q", str(files.bundle), "-o", str(target)],
-        capture_output=True,
-        check=True,
+    done = run(
+        ["render", "-q", str(files.bundle), "-o", str(target)], stdout=subprocess.PIPE, text=False
     )
+    assert done.returncode == 0
     assert done.stdout == os.fsencode(target) + b"\n"

@@ -8,6 +8,7 @@ Example: python -m tests.hostile.kills --kills 1000
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
@@ -70,26 +71,16 @@ def kill_at_random(
     rng = random.Random(seed)
     found: Counter[str] = Counter()
     alive = unfinished = strange = hung = 0
+    lasts, whole = _not_killed(source, 3 if count > 100 else 1)
+    commands = _commands(source)
     with tempfile.TemporaryDirectory(prefix="kills-") as root:
         folder = Path(root)
-        commands = {
-            "out.zip": ["convert", "-q", "--force", str(source), "-o", "out.zip"],
-            "out.html": ["render", "-q", "--force", str(source), "-o", "out.html"],
-        }
-        starts: dict[str, Start] = {"process": start_process, "fork": start_fork}
-        lasts, whole = {}, {}
-        tries = 3 if count > 100 else 1
-        for target, arguments in commands.items():
-            for way, start in starts.items():
-                lasts[target, way] = min(_run(start, arguments, folder) for _ in range(tries))
-            whole[target] = (folder / target).read_bytes()
-            (folder / target).unlink()
         for i in range(count):
-            target, way = rng.choice(list(commands)), rng.choice(list(starts))
+            target, way = rng.choice(list(commands)), rng.choice(list(_STARTS))
             path, before = folder / target, OLD if i % 2 else None
             if before is not None:
                 path.write_bytes(before)
-            child = starts[way](commands[target], folder)
+            child = _STARTS[way](commands[target], folder)
             time.sleep(rng.random() * 1.1 * lasts[target, way])
             if os.waitpid(child, os.WNOHANG) == (0, 0):
                 status = _end(child, number)
@@ -103,6 +94,28 @@ def kill_at_random(
                 strange += not known
                 left.unlink()
     return Kills(count, alive, found, unfinished, strange, hung)
+
+
+def _commands(source: Path) -> dict[str, list[str]]:
+    """Return the commands by their targets."""
+    return {
+        "out.zip": ["convert", "-q", "--force", str(source), "-o", "out.zip"],
+        "out.html": ["render", "-q", "--force", str(source), "-o", "out.html"],
+    }
+
+
+@functools.cache
+def _not_killed(source: Path, tries: int) -> tuple[dict[tuple[str, str], float], dict[str, bytes]]:
+    """Return how long each command takes each way, and what it writes."""
+    lasts, whole = {}, {}
+    with tempfile.TemporaryDirectory(prefix="kills-") as root:
+        folder = Path(root)
+        for target, arguments in _commands(source).items():
+            for way, start in _STARTS.items():
+                lasts[target, way] = min(_run(start, arguments, folder) for _ in range(tries))
+            whole[target] = (folder / target).read_bytes()
+            (folder / target).unlink()
+    return lasts, whole
 
 
 def _name(after: bytes | None, before: bytes | None, whole: bytes) -> str:
@@ -171,6 +184,9 @@ def start_fork(arguments: Sequence[str], folder: Path) -> int:
     except BaseException:
         os._exit(1)
     os._exit(0)
+
+
+_STARTS: dict[str, Start] = {"process": start_process, "fork": start_fork}
 
 
 @click.command()
