@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import snapreport
 from snapreport.runs.engines import local_processes
 from tests.commands.conftest import Run
 
@@ -30,22 +31,25 @@ def server() -> Iterator[str]:
 
 
 class Store:
-    """A bucket, and the requests that were made for it."""
+    """A bucket, seen from within the server: to ask it takes longer than what a test is about."""
 
     def __init__(self, server: str) -> None:
-        import s3fs
+        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
 
-        self.files = s3fs.S3FileSystem(endpoint_url=server, skip_instance_cache=True)
-        self.requests: list[str] = []
-        if not self.files.exists("fleet"):
-            self.files.mkdir("fleet")
+        self._backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+        if "fleet" not in self._backend.buckets:
+            self._backend.create_bucket("fleet", "us-east-1")
 
     def put(self, name: str, content: bytes) -> str:
-        self.files.pipe_file(f"fleet/{name}", content)
+        self._backend.put_object("fleet", name, content)
         return f"s3://fleet/{name}"
 
     def get(self, name: str) -> bytes:
-        return bytes(self.files.cat_file(f"fleet/{name}"))
+        return bytes(self._backend.get_object("fleet", name).value)
+
+    def names(self) -> list[str]:
+        return list(self._backend.buckets["fleet"].keys)
 
 
 @pytest.fixture
@@ -86,6 +90,14 @@ def test_a_run_in_a_store_gives_the_same_bytes(
     assert b"s3://" not in store.get("page.html")
 
 
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> tuple[Path, Path]:
+    """A snapshot and its bundle."""
+    source = tmp_path_factory.mktemp("in") / "training_step.pickle"
+    source.write_bytes((samples / source.name).read_bytes())
+    return source, snapreport.convert(source, source.with_suffix(".zip"))
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -104,13 +116,9 @@ def test_a_run_in_a_store_gives_the_same_bytes(
     ids=lambda command: " ".join(command[:2]),
 )
 def test_a_command_says_the_same_of_a_store(
-    run: Run, store: Store, samples: Path, folder: Path, command: list[str]
+    run: Run, store: Store, training: tuple[Path, Path], folder: Path, command: list[str]
 ) -> None:
-    (folder / "in").mkdir()
-    source = folder / "in" / "training_step.pickle"
-    source.write_bytes((samples / "training_step.pickle").read_bytes())
-    bundle = folder / "in" / "training_step.zip"
-    run("convert", source, "-o", bundle, "-q")
+    source, bundle = training
     there = {
         "IN": store.put("in/training_step.pickle", source.read_bytes()),
         "BUNDLE": store.put("in/training_step.zip", bundle.read_bytes()),
@@ -205,35 +213,37 @@ def test_nothing_is_left_of_what_could_not_be_made(
     result = run("convert", source, "-o", "s3://fleet/half/a.zip")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: s3://fleet/broken.pickle ")
-    assert not store.files.find("fleet/half")
+    assert not [name for name in store.names() if name.startswith("half")]
 
 
 def test_a_thousand_objects_are_one_listing(
     run: Run, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which S3 answers a thousand at a time."""
+    from s3fs import S3FileSystem
+
     from snapreport.ground.remote.remote_paths import as_path
     from snapreport.runs.inputs import find_inputs
 
-    with_data = {f"fleet/many/it_{n % 4}/rank{n}.pickle": b"x" for n in range(1024)}
-    store.files.pipe(with_data)
+    for n in range(1024):
+        store.put(f"many/it_{n % 4}/rank{n}.pickle", b"x")
     asked: list[tuple[str, dict[str, Any]]] = []
-    call = type(store.files)._call_s3
+    call = S3FileSystem._call_s3
 
     async def counted(self: Any, method: str, *more: Any, **settings: Any) -> Any:
         asked.append((method, settings))
         return await call(self, method, *more, **settings)
 
     pages = []
-    listed = type(store.files)._iterdir
+    listed = S3FileSystem._iterdir
 
     async def iterdir(self: Any, *more: Any, **settings: Any) -> Any:
         pages.append(settings)
         async for each in listed(self, *more, **settings):
             yield each
 
-    monkeypatch.setattr(type(store.files), "_call_s3", counted)
-    monkeypatch.setattr(type(store.files), "_iterdir", iterdir)
+    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    monkeypatch.setattr(S3FileSystem, "_iterdir", iterdir)
     found = find_inputs([as_path("s3://fleet/many/")], bundles=True)
     assert len(found.files) == 1024
     assert found.files[1].name == "rank4.pickle"

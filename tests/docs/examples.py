@@ -49,6 +49,9 @@ for epoch in range(int(sys.argv[2])):
 HOSTS = {"huggingface": "transformers", "lightning": "lightning"}
 """The libraries behind the hooks that documents show."""
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"$`]*\"")
+"""What a shell takes as it stands."""
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -124,24 +127,33 @@ def host_of(example: Example) -> str | None:
 def run_example(example: Example, folder: Path) -> str:
     """Run a command in the current folder; return its stdout or, where it fails, its stderr.
 
-    One that is of ``snapreport`` alone needs no process, which takes as long as ten commands.
+    One that begins with ``snapreport`` needs no Python of its own, which takes as long as ten
+    commands; what stands behind it takes its stdout or its status.
     """
-    command, *arguments = shlex.split(example.code)
-    if command != "snapreport" or records(example) or re.search(r"[|&;<>$*~]", example.code):
+    unquoted = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), example.code)
+    ours, then, _ = re.split(r"( \| |; | \|\| |$)", unquoted, maxsplit=1)
+    others = example.code[len(ours + then) :]
+    command, *arguments = shlex.split(example.code[: len(ours)])
+    if command != "snapreport" or records(example) or re.search(r"[|&;<>$*~]", ours):
         return run_command(example.code, folder)
     done = CliRunner(env={"COLUMNS": "100"}).invoke(cli, arguments)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
+    if then == " | ":
+        return run_command(others, folder, done.stdout)
+    if then:
+        return done.stdout + run_command(f"(exit {done.exit_code}){then}{others}", folder)
     return done.stderr if done.exit_code else done.stdout
 
 
-def run_command(code: str, folder: Path) -> str:
+def run_command(code: str, folder: Path, stdin: str | None = None) -> str:
     """Run a line of shell in a folder; return its stdout or, where it fails, its stderr."""
     program = f'snapreport() {{ "{sys.executable}" -m snapreport "$@"; }}\n{code}\n'
     environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["/bin/bash", "-c", program],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        input=stdin,
     )  # fmt: skip
     return done.stderr if done.returncode else done.stdout
 
