@@ -232,9 +232,12 @@ def _serve(connection: Connection) -> None:
     # collector no turns in between.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()
+    first = True
     with suppress(EOFError, OSError):
         while True:
             function, args, kwargs = connection.recv()
+            if first:  # modules stay, and to go through them takes longer than a small task
+                gc.freeze()
             answer: tuple[object, Exception | None]
             try:
                 answer = function(*args, **kwargs), None
@@ -248,3 +251,6 @@ def _serve(connection: Connection) -> None:
                 connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
             del function, args, kwargs, answer
             gc.collect()
+            if first:
+                gc.freeze()
+                first = False
