@@ -14,6 +14,7 @@ from snapreport.runs import jobs as job_numbers
 from snapreport.runs.run_check import check_run
 from tests.builders import MIB, frame, trace
 from tests.commands.conftest import Run
+from tests.ready_workers import fork_workers
 
 MODEL = [frame("forward", "model.py", 9)]
 LOSS = [frame("loss", "loss.py", 4)]
@@ -21,8 +22,9 @@ LOSS = [frame("loss", "loss.py", 4)]
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take one process where no number is given: to start one takes longer than these files."""
+    """Take one process where no number is given, and fork it: to start one takes long."""
     monkeypatch.setattr(job_numbers, "usable_cpus", lambda: 1)
+    fork_workers(monkeypatch)
 
 
 def write(folder: Path, losses: list[int]) -> Path:

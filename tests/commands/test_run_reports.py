@@ -14,14 +14,16 @@ import snapreport
 from snapreport.runs import jobs as job_numbers
 from tests.builders import MIB, frame, trace
 from tests.commands.conftest import Run
+from tests.ready_workers import fork_workers
 
 SECRET = [frame("secret_sauce", "/home/ann/okapi/model.py", 9)]
 
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take one process where no number is given: to start one takes longer than these files."""
+    """Take one process where no number is given, and fork it: to start one takes long."""
     monkeypatch.setattr(job_numbers, "usable_cpus", lambda: 1)
+    fork_workers(monkeypatch)
 
 
 @pytest.fixture
