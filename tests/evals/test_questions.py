@@ -105,24 +105,34 @@ def test_a_figure_is_near_within_a_hundredth(answer: str, said: str, near: bool)
 
 
 CLIENT = """
-import asyncio, json, os, sys
-from mcp import ClientSession
-from mcp.client.stdio import StdioServerParameters, stdio_client
+import json, os, subprocess, sys
 
-async def main(question, config):
-    server = json.load(open(config))["mcpServers"]["snapreport"]
-    about = StdioServerParameters(**{**server, "env": {**os.environ, **server["env"]}})
-    async with stdio_client(about) as streams, ClientSession(*streams) as session:
-        await session.initialize()
-        await session.list_tools()
-        if "failed" in question:
-            reply = await session.call_tool("open", {"file": "out_of_memory.pickle.gz"})
-            asked = reply.structured_content["failed_requests"][0]["asked_for"]["bytes"]
-            print("ANSWER:", asked)
-        else:
-            print("ANSWER: 7")
+question, config = sys.argv[1:]
+server = json.load(open(config))["mcpServers"]["snapreport"]
+with subprocess.Popen(
+    [server["command"], *server["args"]], env={**os.environ, **server["env"]},
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+) as process:
 
-asyncio.run(main(*sys.argv[1:]))
+    def tell(method, **about):
+        print(json.dumps({"jsonrpc": "2.0", "method": method, **about}), file=process.stdin)
+
+    def ask(method, **params):
+        tell(method, id=method, params=params)
+        while (reply := json.loads(process.stdout.readline())).get("id") != method:
+            pass
+        return reply["result"]
+
+    about = {"name": "test", "version": "1"}
+    ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
+    tell("notifications/initialized")
+    ask("tools/list")
+    if "failed" in question:
+        reply = ask("tools/call", name="open", arguments={"file": "out_of_memory.pickle.gz"})
+        asked = reply["structuredContent"]["failed_requests"][0]["asked_for"]["bytes"]
+        print("ANSWER:", asked)
+    else:
+        print("ANSWER: 7")
 """
 
 
@@ -139,7 +149,13 @@ def test_a_client_of_any_make_is_asked_and_its_calls_are_counted(tmp_path: Path)
     assert wrong.calls == 0
 
 
-def test_the_command_prints_score_calls_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_score_calls_and_tokens(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every question is asked above, of the same recordings.
+    few = [*QUESTIONS[:2], *(each for each in QUESTIONS if each.of_run)][:4]
+    elsewhere = Question("in no folder.pickle", "cuda:0", "peak", "1", "?")
+    monkeypatch.setattr("evals.__main__.read_questions", lambda: [*few, elsewhere])
     assert main([]) == 0
     told = capsys.readouterr().out
     assert "right\ncalls: " in told
