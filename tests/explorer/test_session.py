@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_commands import start
+
 COMMAND = [str(Path(sys.executable).with_name("snapreport"))]
 _PATIENCE = 60.0
 
@@ -149,8 +151,8 @@ def test_the_terminal_is_left_as_it_was(how: str, samples: Path, tmp_path: Path)
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     environ = os.environ | {"TERM": "xterm-256color", "XDG_CACHE_HOME": str(tmp_path)}
-    program = subprocess.Popen(
-        [*COMMAND, "explore", str(samples / "two_streams.pickle"), "--no-cache"],
+    program = start(
+        ["explore", str(samples / "two_streams.pickle"), "--no-cache"],
         stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True,
     )  # fmt: skip
     written = bytearray()
