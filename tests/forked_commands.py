@@ -15,7 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from typing import Any, NoReturn
 
 from snapreport.__main__ import main
@@ -66,7 +66,7 @@ def become(work: Callable[[], object], environment: Mapping[str, str] | None = N
         faulthandler.disable()
         # One of the others is how Popen waits for the child to execute something.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-        resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
+        _forget_helpers()
         if environment is not None:
             os.environ.clear()
             os.environ.update(environment)
@@ -84,6 +84,13 @@ def become(work: Callable[[], object], environment: Mapping[str, str] | None = N
     except OSError:
         status = 120  # as Python has it
     os._exit(status)
+
+
+def _forget_helpers() -> None:
+    """Start what multiprocessing has beside it anew: what there is belongs to the tests."""
+    resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
+    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
 
 
 @functools.cache

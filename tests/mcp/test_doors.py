@@ -22,6 +22,7 @@ from snapreport.commands import cli
 from snapreport.mcp.serving import doors
 from snapreport.mcp.serving.doors import PATH
 from tests.commands.conftest import Run
+from tests.forked_commands import start
 from tests.mcp.desks import PLAIN
 from tests.mcp.desks import run as run_work
 
@@ -53,8 +54,8 @@ def test_a_server_that_waits_for_input_ends_when_it_is_told_to(samples: Path) ->
             "clientInfo": {"name": "test", "version": "1"},
         },
     }  # fmt: skip
-    with subprocess.Popen(
-        [*COMMAND, "--root", str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    with start(
+        ["mcp", "--root", str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -69,12 +70,11 @@ def test_a_server_that_waits_for_input_ends_when_it_is_told_to(samples: Path) ->
 @contextlib.contextmanager
 def http_server(root: Path) -> Iterator[tuple[str, str]]:
     """Start a server; give its address and what it said."""
-    with subprocess.Popen(
-        [*COMMAND, "--root", str(root), "--http", "0"],
+    with start(
+        ["mcp", "--root", str(root), "--http", "0"],
         env={**os.environ, "SNAPREPORT_MCP_TOKEN": TOKEN},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
     ) as process:
         assert process.stderr is not None
         try:
