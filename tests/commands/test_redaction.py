@@ -11,6 +11,7 @@ import pickle
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from snapreport.commands import cli
 from snapreport.exporters import EXPORTS
 from snapreport.mcp.serving.tool_list import TOOLS
 from snapreport.model.name_treatment import NamesWanted
+from snapreport.names import redaction
 from snapreport.names.redaction import StandIns, redact_name
 from tests.builders import assert_same_history
 from tests.commands.conftest import Run
@@ -33,6 +35,15 @@ from tests.unit.names.test_redaction import SECRETS, secretive
 
 NAME = "zebra-annika.rank3"
 SALTED = ("--redact-functions", "--salt", "pepper, 16 or more")
+
+
+@pytest.fixture(autouse=True)
+def _quick_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Derive the keys of salts in a moment; tests/unit/names takes as long as users have to."""
+    monkeypatch.setattr(redaction, "_ROUNDS", 1)
+    redaction._key_of.cache_clear()
+    yield
+    redaction._key_of.cache_clear()
 
 
 @pytest.fixture
