@@ -25,7 +25,7 @@ from tests.hostile.cost import report, warm
 
 def start(
     arguments: Sequence[str], *, before: Callable[[], object] = lambda: None, **settings: Any
-) -> subprocess.Popen[str]:
+) -> subprocess.Popen[Any]:
     """Start ``snapreport`` with these arguments.
 
     Args:
@@ -38,7 +38,7 @@ def start(
 
 def start_function(
     work: Callable[[], object], *, env: Mapping[str, str] | None = None, **settings: Any
-) -> subprocess.Popen[str]:
+) -> subprocess.Popen[Any]:
     """Start a process that calls a function and ends; settings are those of ``Popen``."""
     _warm()
     with warnings.catch_warnings():  # of a fork beside threads: it uses nothing that ours do
@@ -52,7 +52,7 @@ def start_function(
         )
 
 
-def run(arguments: Sequence[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+def run(arguments: Sequence[str], **settings: Any) -> subprocess.CompletedProcess[Any]:
     """Run ``snapreport`` with these arguments to its end, as ``subprocess.run`` does."""
     with start(arguments, **settings) as process:
         out, errors = process.communicate(timeout=120)
@@ -89,7 +89,7 @@ def become(work: Callable[[], object], environment: Mapping[str, str] | None = N
 def _forget_helpers() -> None:
     """Start what multiprocessing has beside it anew: what there is belongs to the tests."""
     resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
 
 
