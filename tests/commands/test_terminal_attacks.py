@@ -36,7 +36,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["ATTACK"],
         ["SNAP", "-o", "OUT.html"],
         ["ZIP", "-o", "OUT.md"],
-        ["SNAP", "ZIP", "BROKEN", "-o", "FOLDER"],
+        ["SNAP", "ZIP", "BROKEN", "-o", "FOLDER", "--jobs", "1"],
         ["SNAP", "-o", "OUT.attack"],
     ],
     "summary": [
