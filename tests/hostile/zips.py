@@ -113,8 +113,35 @@ def _linked(bundle: bytes) -> bytes:
     )
 
 
-def _zeros(size: int) -> Callable[[], bytes]:
-    return lambda: b"SQLite format 3\0".ljust(size, b"\0")
+def _bomb(name: str, begin: bytes, byte: bytes, mebibytes: int) -> Change:
+    """Put a beginning and one byte again and again into a member, without writing them out.
+
+    A flush that forgets what was before lets the same packed MiB follow itself.
+    """
+
+    def change(bundle: bytes) -> bytes:
+        piece = byte * 2**20
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = packer.compress(begin) + packer.flush(zlib.Z_FULL_FLUSH)
+        packed += (packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)) * mebibytes
+        packed += packer.flush()
+        checksum = zlib.crc32(begin)
+        for _ in range(mebibytes):
+            checksum = zlib.crc32(piece, checksum)
+        members = members_of(bundle) | {name: packed}
+        made = zipped(members, zipfile.ZIP_STORED)
+        for signature, method in ((b"PK\x03\x04", 8), (_ENTRY, 10)):
+            told = (
+                (0, "<H", zipfile.ZIP_DEFLATED),
+                (6, "<I", checksum),
+                (14, "<I", len(begin) + len(piece) * mebibytes),
+            )
+            for behind, form, value in told:
+                place = list(members).index(name)
+                made = patched(signature, method + behind, form, value, place)(made)
+        return made
+
+    return change
 
 
 def _many(bundle: bytes) -> bytes:
@@ -250,8 +277,8 @@ REFUSED: dict[str, Change] = {
     "something before": lambda b: b"PK\x03\x04" + bytes(1000) + b,
     "two zips": lambda b: b + b,
     "far behind the end": lambda b: b + bytes(2**17),
-    "bomb of zeros": instead("elements.db", _zeros(2**28)),
-    "bomb in the manifest": instead("manifest.json", lambda: b" " * 2**27),
+    "bomb of zeros": _bomb("elements.db", b"SQLite format 3\0", b"\0", 256),
+    "bomb in the manifest": _bomb("manifest.json", b"", b" ", 128),
     "deep manifest": _text("manifest.json", b"[" * 100_000 + b"]" * 100_000),
     "deep manifest of objects": _text("manifest.json", b'{"a":' * 5000 + b"1" + b"}" * 5000),
     "zip in a zip": _nested,
