@@ -65,31 +65,38 @@ def test_there_are_as_many_floats_of_one_hash_as_it_says() -> None:
     assert len(set(map(hash, values))) == 1
 
 
-def slow() -> dict[str, bytes]:
-    """Return what is taken, by the numbers in it that have one hash, or begin alike."""
+def pools() -> bytes:
     many = trace()
     for i in range(2000):
         number = MODULUS * (i % 8) + i
         many.alloc(f"a{i}", 512, pool_id=[number, MODULUS - number])
         many.event("oom", size=MODULUS * (i % 4))
-    frames = [frame("f") | {"name": MODULUS * (i % 8), "filename": i << 40} for i in range(9000)]
-    return {
-        "integers": as_keys([integer(MODULUS * i) for i in range(-4, 9)]),
-        "integers whose lower half is 0": as_keys([integer(i << 31) for i in range(30_000)]),
-        "pairs": as_keys(
-            [b"J" + struct.pack("<i", -1 - i % 2) + b"K%c\x86" % (i % 256) for i in range(512)]
-        ),
-        "pools": pickle.dumps(many.snapshot(), 4),
-        "frames": pickle.dumps(trace().alloc("a", 4, frames=frames).snapshot(), 4),
-        "empty": snapshot(),
-    }
+    return pickle.dumps(many.snapshot(), 4)
+
+
+def frames() -> bytes:
+    many = [frame("f") | {"name": MODULUS * (i % 8), "filename": i << 40} for i in range(9000)]
+    return pickle.dumps(trace().alloc("a", 4, frames=many).snapshot(), 4)
+
+
+SLOW: dict[str, Callable[[], bytes]] = {
+    "integers": lambda: as_keys([integer(MODULUS * i) for i in range(-4, 9)]),
+    "integers whose lower half is 0": lambda: as_keys([integer(i << 31) for i in range(30_000)]),
+    "pairs": lambda: as_keys(
+        [b"J" + struct.pack("<i", -1 - i % 2) + b"K%c\x86" % (i % 256) for i in range(512)]
+    ),
+    "pools": pools,
+    "frames": frames,
+    "empty": snapshot,
+}
+"""What is taken, by the numbers in it that have one hash, or begin alike."""
 
 
 @pytest.mark.parametrize("way", ["columns", "objects"])
-@pytest.mark.parametrize("kind", slow())
+@pytest.mark.parametrize("kind", SLOW)
 def test_what_may_be_a_key_has_few_of_one_hash(
     kind: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if way == "objects":
         monkeypatch.setattr(unpickle, "parse", lambda *_: None)
-    assert_within(slow()[kind], seconds=2, mib=60)
+    assert_within(SLOW[kind](), seconds=2, mib=60)
