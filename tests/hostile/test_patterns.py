@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,6 +61,13 @@ MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget_sources() -> Iterator[None]:
+    yield
+    sources.cache_clear()
+    called.cache_clear()
+
+
 def modules() -> Iterator[ModuleType]:
     """Yield the modules that have patterns; others may import PyTorch and more."""
     for place, tree in sources():
@@ -85,13 +92,24 @@ def patterns_of(function: Any) -> Iterator[re.Pattern[Any]]:
         yield from patterns_in(cell.cell_contents)
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def sources() -> list[tuple[str, ast.Module]]:
+    """Return the modules that call anything as a pattern is called."""
+    texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
+    return [
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
+        for path, text in texts
+        if any(f".{method}(" in text for method in ("compile", *METHODS))
+    ]
 
 
-def called(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
-    """Yield what is called of a name, as in ``name.what()``, and the call."""
+@cache
+def called(tree: ast.AST) -> list[tuple[str, str, ast.Call]]:
+    """Return what is called of a name, as in ``name.what()``, and the call."""
+    return list(_called(tree))
+
+
+def _called(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = node.func.value
