@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import get_all_start_methods, get_context, parent_process
+from threading import Thread, active_count
 from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle.query.sql_query import Database, statements, took_too_long
@@ -159,14 +159,14 @@ class QueryProcess:
 def _context() -> Any:
     """Return how to start processes: by fork, which shares the database, where that is safe."""
     forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
-    return get_context("fork" if forks and threading.active_count() == 1 else "spawn")
+    return get_context("fork" if forks and active_count() == 1 else "spawn")
 
 
 def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
     """Answer questions until the connection closes; runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         try:
             database = Database(data, seconds=seconds, memory=memory)
