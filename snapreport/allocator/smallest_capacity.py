@@ -47,6 +47,8 @@ class CapacitySearch:
             if model.tape.reserved
             else model
         )
+        self._may_last = _depends_on_capacity_alone(model, settings)
+        self._known: dict[Addresses, list[tuple[int, Replayed]]] = {}
         least = floor
         if model.tape.reserved:
             only = chosen_operations(self._emptied.tape, slice(1))
@@ -55,8 +57,16 @@ class CapacitySearch:
 
     def at(self, capacity: int, addresses: Addresses) -> Replayed:
         """Replay on a card with this capacity, up to the first request that fails."""
-        model = self._model if capacity >= self._model.tape.reserved else self._emptied
-        return model.replay(self._settings, capacity, addresses, stop=True)
+        if capacity < self._model.tape.reserved:
+            return self._emptied.replay(self._settings, capacity, addresses, stop=True)
+        known = self._known.setdefault(addresses, [])
+        for least, found in known:
+            if least <= capacity < found.enough:
+                return found
+        found = self._model.replay(self._settings, capacity, addresses, stop=True)
+        if self._may_last:
+            known.append((found.peak, found))
+        return found
 
     def serves(self, capacity: int, addresses: Addresses) -> bool:
         """Say whether every request is served."""
@@ -73,6 +83,8 @@ class CapacitySearch:
             near: a capacity that is likely the answer, or close to it.
         """
         free = self._model.replay(self._settings, UNLIMITED, addresses)
+        if self._may_last and free.failed_op < 0:
+            self._known.setdefault(addresses, []).append((free.peak, free))
         high = -(-max(free.peak, self._least) // UNIT) * UNIT
         low = self._least - UNIT  # does not serve
         if near is not None and low < near < high:
@@ -111,3 +123,13 @@ class CapacitySearch:
             else:
                 low = middle
         return low, high
+
+
+def _depends_on_capacity_alone(model: AllocatorModel, settings: AllocatorSettings) -> bool:
+    """Say whether replays are the same as long as each attempt to get a segment ends alike.
+
+    Then one is valid from its own peak up to what would have been enough for an attempt that
+    failed. The room of an expandable segment depends on the capacity, and so does a limit.
+    """
+    expandable = settings.expandable_segments or bool(model.tape.segments[:, 4].any())
+    return not (expandable or settings.memory_fraction or model.tape.limited)

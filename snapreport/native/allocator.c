@@ -42,7 +42,7 @@ typedef struct {
     int64_t expandable, max_split, rounding, large_segment, garbage, capacity, limit, room;
     int64_t policy, seed, below, stop;
     /* The result. */
-    int64_t n_events, reserved, peak, retries, driver_calls, failed_op, most_missing;
+    int64_t n_events, reserved, peak, retries, driver_calls, failed_op, enough;
 } replay;
 
 typedef struct {
@@ -555,8 +555,7 @@ static int map(model *m, int32_t each, int64_t size)
     range *whole = &m->ranges[in];
     size = least(up(size, whole->granule), m->blocks[each].size);
     if (m->r->reserved + size > m->r->capacity) {
-        m->r->most_missing =
-            larger(m->r->most_missing, m->r->reserved + size - m->r->capacity);
+        m->r->enough = least(m->r->enough, m->r->reserved + size);
         return 0;
     }
     pull_out(m, each);
@@ -662,13 +661,13 @@ static int32_t from_driver(model *m, int32_t bin, int64_t size)
     replay *r = m->r;
     const int64_t segment = segment_size(m, size);
     if (r->reserved + segment > r->limit) {
-        r->most_missing = larger(r->most_missing, r->reserved + segment - r->limit);
+        r->enough = least(r->enough, r->reserved + segment);
         return NONE;
     }
     if (r->expandable)
         return grow(m, bin, size);
     if (r->reserved + segment > r->capacity) {
-        r->most_missing = larger(r->most_missing, r->reserved + segment - r->capacity);
+        r->enough = least(r->enough, r->reserved + segment);
         return NONE;
     }
     int32_t node;
@@ -983,8 +982,9 @@ EXPORT int32_t snapreport_replay(replay *r)
         }
         for (size_t i = 0; i < bins; i++)
             m.free[i] = m.unmapped[i] = NONE;
-        r->n_events = r->reserved = r->retries = r->driver_calls = r->most_missing = 0;
+        r->n_events = r->reserved = r->retries = r->driver_calls = 0;
         r->failed_op = -1;
+        r->enough = NEVER;
         answer = lay_out_start(&m);
         r->peak = r->reserved;
         if (!answer)

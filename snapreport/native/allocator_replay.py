@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,11 @@ class Replayed:
     """Segments got from or returned to the driver; of expandable ones each granule counts."""
     failed_op: int
     """The first operation whose request could not be served; -1 for none."""
-    most_missing: int
-    """The most bytes by which a first attempt exceeded the capacity; 0 if none did."""
+    enough: int
+    """The smallest capacity at which an attempt would have ended differently; 1 << 62 for none."""
+
+
+_FOUND = tuple(each.name for each in fields(Replayed)[2:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,21 +95,28 @@ class ReplayColumns:
             ValueError: a column or a setting is out of range.
             MemoryError: there is not enough memory for the model.
         """
-        columns = self.columns
-        placed = np.zeros(len(columns["block"]), np.int64)
+        placed = np.zeros(len(self.columns["block"]), np.int64)
         events = np.zeros((most_events, EVENT_COLUMNS), np.int64)
         given = Replay(
-            **{name: address(column) for name, column in columns.items()},
+            **self._places_and_lengths,
             placed=address(placed),
             events=address(events),
-            n_ops=len(columns["op"]),
-            n_rows=len(placed),
-            n_start=len(columns["start_rows"]),
-            n_lanes=len(columns["lane_pool"]),
-            n_segments=len(columns["segments"]) // _SEGMENT_COLUMNS,
             room_events=most_events,
             **settings,
         )
         checked(library().replay(pointer(given)))
-        found = {each.name: getattr(given, each.name) for each in fields(Replayed)[2:]}
+        found = {name: getattr(given, name) for name in _FOUND}
         return Replayed(placed, events[: given.n_events], **found)
+
+    @cached_property
+    def _places_and_lengths(self) -> dict[str, int]:
+        """Return what every replay is told of the columns: a search has dozens of replays."""
+        columns = self.columns
+        return {
+            **{name: address(column) for name, column in columns.items()},
+            "n_ops": len(columns["op"]),
+            "n_rows": len(columns["block"]),
+            "n_start": len(columns["start_rows"]),
+            "n_lanes": len(columns["lane_pool"]),
+            "n_segments": len(columns["segments"]) // _SEGMENT_COLUMNS,
+        }

@@ -104,7 +104,7 @@ class Replay(ctypes.Structure):
         *((name, _N) for name in ("large_segment", "garbage", "capacity", "limit", "room")),
         *((name, _N) for name in ("policy", "seed", "below", "stop", "n_events", "reserved")),
         *((name, _N) for name in ("peak", "retries", "driver_calls", "failed_op")),
-        ("most_missing", _N),
+        ("enough", _N),
     )
 
 
