@@ -122,8 +122,8 @@ class _Paths:
     def __init__(self, n_frames: int) -> None:
         self._n_frames = n_frames
         self._levels: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-        self._size = 0
-        self._depth = np.zeros(0, np.int64)
+        self._size = self._begin = 0
+        self._depth = np.zeros(0, np.int64)  # of the last level, which begins at that node
 
     def add(self, parent: NDArray[np.int64], frame: NDArray[np.int32]) -> NDArray[np.int64]:
         """Add a node for each frame under a parent that there is not yet; return the node of each.
@@ -137,9 +137,9 @@ class _Paths:
         key = (parent + 1) * self._n_frames + frame
         keys, place = distinct(key)
         above = keys // self._n_frames - 1
-        depth = np.append(self._depth, 0)[above] + 1  # -1 picks the last
+        depth = np.append(self._depth, 0)[np.where(above < 0, -1, above - self._begin)] + 1
         self._levels.append((above, keys % self._n_frames, depth))
-        self._depth = np.append(self._depth, depth)
+        self._begin, self._depth = self._size, depth
         nodes = self._size + place
         self._size += len(keys)
         return nodes
