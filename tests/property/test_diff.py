@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,13 +120,19 @@ def test_an_edited_program_has_the_same_sites(edit: Edit) -> None:
     check()
 
 
+@cache
+def sample(name: str) -> tuple[dict[str, Any], snapreport.Snapshot]:
+    """Return one of our samples as it is written, and as it is read."""
+    from sample_snapshots import make_samples
+
+    written: dict[str, Any] = getattr(make_samples, name)().snapshot()
+    return written, snapreport.Snapshot(history_of(written))
+
+
 @pytest.mark.parametrize("edit", [edit for _, edit in _EDITS], ids=[name for name, _ in _EDITS])
 @pytest.mark.parametrize("name", ["training_step", "out_of_memory", "two_streams"])
 def test_an_edited_sample_has_the_same_sites(name: str, edit: Edit) -> None:
-    from sample_snapshots import make_samples
-
-    before = getattr(make_samples, name)().snapshot()
-    one = snapreport.Snapshot(history_of(before))
+    before, one = sample(name)
     other = snapreport.Snapshot(history_of(edited(before, edit)))
     found = snapreport.diff(one, other)
     assert_moved(found, edit)
