@@ -17,8 +17,11 @@ from simulator import Config, simulate
 from simulator.allocator import DeviceAllocator
 from simulator.settings import AllocatorSettings
 from snapreport import read
+from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice
-from snapreport.allocator.replaying import TOP
+from snapreport.allocator.other_settings import TABLE, WAYS
+from snapreport.allocator.replaying import TOP, Addresses
+from snapreport.allocator.smallest_capacity import UNIT, CapacitySearch
 from snapreport.history.build import build_history
 from snapreport.native.allocator_replay import AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT
 from tests.property.simulated import Simulated, for_simulations, simulations
@@ -165,6 +168,28 @@ def test_the_model_and_the_reference_collect_the_same_garbage(
         conf = conf_of(each.settings, capacity=capacity, limit=capacity // 2, room=1 << 40)
         same = Conf(**{**vars(conf), "gc_threshold": threshold})
         same_outcome(each, same, Replay(each.tape, same).run())
+
+
+@tried(60)
+@given(
+    simulation=simulations(),
+    settings=st.sampled_from([*TABLE, "garbage_collection_threshold:0.5"]),
+    way=st.sampled_from(WAYS),
+    capacities=st.lists(st.integers(10 * MIB, 600 * MIB), min_size=4, max_size=12),
+)
+def test_a_replay_that_stands_for_other_capacities_is_what_each_of_them_gives(
+    simulation: Simulated, settings: str, way: Addresses, capacities: list[int]
+) -> None:
+    chosen = parse_settings(settings)
+    for each in modelled(simulation):
+        search = CapacitySearch(each.model, chosen, 0)
+        near = search.find(way).capacity
+        bounds = [search.at(capacity, way).enough + by for capacity in capacities for by in (-1, 0)]
+        for capacity in [*capacities, *bounds, *(near + by for by in (-UNIT, -1, 0, 1, UNIT))]:
+            if capacity >= each.tape.reserved:
+                found = vars(search.at(capacity, way))
+                again = vars(each.model.replay(chosen, capacity, way, stop=True))
+                assert all(np.array_equal(found[name], again[name]) for name in again)
 
 
 @for_simulations(60)
