@@ -51,19 +51,33 @@ def pixels(page: Page) -> Any:
     return drawn(page)
 
 
+# As text, since a list of millions of numbers takes the driver half a minute, and as runs of one
+# colour, since the driver and three processes would have four megabytes each to copy and to read.
+_RUNS = """(() => {
+  const { data, width } = window.snapreport.pixels()
+  const all = new Uint32Array(data.buffer)
+  const runs = new Uint32Array(2 * all.length)
+  let n = 0
+  for (let from = 0; from < all.length; n += 2) {
+    const colour = all[from]
+    const first = from
+    while (from < all.length && all[from] === colour) from++
+    runs[n] = colour
+    runs[n + 1] = from - first
+  }
+  const bytes = new Uint8Array(runs.buffer, 0, 4 * n)
+  let text = ""
+  for (let k = 0; k < bytes.length; k += 32768)
+    text += String.fromCharCode(...bytes.subarray(k, k + 32768))
+  return [btoa(text), width]
+})()"""
+
+
 def drawn(page: Page) -> Any:
     """The strips' pixels as they are now, likewise."""
-    # As text: a list of millions of numbers takes the driver half a minute.
-    text, width = page.evaluate(
-        """(() => {
-            const { data, width } = window.snapreport.pixels()
-            let bytes = ""
-            for (let k = 0; k < data.length; k += 32768)
-                bytes += String.fromCharCode(...data.subarray(k, k + 32768))
-            return [btoa(bytes), width]
-        })()"""
-    )
-    data = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    text, width = page.evaluate(_RUNS)
+    colour, count = np.frombuffer(base64.b64decode(text), dtype="<u4").reshape(-1, 2).T
+    data = np.repeat(colour, count).view(np.uint8)
     return data.reshape(-1, width, 4)[:, :, :3]
 
 
@@ -74,8 +88,15 @@ def colours(page: Page) -> Counter[tuple[int, ...]]:
 
 def count_colours(shown: Any) -> Counter[tuple[int, ...]]:
     """How often each colour occurs in pixels of shape (height, width, 3)."""
-    found, counts = np.unique(shown.reshape(-1, 3), axis=0, return_counts=True)
-    return Counter(dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True)))
+    # As one number each: NumPy sorts a million of those in a tenth of the time of as many rows.
+    numbers = shown.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+    found, counts = np.unique(numbers, return_counts=True)
+    return Counter(
+        {
+            (number >> 16, number >> 8 & 255, number & 255): count
+            for number, count in zip(found.tolist(), counts.tolist(), strict=True)
+        }
+    )
 
 
 def strips_box(page: Page) -> dict[str, float]:
