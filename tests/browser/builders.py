@@ -368,3 +368,8 @@ def training() -> DeviceSpec:
         reserved=512 * MIB,
         stages=[("train step", 0, 5, 90), ("forward", 1, 5, 40)],
     )
+
+
+def trained() -> Findings:
+    """What is found in ``training()``: the page that most tests are about."""
+    return findings(training())

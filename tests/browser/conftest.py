@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
 from tests.browser.timeline_tools import PLAIN
 from tests.conftest import REPOSITORY
-from tests.corpus import corpus_files, representative
+from tests.corpus import corpus_files, findings_of, representative
 
 # Software graphics on a busy machine: what comes at all may come late.
 expect.set_options(timeout=20_000)
@@ -106,17 +106,20 @@ class OpenPage:
 
     def strip_point(self, event: float, bytes_: float) -> tuple[float, float]:
         """Where an event and a height in bytes lie on the screen while everything is shown."""
-        box = self.page.locator(".strips").bounding_box()
-        whole = self.page.evaluate("window.snapreport.window()")
-        assert box is not None
-        across = (event + 0.5 - whole["x0"]) / (whole["x1"] - whole["x0"])
-        up = (bytes_ - whole["y0"]) / (whole["y1"] - whole["y0"])
-        return box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]
+        x, y = self.page.evaluate(_STRIP_POINT, [event, bytes_])
+        return x, y
+
+    def others(self) -> list[str]:
+        """What the page asked for besides itself."""
+        return [url for url in self.requests if not url.startswith(("blob:", self.path.as_uri()))]
+
+    def is_well(self) -> bool:
+        """Whether the page did nothing that it should not."""
+        return not self.others() and not self.errors
 
     def check(self) -> None:
         """Fail if the page asked for anything but itself or logged an error."""
-        others = [url for url in self.requests if not url.startswith(("blob:", self.path.as_uri()))]
-        assert others == []
+        assert self.others() == []
         assert self.errors == []
 
 
@@ -130,6 +133,16 @@ def browser() -> Iterator[Browser]:
 
 
 Opener = Callable[..., OpenPage]
+
+_STRIP_POINT = """([event, bytes]) => {
+  const seen = [...document.querySelectorAll(".strips")].find((each) => each.checkVisibility())
+  const { x, y, width, height } = seen.getBoundingClientRect()
+  const { x0, x1, y0, y1 } = window.snapreport.window()
+  return [
+    x + ((event + 0.5 - x0) / (x1 - x0)) * width,
+    y + (1 - (bytes - y0) / (y1 - y0)) * height,
+  ]
+}"""
 
 _VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
@@ -151,7 +164,7 @@ class Tabs:
             page = self.browser.new_context(offline=True, viewport=_VIEWPORT).new_page()
             page.set_default_timeout(20_000)
             if not webgl:
-                page.add_init_script(PLAIN)
+                page.context.add_init_script(PLAIN)
         return page
 
     def give_back(self, page: Page, *, webgl: bool) -> None:
@@ -214,7 +227,7 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
             page.set_default_timeout(20_000)
             for script in (before, "" if webgl else PLAIN):
                 if script:
-                    page.add_init_script(script)
+                    page.context.add_init_script(script)
         else:
             page = tabs.take(webgl=webgl)
             shared.append(page)
@@ -234,6 +247,102 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
         else:
             result.page.context.close()
         result.check()
+
+
+Source = Path | Callable[[], Findings]
+"""What a page is of: a page that was written, a snapshot, or what makes findings."""
+
+# Follows two links, of which the first one also lets go of the group that was chosen: together they
+# set all that a link can tell of, as it was at first. Then what no link tells of.
+_AT_FIRST = """async () => {
+  const followed = (hash) => new Promise((done) => {
+    addEventListener("hashchange", done, { once: true })
+    location.hash = hash
+  })
+  document.querySelectorAll("dialog[open]").forEach((each) => each.close())
+  document.querySelectorAll(".toolbar [aria-pressed=true]").forEach((each) => each.click())
+  await followed(`#colour=size&left=${Math.random()}`)
+  await followed("")
+  document.activeElement.blur()
+  scrollTo(0, 0)
+  document.querySelectorAll(".view").forEach((each) => each.scrollTo(0, 0))
+  const drawn = () => new Promise(requestAnimationFrame)
+  await drawn()
+  await drawn()
+}"""
+
+
+class KeptPages:
+    """Pages that stay open, each for all tests that leave nothing behind that no link tells of.
+
+    To open a page and to leave it takes as much work as all that most tests do on it.
+    """
+
+    def __init__(self, tabs: Tabs, folder: Path) -> None:
+        self.tabs = tabs
+        self.folder = folder
+        self.kept: dict[Source, tuple[OpenPage, ExitStack]] = {}
+
+    def take(self, source: Source) -> OpenPage:
+        """Return the page of a source, as it was when it was opened."""
+        if source in self.kept:
+            opened, _ = self.kept[source]
+            opened.page.evaluate(_AT_FIRST)
+            return opened
+        stack = ExitStack()
+        folder = self.folder / str(len(self.kept))
+        folder.mkdir(exist_ok=True)
+        open_ = stack.enter_context(opener(self.tabs, folder, webgl=False))
+        shown = source if isinstance(source, Path) and source.suffix == ".html" else found(source)
+        opened = open_(shown, viewport=_VIEWPORT)
+        self.kept[source] = opened, stack
+        return opened
+
+    def leave(self, source: Source) -> None:
+        """Check what a test did; after a failure, the next one gets a new page."""
+        opened, stack = self.kept[source]
+        opened.page.mouse.up()
+        opened.page.mouse.move(0, 0)
+        opened.page.keyboard.up("Shift")
+        if not opened.is_well():
+            del self.kept[source]
+            stack.close()  # which checks, too
+
+
+def found(source: Source) -> Findings:
+    """Return the findings of a source."""
+    return findings_of(source) if isinstance(source, Path) else source()
+
+
+@pytest.fixture(scope="session")
+def _kept_pages(tabs: Tabs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptPages]:
+    pages = KeptPages(tabs, tmp_path_factory.mktemp("kept"))
+    yield pages
+    for _, stack in pages.kept.values():
+        stack.close()
+
+
+KeptPage = Callable[[Source], OpenPage]
+
+
+@pytest.fixture
+def kept_page(_kept_pages: KeptPages) -> Iterator[KeptPage]:
+    """Take the page of a source that is kept open, without WebGL and a worker, as at first.
+
+    For tests that change what a link tells of, and of all else only where the pointer is, what has
+    the focus, which tool is chosen, how far page and lists are scrolled, which nodes of a tree are
+    open, and whether the list of keys is shown. All other tests open a page of their own.
+    """
+    taken: list[Source] = []
+
+    def take(source: Source) -> OpenPage:
+        if source not in taken:
+            taken.append(source)
+        return _kept_pages.take(source)
+
+    yield take
+    for source in taken:
+        _kept_pages.leave(source)
 
 
 def snapshots() -> list[Path]:

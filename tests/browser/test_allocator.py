@@ -17,10 +17,11 @@ from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES
 from snapreport.reporters.words.allocator_words import cells
-from tests.browser.conftest import FilePage, Opener
+from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import go_to, in_bytes
 from tests.browser.test_page import until
 from tests.builders import BASE, MIB, TraceBuilder, trace
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -43,12 +44,19 @@ _DRAWN = """(() => {
 
 
 def sample(name: str) -> Findings:
-    return snapreport.load(_SAMPLES / name).findings()
+    return findings_of(_SAMPLES / name)
 
 
 def open_panel(open_page: Opener, found: Findings) -> Page:
-    page = open_page(found).page
-    page.wait_for_selector("html[data-complete]")
+    return show(open_page(found).page)
+
+
+def kept_panel(kept_page: KeptPage, name: str) -> Page:
+    """The panel on the page of a sample that is kept open."""
+    return show(kept_page(_SAMPLES / name).page)
+
+
+def show(page: Page) -> Page:
     page.get_by_role("tab", name="Allocator").locator("visible=true").click()
     return page
 
@@ -105,10 +113,10 @@ def test_the_parts_of_reserved_memory_are_the_curves_at_every_event(file_page: F
 
 
 @pytest.mark.parametrize("name", ["private_pool.json", "two_streams.pickle"])
-def test_pools_and_streams_add_up_as_the_analysis_does(open_page: Opener, name: str) -> None:
+def test_pools_and_streams_add_up_as_the_analysis_does(kept_page: KeptPage, name: str) -> None:
     found = sample(name)
     device = found.devices[0]
-    page = open_panel(open_page, found)
+    page = kept_panel(kept_page, name)
     for event in some_events(device):
         go_to(page, event)
         shown = page.locator(".pools tbody tr").evaluate_all(
@@ -155,11 +163,11 @@ def pools(found: Findings, device: DeviceFindings, event: int) -> list[list[str]
     ]
 
 
-def test_the_blocks_of_every_segment_are_those_of_the_snapshot(open_page: Opener) -> None:
+def test_the_blocks_of_every_segment_are_those_of_the_snapshot(kept_page: KeptPage) -> None:
     found = sample("private_pool.json")
     device = found.devices[0]
     segments = device.history.segments
-    page = open_panel(open_page, found)
+    page = kept_panel(kept_page, "private_pool.json")
     go_to(page, device.history.events - 1)
     seen = {}
     for _ in range(len(segments)):
@@ -184,9 +192,9 @@ def test_the_blocks_of_every_segment_are_those_of_the_snapshot(open_page: Opener
     assert seen == wanted
 
 
-def test_private_pools_stand_in_envelopes(open_page: Opener) -> None:
+def test_private_pools_stand_in_envelopes(kept_page: KeptPage) -> None:
     found = sample("private_pool.json")
-    page = open_panel(open_page, found)
+    page = kept_panel(kept_page, "private_pool.json")
     go_to(page, found.devices[0].history.events - 1)
     names = page.locator(".pool.envelope h4").all_inner_texts()
     pools = {found.history.pools[row] for row in found.devices[0].history.segments.pool.tolist()}
@@ -194,11 +202,13 @@ def test_private_pools_stand_in_envelopes(open_page: Opener) -> None:
     expect(page.locator(".pool:not(.envelope) h4")).to_have_text("Default pool")
 
 
-def test_fragmentation_over_time_leads_to_its_most_and_moves_the_cursor(open_page: Opener) -> None:
+def test_fragmentation_over_time_leads_to_its_most_and_moves_the_cursor(
+    kept_page: KeptPage,
+) -> None:
     found = sample("expandable_segments.pickle.zst")
     device = found.devices[0]
     values = device.allocator.fragmentation
-    page = open_panel(open_page, found)
+    page = kept_panel(kept_page, "expandable_segments.pickle.zst")
     most = page.locator("[data-most]")
     expect(most).to_have_text(
         f"{format_bytes(int(values.max()))} at event {format_count(device.allocator.most)}"

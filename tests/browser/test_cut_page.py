@@ -13,7 +13,7 @@ import snapreport
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.units import format_bytes
 from snapreport.model.cut import NO_CUT, Picture
-from tests.browser.conftest import Opener
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import go_to
 from tests.browser.timeline_tools import settle
 
@@ -38,9 +38,9 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
-    open_page: Opener, small: Path
+    kept_page: KeptPage, small: Path
 ) -> None:
-    page = open_page(small).page
+    page = kept_page(small).page
     cut = page.evaluate("window.snapreport.summary.devices[0].cut")
     line = page.locator(".peak .cut-line")
     expect(line).to_be_visible()
@@ -53,9 +53,9 @@ def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
     expect(facts).to_contain_text(f"{cut['not_drawn_bytes']:,} bytes")
 
 
-def test_every_panel_adds_up_to_the_figures_of_the_whole(open_page: Opener, small: Path) -> None:
+def test_every_panel_adds_up_to_the_figures_of_the_whole(kept_page: KeptPage, small: Path) -> None:
     whole = snapreport.load(_SAMPLE).device()
-    page = open_page(small).page
+    page = kept_page(small).page
     for moment in (whole.at(), whole.at(event=300)):
         go_to(page, moment.event)
         expect(page.locator("[data-total=allocated] dd")).to_have_attribute(
@@ -70,16 +70,16 @@ def test_every_panel_adds_up_to_the_figures_of_the_whole(open_page: Opener, smal
         expect(page.locator(".stacks, .stacks-body").first).to_contain_text(_NOT_DRAWN)
 
 
-def test_the_list_of_allocations_says_what_it_leaves_out(open_page: Opener, small: Path) -> None:
-    page = open_page(small).page
+def test_the_list_of_allocations_says_what_it_leaves_out(kept_page: KeptPage, small: Path) -> None:
+    page = kept_page(small).page
     page.get_by_role("tab", name="Allocations").click()
     expect(page.locator(".live .totals-line .not-drawn")).to_contain_text(_NOT_DRAWN)
 
 
 def test_the_allocator_says_nothing_of_blocks_that_it_does_not_know(
-    open_page: Opener, small: Path
+    kept_page: KeptPage, small: Path
 ) -> None:
-    page = open_page(small).page
+    page = kept_page(small).page
     page.get_by_role("tab", name="Allocator").click()
     expect(page.locator(".allocator .note")).to_contain_text(
         "cannot tell which parts of the segments are free"
@@ -87,8 +87,8 @@ def test_the_allocator_says_nothing_of_blocks_that_it_does_not_know(
     expect(page.locator(".allocator-body")).to_be_hidden()
 
 
-def test_the_band_is_pointed_at_but_never_pinned(open_page: Opener, small: Path) -> None:
-    opened = open_page(small)
+def test_the_band_is_pointed_at_but_never_pinned(kept_page: KeptPage, small: Path) -> None:
+    opened = kept_page(small)
     page = opened.page
     settle(page)
     whole = snapreport.load(_SAMPLE).device()

@@ -14,8 +14,8 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import Findings
 from snapreport.model.snapshot import Trace
 from snapreport.read import read_snapshot
-from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, training
-from tests.browser.conftest import FilePage, Opener
+from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, trained
+from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import address
 from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen, violations
@@ -29,8 +29,10 @@ _TRACES = ["training_step.pickle", "expandable_segments.pickle.zst", "truncated_
 
 
 def open_panel(open_page: Opener, found: Findings) -> Page:
-    page = open_page(found).page
-    page.wait_for_selector("html[data-complete]")
+    return show(open_page(found).page)
+
+
+def show(page: Page) -> Page:
     page.get_by_role("tab", name="Events").locator("visible=true").click()
     return page
 
@@ -87,10 +89,10 @@ def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
 
 
 @pytest.mark.parametrize("name", some(_TRACES, 2))
-def test_filters_leave_what_the_trace_says(open_page: Opener, name: str) -> None:
+def test_filters_leave_what_the_trace_says(kept_page: KeptPage, name: str) -> None:
     events = raw_trace(name)
     actions = np.array(events.actions)[events.action]
-    page = open_panel(open_page, snapreport.load(_SAMPLES / name).findings())
+    page = show(kept_page(_SAMPLES / name).page)
     size, addr = events.size, events.addr
     middle = int(addr[len(addr) // 2])
     search(page, "alloc", int((actions == "alloc").sum()))
@@ -118,8 +120,8 @@ def test_text_finds_call_sites_and_frames(open_page: Opener) -> None:
     search(page, "unknown", 5)
 
 
-def test_an_action_is_switched_by_its_chip(open_page: Opener) -> None:
-    page = open_panel(open_page, findings(training()))
+def test_an_action_is_switched_by_its_chip(kept_page: KeptPage) -> None:
+    page = show(kept_page(trained).page)
     chip = page.locator(".chip[data-action=alloc]")
     chip.click()
     expect(chip).to_have_attribute("aria-pressed", "true")
@@ -129,8 +131,8 @@ def test_an_action_is_switched_by_its_chip(open_page: Opener) -> None:
     expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", "101")
 
 
-def test_a_chosen_event_moves_everything_there(open_page: Opener) -> None:
-    page = open_panel(open_page, findings(training()))
+def test_a_chosen_event_moves_everything_there(kept_page: KeptPage) -> None:
+    page = show(kept_page(trained).page)
     search(page, "alloc", 11)
     page.locator(".events-list [data-row='3']").click()
     expect(page.locator(".moment h2")).to_contain_text("event 12")
@@ -163,8 +165,8 @@ def test_a_failed_request_shows_its_details_and_a_segment_its_call_stack(open_pa
     expect(page.locator(".event-detail")).to_contain_text("stacks not recorded")
 
 
-def test_a_search_is_in_the_link(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_search_is_in_the_link(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.get_by_role("tab", name="Events").click()
     search(page, "alloc >64MiB", 1)
@@ -198,8 +200,8 @@ def test_many_events_are_found_at_once(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("name", some(["private_pool.json", "training_step.pickle"], 1))
-def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str) -> None:
-    page = open_page(snapreport.load(_SAMPLES / name).findings()).page
+def test_nothing_in_a_long_list_keeps_anybody_out(kept_page: KeptPage, name: str) -> None:
+    page = kept_page(_SAMPLES / name).page
     wrong = {}
     for tab, part in (("Allocator", "html"), ("Events", ".panels")):
         page.get_by_role("tab", name=tab).click()
@@ -208,8 +210,8 @@ def test_nothing_in_a_long_list_keeps_anybody_out(open_page: Opener, name: str) 
     assert not any(wrong.values()), wrong
 
 
-def test_a_event_that_is_being_typed_stays_while_the_cursor_moves(open_page: Opener) -> None:
-    page = open_panel(open_page, findings(training()))
+def test_a_event_that_is_being_typed_stays_while_the_cursor_moves(kept_page: KeptPage) -> None:
+    page = show(kept_page(trained).page)
     box = page.get_by_label("Event", exact=True)
     go_to(page, 12)
     typed = box.evaluate(

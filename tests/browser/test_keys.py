@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener
+from snapreport.model.findings import Findings
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import frames
 from tests.browser.test_sharing import violations_in_both_schemes
 from tests.browser.test_stacks import tree_of
@@ -20,8 +21,8 @@ def _focused(page: Page) -> str:
     return name
 
 
-def test_the_timelines_keys_work_while_nothing_has_the_focus(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_the_timelines_keys_work_while_nothing_has_the_focus(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     assert _focused(page) == "BODY"
     whole = window(page)
     page.keyboard.press("+")
@@ -42,8 +43,8 @@ def test_the_timelines_keys_work_while_nothing_has_the_focus(open_page: Opener) 
     expect(page.locator("dialog.help")).to_be_visible()
 
 
-def test_without_the_focus_up_and_down_scroll_the_page(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_without_the_focus_up_and_down_scroll_the_page(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     page.keyboard.press("+")
     before = window(page)
     page.keyboard.press("ArrowDown")
@@ -55,9 +56,9 @@ def test_without_the_focus_up_and_down_scroll_the_page(open_page: Opener) -> Non
 
 
 def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
-    open_page: Opener,
+    kept_page: KeptPage,
 ) -> None:
-    page = open_page(findings(training())).page
+    page = kept_page(trained).page
     before = view(page), window(page)
     box = page.get_by_role("searchbox")
     box.fill("")
@@ -75,6 +76,12 @@ def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
     assert (view(page), window(page)) == before
 
 
+def warned() -> Findings:
+    spec = training()
+    spec.warnings = ["Something was found."]
+    return findings(spec)
+
+
 @pytest.mark.parametrize(
     "control",
     [
@@ -89,11 +96,9 @@ def test_the_timelines_keys_are_text_in_a_field_and_the_panels_own_in_a_panel(
     ],
 )
 def test_the_timelines_keys_work_after_a_click_on_a_control(
-    open_page: Opener, control: str
+    kept_page: KeptPage, control: str
 ) -> None:
-    spec = training()
-    spec.warnings = ["Something was found."]
-    page = open_page(findings(spec)).page
+    page = kept_page(warned).page
     page.locator(control).click()
     assert _focused(page) not in ("BODY", "MAIN")
     event = int(page.get_by_label("Event", exact=True).input_value())
@@ -136,8 +141,10 @@ def test_the_keys_without_focus_can_be_turned_off_for_good(open_page: Opener) ->
         assert window(page) != before
 
 
-def test_the_list_of_keys_names_those_of_each_panel_there_is(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_the_list_of_keys_names_those_of_each_panel_there_is(
+    open_page: Opener, kept_page: KeptPage
+) -> None:
+    page = kept_page(trained).page
     tree_of(page).focus()
     page.keyboard.press("?")
     titles = page.locator("dialog.help h3")
@@ -156,20 +163,20 @@ def test_the_list_of_keys_names_those_of_each_panel_there_is(open_page: Opener) 
 
 
 def test_h_hides_and_shows_library_frames_in_the_tree_and_the_flame_graph(
-    open_page: Opener,
+    kept_page: KeptPage,
 ) -> None:
-    page = open_page(findings(training())).page
+    page = kept_page(trained).page
     box = page.get_by_label("Hide library-internal frames")
     tree_of(page).focus()
     page.keyboard.press("h")
     expect(box).not_to_be_checked()
-    page.get_by_text("Flame").click()
+    page.get_by_text("Flame", exact=True).click()
     page.get_by_role("tree").get_by_role("treeitem").first.focus()
     page.keyboard.press("h")
     expect(box).to_be_checked()
 
 
-def test_the_list_of_keys_keeps_nobody_out(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_the_list_of_keys_keeps_nobody_out(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     page.keyboard.press("?")
     assert violations_in_both_schemes(page, "dialog.help") == []

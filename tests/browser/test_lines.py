@@ -11,10 +11,11 @@ from playwright.sync_api import Locator, Page, expect
 import snapreport
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.stacks import short_name
-from tests.browser.builders import MIB, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.builders import MIB, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import all_rows, fragment, go_to, in_bytes
 from tests.builders import frame, trace
+from tests.corpus import findings_of
 from tests.golden.page_golden import Golden, Label, lines_at
 from tests.thorough import some
 
@@ -35,11 +36,11 @@ def location(label: Label) -> str:
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
 def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
-    open_page: Opener, samples: Path, curve: str
+    kept_page: KeptPage, samples: Path, curve: str
 ) -> None:
-    found = snapreport.load(samples / "training_step.pickle").findings()
+    found = findings_of(samples / "training_step.pickle")
     device = found.devices[0]
-    page = open_page(found).page
+    page = kept_page(samples / "training_step.pickle").page
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     lines = table(page)
     golden = Golden(found)
@@ -69,8 +70,8 @@ def test_lines_are_those_of_plain_loops_and_add_up_to_the_curve(
         assert sums[-1] == int(device.curves[curve][event + 1])
 
 
-def test_memory_from_before_the_recording_is_a_line_of_its_own(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_memory_from_before_the_recording_is_a_line_of_its_own(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     lines = table(page)
     row = lines.locator(".view .row", has_text="before recording")
     expect(row).to_contain_text("64.00 MiB")
@@ -95,8 +96,8 @@ def test_lines_of_a_def_are_said_to_be_those(open_page: Opener) -> None:
     expect(page.locator(".lines .note")).to_have_count(0)
 
 
-def test_a_filter_that_is_no_expression_says_so_and_filters_nothing(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_a_filter_that_is_no_expression_says_so_and_filters_nothing(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     lines = table(page)
     expect(lines.locator(".view .row")).to_have_count(12)
     box = page.get_by_role("searchbox")
@@ -128,8 +129,8 @@ def test_columns_sort_and_the_running_sum_follows(open_page: Opener) -> None:
     assert sums[-1] == 484 * MIB
 
 
-def test_a_selected_line_is_in_the_link_and_comes_back(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_selected_line_is_in_the_link_and_comes_back(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     lines = table(page)
     lines.locator(".view .row", has_text="model.py:13").click()
@@ -139,8 +140,8 @@ def test_a_selected_line_is_in_the_link_and_comes_back(open_page: Opener) -> Non
     expect(page.locator(".lines-list [aria-selected=true]")).to_contain_text("model.py:13")
 
 
-def test_the_line_of_the_pinned_allocation_is_marked(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_line_of_the_pinned_allocation_is_marked(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     lines = table(page)
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))

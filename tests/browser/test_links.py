@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import address, fragment
 from tests.browser.test_page import until
-from tests.browser.test_sharing import reopen
+from tests.browser.test_sharing import linked, reopen
 from tests.browser.test_stacks import selected, tree_of
 from tests.thorough import IN_FULL
 
@@ -20,15 +20,15 @@ def _top_of_trail(page: Page) -> str:
     return page.locator(".trail [aria-current]").inner_text()
 
 
-def test_mode_frames_and_focus_of_call_stacks_come_back(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_mode_frames_and_focus_of_call_stacks_come_back(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.get_by_label("Hide library-internal frames").uncheck()
     page.get_by_role("button", name="Expand all").click()
     tree_of(page).locator(".view .row", has_text="layer").nth(2).click()
     page.keyboard.press("f")
     top = _top_of_trail(page)
-    page.get_by_text("Flame").click()
+    page.get_by_text("Flame", exact=True).click()
     fragment(page, "stacks=flame")
     fragment(page, "focus=")
     again = reopen(opened, address(page))
@@ -72,8 +72,8 @@ _FOLLOWED_LATE = """(hash) => {
 }"""
 
 
-def test_a_link_followed_as_the_page_writes_its_own_is_not_lost(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_a_link_followed_as_the_page_writes_its_own_is_not_lost(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     for event in range(10, 18 if IN_FULL else 13):
         page.evaluate(_FOLLOWED_LATE, f"#event={event}")
         expect(page.locator(".moment h2")).to_contain_text(f"event {event}")
@@ -81,9 +81,9 @@ def test_a_link_followed_as_the_page_writes_its_own_is_not_lost(open_page: Opene
 
 
 def test_a_selection_of_one_order_and_the_sight_of_another_both_come_back(
-    open_page: Opener,
+    kept_page: KeptPage,
 ) -> None:
-    opened = open_page(findings(training()))
+    opened = kept_page(trained)
     page = opened.page
     page.get_by_text("Bottom-up").click()
     tree_of(page).locator(".view .row", has_text="forward").click()
@@ -98,8 +98,8 @@ def test_a_selection_of_one_order_and_the_sight_of_another_both_come_back(
     until(again, "!location.hash.includes('stacks=down')")
 
 
-def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     tree_of(page).locator(".view .row", has_text="layer").nth(2).click()
     label = selected(page).locator(".frame").inner_text()
@@ -126,8 +126,12 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(open_page: Opene
         ("event=30&allocation=99&oom=1", "#event=30"),
     ],
 )
-def test_the_address_shows_what_the_page_does(open_page: Opener, typed: str, left: str) -> None:
-    page = open_page(findings(training()), f"#{typed}").page
+def test_the_address_shows_what_the_page_does(
+    open_page: Opener, kept_page: KeptPage, typed: str, left: str
+) -> None:
+    # A colour and a selection need what the page unpacks last.
+    load = typed.startswith(("colour=size", "selected=stacks", "tab=lines"))
+    page = linked(open_page, kept_page, typed, load=load)
     until(page, f"location.hash === {left!r}")
 
 

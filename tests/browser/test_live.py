@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-import snapreport
 from snapreport.ground.units import format_bytes
-from tests.browser.builders import MIB, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.builders import MIB, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
+from tests.browser.test_sharing import reopen
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -37,12 +38,12 @@ def table(page: Page) -> Locator:
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
 def test_every_live_allocation_is_listed_at_any_event(
-    open_page: Opener, samples: Path, curve: str
+    kept_page: KeptPage, samples: Path, curve: str
 ) -> None:
-    found = snapreport.load(samples / "two_streams.pickle").findings()
+    found = findings_of(samples / "two_streams.pickle")
     device = found.devices[0]
     allocations = device.history.allocations
-    page = open_page(found).page
+    page = kept_page(samples / "two_streams.pickle").page
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     part = table(page)
     for event in (device.peak.event, 60, device.history.events - 1):
@@ -69,17 +70,17 @@ def test_every_live_allocation_is_listed_at_any_event(
         assert sizes == sorted(sizes, reverse=True)
 
 
-def test_pools_have_a_column_where_they_differ(open_page: Opener, samples: Path) -> None:
-    found = snapreport.load(samples / "private_pool.json").findings()
+def test_pools_have_a_column_where_they_differ(kept_page: KeptPage, samples: Path) -> None:
+    found = findings_of(samples / "private_pool.json")
     history, device = found.history, found.devices[0]
-    page = open_page(found).page
+    page = kept_page(samples / "private_pool.json").page
     for row in all_rows(table(page)):
         pool = int(device.history.allocations.pool[int(row["allocation"])])
         assert row["cells"][5] == ",".join(map(str, history.pools[pool]))
 
 
-def test_the_search_finds_call_sites_sizes_and_addresses(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_the_search_finds_call_sites_sizes_and_addresses(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     part = table(page)
     box = page.get_by_role("searchbox")
     rows = part.locator(".view .row")
@@ -98,9 +99,9 @@ def test_the_search_finds_call_sites_sizes_and_addresses(open_page: Opener) -> N
 
 
 def test_a_row_chosen_by_key_is_pinned_and_a_pinned_strip_is_the_chosen_row(
-    open_page: Opener,
+    kept_page: KeptPage,
 ) -> None:
-    opened = open_page(findings(training()))
+    opened = kept_page(trained)
     page = opened.page
     part = table(page)
     part.focus()
@@ -124,12 +125,11 @@ def test_ages_sort_oldest_first(open_page: Opener) -> None:
     expect(rows.first).to_contain_text("0 events")
 
 
-def test_a_list_opened_by_a_link_draws_all_rows_in_sight(open_page: Opener, samples: Path) -> None:
-    opened = open_page(snapreport.load(samples / "training_step.pickle").findings())
-    page = opened.page
-    page.goto("about:blank")
-    page.goto(f"{opened.path.as_uri()}#tab=live&allocation=226&event=622")
-    page.wait_for_selector("html[data-complete]")
+def test_a_list_opened_by_a_link_draws_all_rows_in_sight(
+    kept_page: KeptPage, samples: Path
+) -> None:
+    opened = kept_page(samples / "training_step.pickle")
+    page = reopen(opened, f"{opened.path.as_uri()}#tab=live&allocation=226&event=622")
     frames(page)
     part = page.get_by_role("grid", name="Live allocations")
     rows, bare = part.evaluate(_IN_SIGHT)

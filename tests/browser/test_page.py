@@ -9,9 +9,20 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from snapreport.ground.units import format_bytes
+from snapreport.model.findings import Findings
 from snapreport.reporters.json.json_report import findings_as_json
-from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.builders import (
+    MAIN,
+    MIB,
+    TORCH,
+    USER,
+    DeviceSpec,
+    Row,
+    findings,
+    trained,
+    training,
+)
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.timeline_tools import NO_WEBGL, NO_WORKER, count_colours, drawn
 
 pytestmark = pytest.mark.browser(webgl=False)
@@ -65,8 +76,8 @@ def test_clicking_a_strip_shows_its_call_stack(open_page: Opener, before: str) -
     expect(page.locator(".legend")).to_be_visible()
 
 
-def test_a_spike_of_one_event_is_the_peak_and_can_be_clicked(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_spike_of_one_event_is_the_peak_and_can_be_clicked(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.locator(".plot").focus()
     page.keyboard.press("p")
@@ -76,8 +87,8 @@ def test_a_spike_of_one_event_is_the_peak_and_can_be_clicked(open_page: Opener) 
     expect(page.locator(".details")).to_contain_text("Freed at")
 
 
-def test_keys_and_wheel_move_the_window_and_zero_shows_everything(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_keys_and_wheel_move_the_window_and_zero_shows_everything(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     window = "window.snapreport.window()"
     whole = page.evaluate(window)
     page.locator(".plot").focus()
@@ -97,8 +108,8 @@ def test_keys_and_wheel_move_the_window_and_zero_shows_everything(open_page: Ope
     expect(page.locator("dialog.help")).to_be_visible()
 
 
-def test_hovering_tells_size_call_site_and_lifetime(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_hovering_tells_size_call_site_and_lifetime(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     opened.page.mouse.move(*opened.strip_point(60, 80 * MIB))
     tip = opened.page.locator(".tooltip")
     expect(tip).to_contain_text("32.00 MiB")
@@ -107,9 +118,9 @@ def test_hovering_tells_size_call_site_and_lifetime(open_page: Opener) -> None:
     expect(tip).to_contain_text("event 0")
 
 
-def test_the_figures_are_those_of_the_summary(open_page: Opener) -> None:
-    found = findings(training())
-    page = open_page(found).page
+def test_the_figures_are_those_of_the_summary(kept_page: KeptPage) -> None:
+    found = trained()
+    page = kept_page(trained).page
     peak = findings_as_json(found)["devices"][0]["peak"]
     shown = page.locator(".figures dd").all_inner_texts()
     wanted = [peak[name] for name in ("allocated", "requested", "reserved", "slack", "inactive")]
@@ -253,12 +264,16 @@ def test_a_device_without_an_allocator_draws(open_page: Opener) -> None:
 OOM_STACK = (TORCH, ("grow", "/home/me/model.py", 99), MAIN)
 
 
-@pytest.mark.parametrize("way", ["mark", "finding"])
-def test_a_failed_request_shows_its_figures_and_call_stack(open_page: Opener, way: str) -> None:
+def failed() -> Findings:
     spec = training()
     spec.ooms = [(50, 700 * MIB, OOM_STACK), (70, 5 * MIB, None)]
     spec.warnings = ["Out of memory.", "Again."]
-    opened = open_page(findings(spec))
+    return findings(spec)
+
+
+@pytest.mark.parametrize("way", ["mark", "finding"])
+def test_a_failed_request_shows_its_figures_and_call_stack(kept_page: KeptPage, way: str) -> None:
+    opened = kept_page(failed)
     page = opened.page
     if way == "mark":
         page.mouse.click(*opened.strip_point(50, 484 * MIB))
@@ -304,8 +319,8 @@ def test_nothing_is_wider_than_a_telephone(open_page: Opener, javascript: bool) 
         assert box["x"] + box["width"] <= 400
 
 
-def test_the_page_s_own_code_is_small(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_page_s_own_code_is_small(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     parts = re.findall(r"<(style|script)([^>]*)>(.*?)</\1>", opened.path.read_text(), re.DOTALL)
     code = sum(len(text) for _, kind, text in parts if 'id="app"' in kind or not kind)
     # The rest of the file is what it says of the recording.

@@ -10,16 +10,20 @@ from playwright.sync_api import Page, expect
 
 import snapreport
 from snapreport.model.findings import Findings
-from tests.browser.conftest import Opener
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import address
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
 _SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 
 
+_RING = _SAMPLES / "truncated_ring.pickle"
+
+
 def ring() -> Findings:
-    return snapreport.load(_SAMPLES / "truncated_ring.pickle").findings()
+    return findings_of(_RING)
 
 
 def recording(page: Page) -> Page:
@@ -27,10 +31,10 @@ def recording(page: Page) -> Page:
     return page
 
 
-def test_the_panel_says_what_the_command_says(open_page: Opener) -> None:
+def test_the_panel_says_what_the_command_says(kept_page: KeptPage) -> None:
     found = ring()
     trust = found.devices[0].trust
-    page = recording(open_page(found).page)
+    page = recording(kept_page(_RING).page)
     panel = page.locator(".recording-panel")
     expect(panel.locator(".verdict")).to_contain_text("may be earlier than shown")
     rows = panel.locator(".checks > li")
@@ -40,8 +44,8 @@ def test_the_panel_says_what_the_command_says(open_page: Opener) -> None:
         expect(rows.nth(i).get_by_role("img", name=check.mark, exact=True)).to_be_visible()
 
 
-def test_marks_differ_by_sign_and_not_by_colour_alone(open_page: Opener) -> None:
-    page = recording(open_page(ring()).page)
+def test_marks_differ_by_sign_and_not_by_colour_alone(kept_page: KeptPage) -> None:
+    page = recording(kept_page(_RING).page)
     signs = {
         mark: set(page.locator(f".recording-panel [data-mark='{mark}'] .mark").all_text_contents())
         for mark in ("ok", "not-ok", "unknown")
@@ -49,9 +53,9 @@ def test_marks_differ_by_sign_and_not_by_colour_alone(open_page: Opener) -> None
     assert signs == {"ok": {"✓"}, "not-ok": {"✗"}, "unknown": {"?"}}
 
 
-def test_the_bar_is_as_wide_as_its_parts(open_page: Opener) -> None:
+def test_the_bar_is_as_wide_as_its_parts(kept_page: KeptPage) -> None:
     found = ring()
-    page = recording(open_page(found).page)
+    page = recording(kept_page(_RING).page)
     bars = page.locator(".recording-panel .reconciled figure")
     expect(bars).to_have_count(2)
     for bar, parts in zip(

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-import snapreport
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.json.json_report import findings_as_json
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener, OpenPage
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener, OpenPage
 from tests.browser.listing import address, frames
 from tests.browser.test_page import HOSTILE, settle, until
+from tests.corpus import findings_of
 from tests.thorough import IN_FULL
 
 pytestmark = pytest.mark.browser(webgl=False)
@@ -25,11 +25,14 @@ _ROOT = Path(__file__).parents[2]
 _SAMPLES = _ROOT / "sample_snapshots"
 _AXE = _ROOT / "templates" / "node_modules" / "axe-core" / "axe.min.js"
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
-_COPIED = "window.copied = []; navigator.clipboard.writeText = async (text) => copied.push(text)"
+_COPIED = """() => {
+  window.copied = []
+  navigator.clipboard.writeText = async (text) => copied.push(text)
+}"""
 
 
-def test_the_view_lives_in_the_address_and_comes_back(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_view_lives_in_the_address_and_comes_back(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.locator(".plot").focus()
     page.keyboard.press("+")
@@ -81,16 +84,32 @@ def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page
         "%",
     ],
 )
-def test_a_link_that_makes_no_sense_shows_the_page(open_page: Opener, fragment: str) -> None:
-    page = open_page(findings(training()), f"#{fragment}").page
+def test_a_link_that_makes_no_sense_shows_the_page(
+    open_page: Opener, kept_page: KeptPage, fragment: str
+) -> None:
+    page = linked(open_page, kept_page, fragment, load=fragment == "%")
     expect(page.locator(".moment h2")).to_contain_text("at the peak")
     expect(page.get_by_role("tab", name="Call stacks")).to_have_attribute("aria-selected", "true")
 
 
-def test_the_moment_shows_the_curves_of_any_event(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+def linked(open_page: Opener, kept_page: KeptPage, fragment: str, *, load: bool) -> Page:
+    """The page at a link: loaded with it, or following it from another view.
+
+    The page does the same for both, and to follow is a fraction of the work.
+    """
+    if load or IN_FULL:
+        return open_page(trained(), f"#{fragment}").page
+    page = kept_page(trained).page
+    for each in ("event=30&tab=lines", fragment):
+        page.evaluate("hash => { location.hash = hash }", each)
+        frames(page)
+    return page
+
+
+def test_the_moment_shows_the_curves_of_any_event(kept_page: KeptPage) -> None:
+    found = findings_of(_SAMPLES / "training_step.pickle")
     device = found.devices[0]
-    page = open_page(found).page
+    page = kept_page(_SAMPLES / "training_step.pickle").page
     for event in (-1, 0, 200, device.peak.event, device.history.events - 1):
         page.get_by_label("Event", exact=True).fill(str(event))
         page.keyboard.press("Enter")
@@ -100,9 +119,10 @@ def test_the_moment_shows_the_curves_of_any_event(open_page: Opener) -> None:
             expect(total).to_have_attribute("title", wanted)
 
 
-def test_a_moment_is_copied_as_markdown(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
-    page = open_page(found, before=_COPIED).page
+def test_a_moment_is_copied_as_markdown(kept_page: KeptPage) -> None:
+    found = findings_of(_SAMPLES / "training_step.pickle")
+    page = kept_page(_SAMPLES / "training_step.pickle").page
+    page.evaluate(_COPIED)
     page.get_by_role("button", name="Copy as Markdown").click()
     until(page, "copied.length === 1")
     text: str = page.evaluate("copied[0]")
@@ -115,9 +135,10 @@ def test_a_moment_is_copied_as_markdown(open_page: Opener) -> None:
         assert f"`{site.name}`" in row
 
 
-def test_a_call_stack_is_copied_as_text(open_page: Opener) -> None:
-    opened = open_page(findings(training()), before=_COPIED)
+def test_a_call_stack_is_copied_as_text(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
+    page.evaluate(_COPIED)
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
     page.locator(".details .stack").first.get_by_role("button", name="Copy").click()
     until(page, "copied.length === 1")
@@ -192,10 +213,10 @@ def test_paper_has_every_devices_summary_each_on_a_page_of_its_own(open_page: Op
         expect(page.locator(f"#device-{place}")).to_be_visible(visible=place == 1)
 
 
-def test_stages_are_grouped_and_lead_into_the_timeline(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
+def test_stages_are_grouped_and_lead_into_the_timeline(kept_page: KeptPage) -> None:
+    found = findings_of(_SAMPLES / "training_step.pickle")
     stages = found.devices[0].stages
-    page = open_page(found).page
+    page = kept_page(_SAMPLES / "training_step.pickle").page
     page.get_by_role("tab", name="Stages").click()
     rows = page.locator(".stages-list [data-row]")
     expect(rows.first).to_contain_text("ProfilerStep#*")
@@ -213,9 +234,9 @@ def test_stages_are_grouped_and_lead_into_the_timeline(open_page: Opener) -> Non
     expect(page.get_by_label("Event", exact=True)).to_have_value(str(second.peak_event))
 
 
-def test_scripts_read_the_summary_without_a_browser(open_page: Opener) -> None:
-    found = snapreport.load(_SAMPLES / "training_step.pickle").findings()
-    text = open_page(found).path.read_text(encoding="utf-8")
+def test_scripts_read_the_summary_without_a_browser(kept_page: KeptPage) -> None:
+    found = findings_of(_SAMPLES / "training_step.pickle")
+    text = kept_page(_SAMPLES / "training_step.pickle").path.read_text(encoding="utf-8")
     block = re.search(r'<script type="application/json" id="summary">(.*?)</script>', text, re.S)
     assert block is not None
     read: dict[str, Any] = json.loads(block[1])
@@ -287,9 +308,15 @@ def violations(page: Page, part: str = "html", rules: list[str] | None = None) -
 
 
 def reopen(opened: OpenPage, link: str) -> Page:
-    """Open an address in a tab of its own: a change of the fragment alone loads nothing."""
-    page = opened.page.context.new_page()
-    page.on("pageerror", lambda error: opened.errors.append(str(error)))
+    """Open an address in another tab: a change of the fragment alone loads nothing."""
+    context = opened.page.context
+    others = [page for page in context.pages if page is not opened.page]
+    if others:
+        (page,) = others
+        page.goto("about:blank")
+    else:
+        page = context.new_page()
+        page.on("pageerror", lambda error: opened.errors.append(str(error)))
     page.goto(link)
     page.wait_for_selector("html[data-complete]")
     return page

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-import snapreport
 from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
 from snapreport.model.stacks import short_name
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener, OpenPage
+from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
-from tests.browser.test_sharing import violations_in_both_schemes
+from tests.browser.test_sharing import reopen, violations_in_both_schemes
+from tests.corpus import findings_of
 from tests.thorough import some
 
 pytestmark = pytest.mark.browser(webgl=False)
@@ -53,10 +53,10 @@ def selected(page: Page) -> Locator:
     ),
 )
 def test_every_row_is_the_models_at_any_event(
-    open_page: Opener, samples: Path, name: str, curve: str
+    kept_page: KeptPage, samples: Path, name: str, curve: str
 ) -> None:
-    found = snapreport.load(samples / name).findings()
-    page = open_page(found).page
+    found = findings_of(samples / name)
+    page = kept_page(samples / name).page
     device = found.devices[0]
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     page.get_by_label("Hide library-internal frames").uncheck()
@@ -98,9 +98,10 @@ def model_paths(tree: CallTree, frames_: Any) -> Paths:
     return found
 
 
-def test_the_first_row_is_the_curve_at_the_cursor(open_page: Opener, samples: Path) -> None:
-    found = snapreport.load(samples / "training_step.pickle").findings()
-    page = open_page(found).page
+def test_the_first_row_is_the_curve_at_the_cursor(kept_page: KeptPage, samples: Path) -> None:
+    path = samples / "training_step.pickle"
+    found = findings_of(path)
+    page = kept_page(path).page
     device = found.devices[0]
     first = tree_of(page).locator(".view .row").first
     expect(first).to_contain_text(format_bytes(device.peak.allocated))
@@ -109,9 +110,10 @@ def test_the_first_row_is_the_curve_at_the_cursor(open_page: Opener, samples: Pa
     expect(first).to_contain_text(format_bytes(int(device.curves["allocated"][101])))
 
 
-def test_bottom_up_begins_with_the_call_sites(open_page: Opener, samples: Path) -> None:
-    found = snapreport.load(samples / "training_step.pickle").findings()
-    page = open_page(found).page
+def test_bottom_up_begins_with_the_call_sites(kept_page: KeptPage, samples: Path) -> None:
+    path = samples / "training_step.pickle"
+    found = findings_of(path)
+    page = kept_page(path).page
     page.get_by_text("Bottom-up").click()
     collapse(page)
     # Each call site of this sample is the innermost frame of its stacks that is not internal.
@@ -120,8 +122,8 @@ def test_bottom_up_begins_with_the_call_sites(open_page: Opener, samples: Path) 
     assert sorted(rows) == sorted(sites)
 
 
-def test_rows_open_and_close_by_key(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_rows_open_and_close_by_key(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     collapse(page)
     tree_of(page).focus()
     page.keyboard.press("Home")
@@ -147,8 +149,8 @@ def test_rows_open_and_close_by_key(open_page: Opener) -> None:
     )
 
 
-def test_a_click_on_the_arrow_opens_and_on_the_row_selects(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_a_click_on_the_arrow_opens_and_on_the_row_selects(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     collapse(page)
     row = tree_of(page).locator(".view .row", has_text="<module>")
     row.locator(".twist").click()
@@ -161,8 +163,8 @@ def test_a_click_on_the_arrow_opens_and_on_the_row_selects(open_page: Opener) ->
     expect(row).to_have_attribute("aria-expanded", "false")
 
 
-def test_searching_counts_marks_and_walks_the_matches(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_searching_counts_marks_and_walks_the_matches(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     collapse(page)
     tree_of(page).focus()
     page.keyboard.press("/")
@@ -193,8 +195,8 @@ def test_searching_counts_marks_and_walks_the_matches(open_page: Opener) -> None
     expect(box).to_have_value("")
 
 
-def test_a_subtree_in_focus_stands_alone_until_back(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_a_subtree_in_focus_stands_alone_until_back(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     page.get_by_label("Hide library-internal frames").uncheck()
     page.get_by_role("button", name="Expand all").click()
     tree_of(page).locator(".view .row", has_text="layer").first.click()
@@ -215,11 +217,12 @@ def test_a_subtree_in_focus_stands_alone_until_back(open_page: Opener) -> None:
     expect(tree_of(page)).to_have_attribute("aria-rowcount", "26")
 
 
-def test_the_flame_graph_is_as_wide_as_its_bytes(open_page: Opener, samples: Path) -> None:
-    found = snapreport.load(samples / "training_step.pickle").findings()
+def test_the_flame_graph_is_as_wide_as_its_bytes(kept_page: KeptPage, samples: Path) -> None:
+    path = samples / "training_step.pickle"
+    found = findings_of(path)
     device = found.devices[0]
-    page = open_page(found).page
-    page.get_by_text("Flame").click()
+    page = kept_page(path).page
+    page.get_by_text("Flame", exact=True).click()
     tree = page.get_by_role("tree")
     whole = tree.bounding_box()
     assert whole is not None
@@ -235,9 +238,9 @@ def test_the_flame_graph_is_as_wide_as_its_bytes(open_page: Opener, samples: Pat
     assert f"{device.peak.live} allocations" in label
 
 
-def test_the_flame_graph_zooms_and_moves_by_key(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
-    page.get_by_text("Flame").click()
+def test_the_flame_graph_zooms_and_moves_by_key(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
+    page.get_by_text("Flame", exact=True).click()
     tree = page.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(1 + 2 + 11)
     tree.get_by_role("treeitem").first.click()
@@ -265,36 +268,27 @@ def test_tiles_too_narrow_are_shown_together(open_page: Opener) -> None:
     ]
     rows = [Row(900 * MIB, 0, None, (("big", "/me/model.py", 99), ("main", "/me/train.py", 1)))]
     page = open_page(findings(DeviceSpec([*rows, *small]))).page
-    page.get_by_text("Flame").click()
+    page.get_by_text("Flame", exact=True).click()
     rest = page.get_by_role("treeitem", name="50 smaller, 512.0 KiB")
     expect(rest).to_have_count(1)
     assert "in 50 allocations" in (rest.get_attribute("aria-label") or "")
 
 
-def test_what_is_selected_goes_into_the_link_and_comes_back(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_what_is_selected_goes_into_the_link_and_comes_back(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     tree_of(page).locator(".view .row", has_text="layer").nth(2).click()
     label = selected(page).inner_text()
     fragment(page, "selected=stacks:down-")
-    again = open_linked(open_page, opened)
+    again = reopen(opened, address(page))
     expect(selected(again)).to_contain_text(label.split("\n")[-1])
     again.get_by_text("Bottom-up").click()
     tree_of(again).locator(".view .row", has_text="forward").click()
     fragment(again, "selected=stacks:up-")
 
 
-def open_linked(open_page: Opener, opened: OpenPage) -> Page:
-    """The same file again, by the address that the first view wrote."""
-    other = open_page(opened.path)
-    other.page.goto(address(opened.page))
-    other.page.reload()
-    other.page.wait_for_selector("html[data-complete]")
-    return other.page
-
-
-def test_an_allocation_pinned_in_the_timeline_is_revealed(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_an_allocation_pinned_in_the_timeline_is_revealed(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     collapse(page)
     # Layer 3 lives from event 12 to 88, on top of the baseline and the three layers below it.
@@ -324,13 +318,13 @@ def test_nothing_live_says_so(open_page: Opener) -> None:
     page = open_page(findings(DeviceSpec([Row(MIB, 5, 9, (("f", "/me/a.py", 1),))]))).page
     go_to(page, -1)
     expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
-    page.get_by_text("Flame").click()
+    page.get_by_text("Flame", exact=True).click()
     frames(page)
     expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
 
 
-def test_escape_lets_go_of_what_is_selected(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_escape_lets_go_of_what_is_selected(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     tree_of(page).locator(".view .row", has_text="layer").first.click()
     fragment(page, "selected=")
     page.keyboard.press("Escape")
@@ -346,10 +340,9 @@ def until_gone(page: Page, part: str) -> None:
     raise AssertionError(f"{part} is still in {address(page)}")
 
 
-def test_the_flame_graph_keeps_nobody_out(open_page: Opener, samples: Path) -> None:
-    found = snapreport.load(samples / "training_step.pickle").findings()
-    page = open_page(found).page
-    page.get_by_text("Flame").click()
+def test_the_flame_graph_keeps_nobody_out(kept_page: KeptPage, samples: Path) -> None:
+    page = kept_page(samples / "training_step.pickle").page
+    page.get_by_text("Flame", exact=True).click()
     page.get_by_role("searchbox").fill("attend")
     page.get_by_role("treeitem").nth(2).click()
     page.keyboard.press("f")

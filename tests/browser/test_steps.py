@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import Findings
 from snapreport.model.iterations import Steps
-from tests.browser.conftest import Opener
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.test_page import until
 from tests.browser.test_sharing import violations_in_both_schemes
 from tests.programs import Plan, Program
@@ -17,8 +19,14 @@ from tests.programs import Plan, Program
 pytestmark = pytest.mark.browser(webgl=False)
 
 
+@cache
 def training(iterations: int = 6) -> Findings:
     return find(Program(Plan(iterations=iterations)).run().history())
+
+
+def show(page: Page) -> Page:
+    page.get_by_role("tab", name="Steps").click()
+    return page
 
 
 def steps_in(found: Findings) -> Steps:
@@ -27,9 +35,9 @@ def steps_in(found: Findings) -> Steps:
     return steps
 
 
-def test_each_step_has_a_row_with_its_figures(open_page: Opener) -> None:
+def test_each_step_has_a_row_with_its_figures(kept_page: KeptPage) -> None:
     found = training()
-    page = open_page(found, "#tab=steps").page
+    page = show(kept_page(training).page)
     rows = page.locator(".steps-list [data-row]")
     expect(rows).to_have_count(len(steps_in(found)))
     for k, step in enumerate(steps_in(found).steps):
@@ -58,9 +66,9 @@ def test_the_chart_begins_at_the_peak_and_keys_move_in_it(open_page: Opener) -> 
     expect(plot).to_have_attribute("aria-valuetext", says.inner_text())
 
 
-def test_pointing_tells_the_nearest_step_and_a_click_goes_there(open_page: Opener) -> None:
+def test_pointing_tells_the_nearest_step_and_a_click_goes_there(kept_page: KeptPage) -> None:
     found = training()
-    page = open_page(found, "#tab=steps").page
+    page = show(kept_page(training).page)
     plot = page.locator(".steps-plot")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
@@ -75,9 +83,9 @@ def test_pointing_tells_the_nearest_step_and_a_click_goes_there(open_page: Opene
     assert first.start_event <= int(event) < first.end_event
 
 
-def test_choosing_a_row_shows_the_step_in_the_timeline_at_its_peak(open_page: Opener) -> None:
+def test_choosing_a_row_shows_the_step_in_the_timeline_at_its_peak(kept_page: KeptPage) -> None:
     found = training()
-    page = open_page(found, "#tab=steps").page
+    page = show(kept_page(training).page)
     page.locator(".steps-list [data-row]").nth(3).click()
     step = steps_in(found).steps[3]
     expect(page.locator(".steps-says")).to_contain_text("Step 4 ")

@@ -7,16 +7,16 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.builders import MIB, findings, training
-from tests.browser.conftest import Opener, OpenPage
+from tests.browser.builders import MIB, findings, trained, training
+from tests.browser.conftest import KeptPage, Opener, OpenPage
 from tests.browser.timeline_tools import legend, press, settle, strips_box, view, window
 
 pytestmark = pytest.mark.browser(webgl=False)
 
 
-def test_a_click_moves_the_cursor_and_everything_shows_that_event(open_page: Opener) -> None:
-    found = findings(training())
-    opened = open_page(found)
+def test_a_click_moves_the_cursor_and_everything_shows_that_event(kept_page: KeptPage) -> None:
+    found = trained()
+    opened = kept_page(trained)
     page = opened.page
     page.mouse.click(*opened.strip_point(30, 80 * MIB))
     assert view(page)["event"] == "30"
@@ -30,8 +30,8 @@ def test_a_click_moves_the_cursor_and_everything_shows_that_event(open_page: Ope
     assert [size for _, size in legend(page)[1:]] == ["32.00 MiB"] * 8
 
 
-def test_dragging_on_the_axis_scrubs_the_cursor(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_dragging_on_the_axis_scrubs_the_cursor(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     box = strips_box(page)
     y = box["y"] + box["height"] + 14
@@ -45,8 +45,8 @@ def test_dragging_on_the_axis_scrubs_the_cursor(open_page: Opener) -> None:
     assert window(page)["x0"] == -1  # the window stayed
 
 
-def test_the_cursor_events_by_keys_to_the_start_and_no_further(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_cursor_events_by_keys_to_the_start_and_no_further(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.mouse.click(*opened.strip_point(1, 20 * MIB))
     press(page, "]", "]")
@@ -56,8 +56,8 @@ def test_the_cursor_events_by_keys_to_the_start_and_no_further(open_page: Opener
     expect(page.locator(".moment-title")).to_contain_text("at the start")
 
 
-def test_braces_go_to_the_birth_and_the_end_of_the_pinned_allocation(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_braces_go_to_the_birth_and_the_end_of_the_pinned_allocation(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.mouse.click(*opened.strip_point(30, 80 * MIB))  # layer 0: events 0 to 100, never freed
     press(page, "{")
@@ -69,9 +69,9 @@ def test_braces_go_to_the_birth_and_the_end_of_the_pinned_allocation(open_page: 
     assert view(page)["event"] == "12"
 
 
-def test_p_brings_cursor_and_window_to_the_peak(open_page: Opener) -> None:
-    found = findings(training())
-    opened = open_page(found)
+def test_p_brings_cursor_and_window_to_the_peak(kept_page: KeptPage) -> None:
+    found = trained()
+    opened = kept_page(trained)
     page = opened.page
     page.mouse.click(*opened.strip_point(1, 20 * MIB))
     press(page, "p")
@@ -82,8 +82,8 @@ def test_p_brings_cursor_and_window_to_the_peak(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("way", ["shift", "tool"])
-def test_a_box_is_zoomed_to(open_page: Opener, way: str) -> None:
-    opened = open_page(findings(training()))
+def test_a_box_is_zoomed_to(kept_page: KeptPage, way: str) -> None:
+    opened = kept_page(trained)
     page = opened.page
     if way == "tool":
         page.get_by_role("button", name="Box", exact=True).click()
@@ -114,8 +114,8 @@ def drag_ruler(opened: OpenPage) -> None:
     page.mouse.up()
 
 
-def test_the_ruler_measures_events_time_and_bytes(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_ruler_measures_events_time_and_bytes(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     drag_ruler(opened)
     said = page.locator(".live [aria-live]")
@@ -130,8 +130,8 @@ def test_the_ruler_measures_events_time_and_bytes(open_page: Opener) -> None:
     expect(said).to_have_text("")
 
 
-def test_what_the_ruler_says_is_not_under_the_tooltip(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_what_the_ruler_says_is_not_under_the_tooltip(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     drag_ruler(opened)
     (x0, _), (x1, y1) = opened.strip_point(20, 100 * MIB), opened.strip_point(60, 200 * MIB)
@@ -152,8 +152,8 @@ def test_what_the_ruler_says_is_not_under_the_tooltip(open_page: Opener) -> None
             assert not (inside and box["y"] <= said[1] <= box["y"] + box["height"]), (x, y)
 
 
-def test_by_keys_the_ruler_measures_from_where_the_cursor_was(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_by_keys_the_ruler_measures_from_where_the_cursor_was(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.mouse.click(*opened.strip_point(3, 20 * MIB))
     press(page, "r", "]", "]")
@@ -164,8 +164,8 @@ def test_by_keys_the_ruler_measures_from_where_the_cursor_was(open_page: Opener)
     assert "ruler" not in view(page)
 
 
-def test_the_map_moves_and_resizes_the_window(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_the_map_moves_and_resizes_the_window(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     box = strips_box(page)
     plot = page.locator(".plot").bounding_box()
     assert plot is not None
@@ -187,8 +187,8 @@ def test_the_map_moves_and_resizes_the_window(open_page: Opener) -> None:
     assert window(page)["x1"] - window(page)["x0"] == pytest.approx(50.5, abs=0.8)
 
 
-def test_the_time_axis_shows_the_same_events_by_the_clock(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_the_time_axis_shows_the_same_events_by_the_clock(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.locator(".segmented label", has_text="Time").click()
     settle(page)
@@ -218,8 +218,8 @@ def test_without_times_the_time_axis_is_off_and_says_why(open_page: Opener) -> N
     expect(time).to_have_attribute("title", "This recording has no times")
 
 
-def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_double_click_shows_everything_and_leaves_cursor_and_pin(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     whole = window(page)
     page.mouse.click(*opened.strip_point(30, 80 * MIB))

@@ -11,8 +11,18 @@ from playwright.sync_api import Page, expect
 import snapreport
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.words.role_words import evidence_text
-from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, training
-from tests.browser.conftest import Opener
+from tests.browser.builders import (
+    MAIN,
+    MIB,
+    TORCH,
+    USER,
+    DeviceSpec,
+    Row,
+    findings,
+    trained,
+    training,
+)
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.timeline_tools import (
     HOSTILE,
     NO_WEBGL,
@@ -78,8 +88,8 @@ def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> Non
     }
 
 
-def test_a_group_that_is_left_out_leaves_the_stack(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     before = pixels(page)
     page.locator(".legend li", has_text="before recording").hover()
@@ -104,8 +114,8 @@ def test_a_group_that_is_left_out_leaves_the_stack(open_page: Opener) -> None:
     assert (pixels(page) == before).all()
 
 
-def test_only_one_group_can_be_left(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_only_one_group_can_be_left(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     before = len(colours(page))
     page.locator(".legend li", has_text="forward").hover()
     page.get_by_role("button", name="Show only forward").click()
@@ -263,8 +273,8 @@ def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
     assert len(colours(page)) > 5
 
 
-def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(open_page: Opener) -> None:
-    page = open_page(findings(training())).page
+def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
     also = page.locator(".legend ul.also li")
     page.locator(".plot").focus()
     press(page, "Home")
@@ -310,8 +320,8 @@ def test_strips_are_coloured_by_role_each_in_its_own_colour(open_page: Opener, s
     assert f"Role\nparameter\nKnown by\n{device.allocations.role_evidence[row]} (" in facts
 
 
-def test_what_no_evidence_tells_is_said_to_be_unknown(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_what_no_evidence_tells_is_said_to_be_unknown(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     off = colour_by(page).locator("option[value=role]")
     assert off.get_attribute("title") == "All allocations have one role"
