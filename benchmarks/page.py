@@ -36,6 +36,9 @@ VIEWPORT = {"width": 1280, "height": 900}
 MOVES = 120
 """Moves of the pointer, and turns of the wheel, in each action."""
 
+TYPED = ["+"] * 12 + ["d"] * 20 + ["a"] * 30 + ["-"] * 12
+"""Keys: zooms in, pans, zooms out."""
+
 # Frames are timed by the page itself; input is sent from here.
 WATCH = """() => {
   const times = []
@@ -93,7 +96,7 @@ def wheel(page: Page, x: float, y: float, until: float = math.inf) -> None:
 def keys(page: Page, _x: float, _y: float) -> None:
     """Zoom, pan and go back by keys."""
     page.locator(".plot:visible").focus()
-    for key in ["+"] * 12 + ["d"] * 20 + ["a"] * 30 + ["-"] * 12:
+    for key in TYPED:
         page.keyboard.press(key)
         page.wait_for_timeout(10)  # a fast typist
 

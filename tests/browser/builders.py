@@ -318,8 +318,10 @@ def _stage(spec: DeviceSpec, allocated: NDArray[np.int64], k: int) -> StageUse:
 def _curve(
     events: int, born: NDArray[np.int64], freed: NDArray[np.int64], size: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    live = (born <= np.arange(-1, events)[:, None]) & (np.arange(-1, events)[:, None] < freed)
-    return np.asarray((live * size).sum(axis=1), dtype=np.int64)
+    change = np.zeros(events + 2, dtype=np.int64)
+    np.add.at(change, born + 1, size)
+    np.add.at(change, np.minimum(freed, events) + 1, -size)
+    return np.cumsum(change)[:-1]
 
 
 def _index(items: list, item: object) -> int:  # type: ignore[type-arg]

@@ -105,6 +105,7 @@ def test_both_pages_are_measured_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "MOVES", 4)
+    monkeypatch.setattr(page, "TYPED", ["+", "d", "a", "-"])
     ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
     theirs = tmp_path / "theirs.html"
     theirs.write_text(PAGE)

@@ -17,6 +17,7 @@ from snapreport.read import read_snapshot
 from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, trained
 from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import address
+from tests.browser.listing import go_to as go_to_at_once
 from tests.browser.test_page import until
 from tests.browser.test_sharing import reopen, violations
 from tests.builders import BASE, trace
@@ -51,6 +52,14 @@ def go_to(page: Page, event: int) -> Locator:
     return row
 
 
+# At once: the list may draw its rows anew between two questions.
+_CELLS = """(event) =>
+  [...document.querySelectorAll(`.events-list .now[data-event="${event}"]`)]
+    .filter((row) => row.checkVisibility())
+    .map((row) => [...row.children].map((cell) => cell.innerText))
+"""
+
+
 def search(page: Page, text: str, count: int) -> None:
     """Search, and expect so many events."""
     page.locator(".event-search").fill(text)
@@ -77,8 +86,8 @@ def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
         return  # one moment, so no way to other ones
     first_of_each = [int(np.argmax(events.action == code)) for code in np.unique(events.action)]
     for event in sorted({0, len(events) // 2, len(events) - 1, *first_of_each}):
-        # At once: the list may draw its rows anew between two questions.
-        cells = go_to(page, event).locator("> *").all_inner_texts()
+        go_to_at_once(page, event)
+        (cells,) = page.evaluate(_CELLS, event)
         assert cells[0] == format_count(event)
         action = events.actions[events.action[event]]
         assert cells[2:4] == [action, format_bytes(int(events.size[event]))]
