@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -147,27 +148,44 @@ _STRIP_POINT = """([event, bytes]) => {
 _VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a tab is made with for good."""
+
+    webgl: bool
+    """Whether there are WebGL and a worker."""
+    java_script_enabled: bool = True
+
+
 class Tabs:
-    """A tab for tests with WebGL and a worker, and one for those without, each used in turn.
+    """Tabs of each kind, used in turn.
 
     A tab of its own is a process of its own, which takes nearly as long to start as a page to open.
     """
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
-        self.kept: dict[bool, Page] = {}
+        self.kept: dict[Kind, list[Page]] = defaultdict(list)
 
-    def take(self, *, webgl: bool) -> Page:
+    def take(self, kind: Kind) -> Page:
         """Return a tab that is empty, and nobody else's until it is given back."""
-        page = self.kept.pop(webgl, None)
-        if page is None:
-            page = self.browser.new_context(offline=True, viewport=_VIEWPORT).new_page()
-            page.set_default_timeout(20_000)
-            if not webgl:
-                page.context.add_init_script(PLAIN)
+        if self.kept[kind]:
+            return self.kept[kind].pop()
+        return self.make(kind, "", viewport=_VIEWPORT)
+
+    def make(self, kind: Kind, before: str, **context: Any) -> Page:
+        """Return a new tab, in which a script runs before those of each page."""
+        made = self.browser.new_context(
+            offline=True, java_script_enabled=kind.java_script_enabled, **context
+        )
+        for script in (before, "" if kind.webgl else PLAIN):
+            if script:
+                made.add_init_script(script)
+        page = made.new_page()
+        page.set_default_timeout(20_000)
         return page
 
-    def give_back(self, page: Page, *, webgl: bool) -> None:
+    def give_back(self, page: Page, kind: Kind) -> None:
         """Leave a page behind as if it had never been open."""
         for other in page.context.pages:
             if other is not page:
@@ -179,7 +197,7 @@ class Tabs:
         page.keyboard.up("Shift")
         page.emulate_media(media="null", color_scheme="light")
         page.set_viewport_size(_VIEWPORT)
-        self.kept[webgl] = page
+        self.kept[kind].append(page)
 
 
 @pytest.fixture(scope="session")
@@ -204,7 +222,7 @@ def open_page(request: pytest.FixtureRequest, tabs: Tabs, tmp_path: Path) -> Ite
 def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
     """What ``open_page`` is for one test; pages are rendered into a folder."""
     opened: list[OpenPage] = []
-    shared: list[Page] = []
+    shared: dict[Page, Kind] = {}
 
     def open_(
         source: Findings | Path,
@@ -221,21 +239,21 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
             out = io.BytesIO()
             HtmlReporter().render(source, out)
             path.write_bytes(out.getvalue())
-        if before or context:
-            context.setdefault("viewport", _VIEWPORT)
-            page = tabs.browser.new_context(offline=True, **context).new_page()
-            page.set_default_timeout(20_000)
-            for script in (before, "" if webgl else PLAIN):
-                if script:
-                    page.context.add_init_script(script)
+        kind = Kind(webgl, context.pop("java_script_enabled", True))
+        if before or context.keys() - {"viewport", "color_scheme"}:
+            page = tabs.make(kind, before, **{"viewport": _VIEWPORT, **context})
         else:
-            page = tabs.take(webgl=webgl)
-            shared.append(page)
+            page = tabs.take(kind)
+            shared[page] = kind
+            if "viewport" in context:
+                page.set_viewport_size(context["viewport"])
+            if "color_scheme" in context:
+                page.emulate_media(color_scheme=context["color_scheme"])
         result = OpenPage(page, path)
         opened.append(result)
         result.listen()
         page.goto(path.as_uri() + fragment)
-        if ready and context.get("java_script_enabled", True):
+        if ready and kind.java_script_enabled:
             page.wait_for_selector("html[data-complete]")
         return result
 
@@ -243,7 +261,7 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
     for result in opened:
         result.stop_listening()
         if result.page in shared and not result.errors and not result.page.is_closed():
-            tabs.give_back(result.page, webgl=webgl)
+            tabs.give_back(result.page, shared[result.page])
         else:
             result.page.context.close()
         result.check()
@@ -294,7 +312,7 @@ class KeptPages:
         folder.mkdir(exist_ok=True)
         open_ = stack.enter_context(opener(self.tabs, folder, webgl=False))
         shown = source if isinstance(source, Path) and source.suffix == ".html" else found(source)
-        opened = open_(shown, viewport=_VIEWPORT)
+        opened = open_(shown)
         self.kept[source] = opened, stack
         return opened
 
