@@ -322,6 +322,8 @@ class KeptPages:
         opened.page.mouse.up()
         opened.page.mouse.move(0, 0)
         opened.page.keyboard.up("Shift")
+        if opened.page.viewport_size != _VIEWPORT:
+            opened.page.set_viewport_size(_VIEWPORT)
         if not opened.is_well():
             del self.kept[source]
             stack.close()  # which checks, too
@@ -349,7 +351,8 @@ def kept_page(_kept_pages: KeptPages) -> Iterator[KeptPage]:
 
     For tests that change what a link tells of, and of all else only where the pointer is, what has
     the focus, which tool is chosen, how far page and lists are scrolled, which nodes of a tree are
-    open, and whether the list of keys is shown. All other tests open a page of their own.
+    open, how large the window is, and whether the list of keys is shown. All other tests open a
+    page of their own.
     """
     taken: list[Source] = []
 

@@ -349,10 +349,9 @@ def test_a_snapshot_without_history_shows_its_segments(open_page: Opener) -> Non
     expect(page.locator(".pinned-block .details")).to_be_visible()
 
 
-def test_the_blocks_are_there_on_a_telephone(open_page: Opener) -> None:
-    found = sample("private_pool.json")
-    page = open_page(found, viewport={"width": 400, "height": 800}).page
-    page.wait_for_selector("html[data-complete]")
+def test_the_blocks_are_there_on_a_telephone(kept_page: KeptPage) -> None:
+    page = kept_page(_SAMPLES / "private_pool.json").page
+    page.set_viewport_size({"width": 400, "height": 800})
     page.get_by_role("tab", name="Allocator").click()
     expect(page.locator(".blocks-list [data-row='0']")).to_be_visible()
     assert page.locator("html").evaluate("root => root.scrollWidth") <= 400

@@ -346,23 +346,24 @@ def test_no_attack_fires_in_the_other_pages(watch: Watch, pages: dict[str, str],
     watched.check()
 
 
+_INSERT = """(texts) => {
+  for (const [name, text] of texts) {
+    document.body.insertAdjacentHTML("beforeend", text)
+    const script = document.createElement("script")
+    script.textContent = `window.fired = ${JSON.stringify(name)}`
+    document.body.append(script)
+  }
+}"""
+
+
 @pytest.mark.parametrize("kind", ["report", "diff", "run"])
 def test_the_policy_alone_would_stop_them(
     watch: Watch, pages: dict[str, str], elsewhere: Elsewhere, kind: str
 ) -> None:
     page = watch(pages[kind]).page
     # A page can be left, which no policy forbids: that attack is kept off by being text.
-    for name, text in attacks(elsewhere.origin).items():
-        if name != "refresh":
-            page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", text)
-            page.evaluate(
-                """text => {
-                  const script = document.createElement("script")
-                  script.textContent = text
-                  document.body.append(script)
-                }""",
-                f"window.fired = {name!r}",
-            )
+    texts = attacks(elsewhere.origin)
+    page.evaluate(_INSERT, [[name, texts[name]] for name in texts if name != "refresh"])
     page.locator("a[href^=javascript]").first.evaluate("link => link.click()")
     page.locator("form button").first.evaluate("button => button.click()")
     page.wait_for_timeout(500)

@@ -9,8 +9,9 @@ from playwright.sync_api import expect
 
 import snapreport
 from snapreport.model.diagnoses import Column, Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.model.findings import Findings
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
-from tests.browser.conftest import Opener
+from tests.browser.conftest import KeptPage, Opener
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -45,6 +46,10 @@ def spec(*found: Finding) -> DeviceSpec:
     return DeviceSpec(rows, found=found)
 
 
+def leak() -> Findings:
+    return findings(spec(LEAK))
+
+
 def test_the_worst_finding_is_open_and_notes_wait_to_be_asked(open_page: Opener) -> None:
     page = open_page(findings(spec(LEAK, NOTE))).page
     card = page.locator(".finding[data-code=leak]")
@@ -76,9 +81,10 @@ def test_findings_are_one_list_with_the_best_advice_open(open_page: Opener) -> N
 
 @pytest.mark.parametrize("width", [1440, 600])
 def test_what_failed_stands_beside_the_figures_and_the_timeline_is_in_sight(
-    open_page: Opener, width: int
+    kept_page: KeptPage, width: int
 ) -> None:
-    page = open_page(snapreport.load(OOM).findings(), viewport={"width": width, "height": 900}).page
+    page = kept_page(OOM).page
+    page.set_viewport_size({"width": width, "height": 900})
     peak, found, plot = (
         page.locator(each).first.bounding_box() for each in (".peak", ".findings", ".plot")
     )
@@ -95,8 +101,8 @@ def test_what_failed_stands_beside_the_figures_and_the_timeline_is_in_sight(
     expect(page.locator(".details")).to_be_in_viewport()
 
 
-def test_a_word_of_ours_says_what_it_means_once(open_page: Opener) -> None:
-    page = open_page(findings(spec(LEAK))).page
+def test_a_word_of_ours_says_what_it_means_once(kept_page: KeptPage) -> None:
+    page = kept_page(leak).page
     words = page.locator(".finding .term")
     texts = [word.evaluate("node => node.firstChild.textContent") for word in words.all()]
     assert texts == ["slack", "call site", "block", "segment"]
@@ -106,8 +112,8 @@ def test_a_word_of_ours_says_what_it_means_once(open_page: Opener) -> None:
     expect(meaning).to_contain_text("not requested")
 
 
-def test_a_finding_leads_to_the_view_that_shows_it(open_page: Opener) -> None:
-    page = open_page(findings(spec(LEAK))).page
+def test_a_finding_leads_to_the_view_that_shows_it(kept_page: KeptPage) -> None:
+    page = kept_page(leak).page
     page.get_by_role("link", name="Show it in the report").click()
     expect(page.get_by_role("tab", selected=True)).to_have_text("Allocations")
     expect(page.locator(".moment")).to_contain_text("event 30")

@@ -96,8 +96,10 @@ def test_without_javascript_the_checks_stand_in_the_page(open_page: Opener) -> N
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_sticks_out_of_the_page(open_page: Opener, width: int) -> None:
-    page = recording(open_page(ring(), viewport={"width": width, "height": 800}).page)
+def test_nothing_sticks_out_of_the_page(kept_page: KeptPage, width: int) -> None:
+    page = kept_page(_RING).page
+    page.set_viewport_size({"width": width, "height": 800})
+    recording(page)
     expect(page.locator(".recording-panel .checks")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

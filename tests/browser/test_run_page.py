@@ -17,7 +17,7 @@ from snapreport.model.run.run_findings import RunFindings
 from snapreport.reporters.run.run_page import RunHtmlReporter
 from tests.browser.conftest import Opener, OpenPage, Tabs, opener
 from tests.browser.test_page import settle
-from tests.browser.test_sharing import violations
+from tests.browser.test_sharing import violations_in_both_schemes
 from tests.hostile_text import FORBIDDEN_ELEMENTS
 from tests.unit.reporters.run.test_run_reports import hostile
 
@@ -186,11 +186,7 @@ def test_steps_are_an_axis_with_the_peaks_of_steps(run_page: Page) -> None:
 
 
 def test_everybody_can_read_it(run_page: Page) -> None:
-    for scheme in ("light", "dark"):
-        run_page.emulate_media(color_scheme=scheme)
-        settle(run_page)
-        assert violations(run_page) == []
-    run_page.emulate_media(color_scheme="light")
+    assert violations_in_both_schemes(run_page) == []
 
 
 def test_without_a_script_all_is_there_to_read(open_page: Opener, tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_many_steps_are_one_band_and_stay_a_list(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("width", [380, 1280])
-def test_everyone_can_read_the_steps(open_page: Opener, width: int) -> None:
-    page = open_page(training(), "#tab=steps").page
+def test_everyone_can_read_the_steps(kept_page: KeptPage, width: int) -> None:
+    page = show(kept_page(training).page)
     page.set_viewport_size({"width": width, "height": 900})
     assert violations_in_both_schemes(page, ".steps") == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
