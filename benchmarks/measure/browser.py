@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 from playwright.sync_api import sync_playwright
 
+from benchmarks import page
 from benchmarks.measure.processes import CommandError, TookTooLongError, run_once
 from benchmarks.measure.results import PageResult
 from benchmarks.measure.session import REPOSITORY
@@ -70,7 +71,7 @@ def open_viewer(page_file: Path, folder: Path, seconds: float, opened: Openings)
     with tempfile.TemporaryDirectory() as name:
         figures = Path(name) / "figures.json"
         paths = [str(path.resolve()) for path in (page_file, folder, figures)]
-        command = [sys.executable, "-m", "benchmarks.measure.viewer", *paths]
+        command = [sys.executable, "-m", "benchmarks.measure.viewer", *paths, str(page.MOVES)]
         try:
             run_once(command, folder=REPOSITORY, seconds=seconds)
         except CommandError as error:

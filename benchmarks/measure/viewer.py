@@ -4,7 +4,7 @@ That page loads its script, and that script d3, from the web. Here the browser g
 folder, and nothing else: each address is answered by the file of its last part, without the
 version (``https://cdn.skypack.dev/d3-axis@1`` by ``d3-axis.js``).
 
-    python -m benchmarks.measure.viewer trace_plot.html FOLDER FIGURES.json
+    python -m benchmarks.measure.viewer trace_plot.html FOLDER FIGURES.json [MOVES]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import orjson
 from playwright.sync_api import Browser, Error, Page, Route, sync_playwright
 from playwright.sync_api import TimeoutError as NothingYetError
 
+from benchmarks import page
 from benchmarks.measure.peers import PeerError
 from benchmarks.page import VIEWPORT, WATCH, Run, drag, heap_bytes, launch, wheel
 
@@ -140,7 +141,9 @@ def _await_picture(page: Page, errors: list[str]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Measure one page, and keep what is known of it in a file at all times."""
-    page_file, folder, figures = map(Path, arguments)
+    page_file, folder, figures = map(Path, arguments[:3])
+    if arguments[3:]:
+        page.MOVES = int(arguments[3])
 
     def note(run: Run) -> None:
         figures.write_bytes(orjson.dumps(asdict(run)))

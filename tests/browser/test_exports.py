@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Dialog, Error, Page
 
 import snapreport
 from tests.conftest import REPOSITORY
@@ -105,18 +105,34 @@ def test_perfettos_trace_processor_finds_every_curve_and_allocation(
     )
 
 
-@pytest.mark.parametrize("kind", ["speedscope", "collapsed", "pprof"])
-def test_speedscope_reads_flame_graphs_and_their_total(
-    browser: Browser, samples: Path, tmp_path: Path, kind: str
-) -> None:
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    """An empty tab without a network."""
     if not SPEEDSCOPE.is_file():
         pytest.skip(f"no {SPEEDSCOPE}: run npm ci in templates/")
+    page = browser.new_context(offline=True).new_page()
+    yield page
+    page.context.close()
+
+
+@pytest.mark.parametrize("kind", ["speedscope", "collapsed", "pprof"])
+def test_speedscope_reads_flame_graphs_and_their_total(
+    tab: Page, samples: Path, tmp_path: Path, kind: str
+) -> None:
     source = samples / "training_step.pickle"
     path = snapreport.export(source, kind, tmp_path)
-    page = browser.new_context(offline=True).new_page()
+    page = tab
     problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
+
+    def failed(error: Error) -> None:
+        problems.append(str(error))
+
+    def asked(dialog: Dialog) -> None:
+        problems.append(dialog.message)
+
+    page.on("pageerror", failed)
+    page.on("dialog", asked)
+    page.goto("about:blank")  # what a page loaded is gone only with the page
     page.goto(f"{SPEEDSCOPE.as_uri()}#view=sandwich&localProfilePath=none")
     page.wait_for_function("!!(window.speedscope && window.speedscope.loadFileFromBase64)")
     content = base64.b64encode(path.read_bytes()).decode()
@@ -137,5 +153,6 @@ def test_speedscope_reads_flame_graphs_and_their_total(
         assert any(unit in page.inner_text("body") for unit in (" GB (", " MB (", " KB (")), (
             "bytes have their unit"
         )
-    page.context.close()
+    page.remove_listener("pageerror", failed)
+    page.remove_listener("dialog", asked)
     assert problems == []
