@@ -64,13 +64,13 @@ BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 """What a Chromium is called; the first has no windows, and opens a page with a fifth less work."""
 
 
-def launch(playwright: Playwright, arguments: Sequence[str] = ARGUMENTS) -> Browser:
+def launch(playwright: Playwright, arguments: Sequence[str] = ()) -> Browser:
     """Open the browser that ``CHROMIUM`` names or that is installed, else Playwright's own.
 
     Without arguments of the caller's the graphics are software.
     """
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    return playwright.chromium.launch(executable_path=found, args=arguments)
+    return playwright.chromium.launch(executable_path=found, args=arguments or ARGUMENTS)
 
 
 def drag(page: Page, x: float, y: float, until: float = math.inf) -> None:

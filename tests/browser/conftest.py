@@ -58,7 +58,7 @@ _OFF = [
     "SpareRendererForSitePerProcess",
 ]
 
-_ARGUMENTS = [
+ARGUMENTS = [
     "--no-sandbox",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
@@ -128,7 +128,7 @@ class OpenPage:
 def browser() -> Iterator[Browser]:
     """One browser for all tests."""
     with sync_playwright() as playwright:
-        chromium = launch(playwright, _ARGUMENTS)
+        chromium = launch(playwright, ARGUMENTS)
         yield chromium
         chromium.close()
 

@@ -17,6 +17,7 @@ from benchmarks.measure.peers import PeerError
 from benchmarks.measure.targets import OUR_PAGE, VIEWER
 from benchmarks.measure.viewer import check_viewer, file_for
 from benchmarks.page import Run, launch
+from tests.browser.conftest import ARGUMENTS
 from tests.unit.benchmarks.fake_peers import MOVED, PAGE, SLOW_VIEWER, viewer_files
 from tests.unit.benchmarks.fake_peers import VIEWER as SCRIPT
 
@@ -104,6 +105,7 @@ def test_a_page_without_a_picture_spoils_nothing_else(
 def test_both_pages_are_measured_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(page, "ARGUMENTS", ARGUMENTS)
     monkeypatch.setattr(page, "MOVES", 4)
     monkeypatch.setattr(page, "TYPED", ["+", "d", "a", "-"])
     ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
