@@ -24,10 +24,11 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 	@echo "Open this page in a browser: file://$(CURDIR)/out/training_step.html"
 
 # What is set up and checked before the tests keeps one core busy each, so two go side by side; what
-# each says comes out in one piece, where this make can do that.
+# each says comes out in one piece, where this make can do that. mypy takes one core for as long as
+# all of that does: it runs beside the tests, which leave no core idle at their end either.
 test: ## set up what the tests need, then run every check
-	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types front-check lint browser clang collected
-	@$(MAKE) pytest
+	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) front-check lint browser clang collected
+	@$(MAKE) --jobs 2 types pytest
 
 lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
 	$(BIN)/ruff check .
@@ -46,8 +47,8 @@ front-check: $(PAGE) ## tsc, the page's unit tests, and that templates/shipped/b
 	cd templates && npm test --silent
 	cd templates && npm run --silent build:check
 
-# Compiles all that tests import while mypy keeps the other core busy: two workers that begin at once
-# would each compile it. What cannot be collected, pytest itself tells.
+# Compiles all that tests import: two workers that begin at once would each compile it. What cannot
+# be collected, pytest itself tells.
 collected: $(VENV)/.dev
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq >/dev/null || :
 
