@@ -1,6 +1,6 @@
 """What only a real process shows: signals, closed pipes, and progress on a terminal.
 
-A case of each is a Python that was started for it, and the others are forks.
+Closed pipes, full devices and the help are those of a started Python too, and the rest of forks.
 """
 
 from __future__ import annotations
@@ -35,11 +35,16 @@ def start_anew(arguments: list[str], **settings: Any) -> subprocess.Popen[str]:
 def wait_before_rename() -> None:
     """Say when the output is written but has not its name yet, and wait there for the signal."""
 
-    def replace(*_: object) -> None:
-        print("written", flush=True)
-        time.sleep(60)
+    def waiting(name_it: Callable[..., None]) -> Callable[..., None]:
+        def give(old: str | Path, new: str | Path) -> None:
+            if Path(new).parent == Path.cwd():  # not what is kept of compiled code
+                print("written", flush=True)
+                time.sleep(60)
+            name_it(old, new)
 
-    os.replace = os.link = replace  # type: ignore[assignment]
+        return give
+
+    os.replace, os.link = waiting(os.replace), waiting(os.link)
 
 
 @pytest.mark.parametrize("command", ["convert", "render"])
