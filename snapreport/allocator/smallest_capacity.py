@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.replay_tape import EMPTY_CACHE
@@ -18,6 +20,7 @@ LONG = 300_000
 """Above this many operations the search tries fewer capacities, to answer while one waits."""
 UNIT = 2 << 20
 """Segments and granules are multiples of this, so capacities between have no effect."""
+_NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,10 @@ class CapacitySearch:
         self._least = -(-least // UNIT) * UNIT
 
     def at(self, capacity: int, addresses: Addresses) -> Replayed:
-        """Replay on a card with this capacity, up to the first request that fails."""
+        """Replay on a card with this capacity, up to the first request that fails.
+
+        Where another capacity had the same result, that one is returned, without its columns.
+        """
         if capacity < self._model.tape.reserved:
             return self._emptied.replay(self._settings, capacity, addresses, stop=True)
         known = self._known.setdefault(addresses, [])
@@ -65,7 +71,7 @@ class CapacitySearch:
                 return found
         found = self._model.replay(self._settings, capacity, addresses, stop=True)
         if self._may_last:
-            known.append((found.peak, found))
+            known.append((found.peak, _without_columns(found)))
         return found
 
     def serves(self, capacity: int, addresses: Addresses) -> bool:
@@ -84,7 +90,7 @@ class CapacitySearch:
         """
         free = self._model.replay(self._settings, UNLIMITED, addresses)
         if self._may_last and free.failed_op < 0:
-            self._known.setdefault(addresses, []).append((free.peak, free))
+            self._known.setdefault(addresses, []).append((free.peak, _without_columns(free)))
         high = -(-max(free.peak, self._least) // UNIT) * UNIT
         low = self._least - UNIT  # does not serve
         if near is not None and low < near < high:
@@ -123,6 +129,11 @@ class CapacitySearch:
             else:
                 low = middle
         return low, high
+
+
+def _without_columns(found: Replayed) -> Replayed:
+    """Return a result without where each allocation lies: a search keeps dozens of results."""
+    return replace(found, placed=_NOTHING, events=_NOTHING)
 
 
 def _depends_on_capacity_alone(model: AllocatorModel, settings: AllocatorSettings) -> bool:
