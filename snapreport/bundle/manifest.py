@@ -97,7 +97,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
     if version > FORMAT:
         raise BundleError(
             f"has bundle format {str(version)[:20]}, but snapreport {__version__} reads only"
-            f" formats up to {FORMAT}; upgrade it, or convert the snapshot with this version."
+            f" formats up to {FORMAT}; upgrade snapreport, or convert the snapshot with this one."
         )
     if version < FORMAT:
         raise ValueError(f"there is no format {version}")

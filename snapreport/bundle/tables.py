@@ -122,7 +122,7 @@ class Tables:
                 self.strange_views.add(name.lower())
             ours = self._ours.get(table.lower())
             if ours is not None and (kind != ours.kind or table != name):
-                raise ValueError(f"the {ours.kind} {table.lower()} must not have a {_short(kind)}")
+                raise ValueError(f"the {ours.kind} {table.lower()} has an extra {_short(kind)}")
             if ours is not None and name in self._ours:
                 found[name] = kind, plain(str(sql))
         for name, definition in self._ours.items():

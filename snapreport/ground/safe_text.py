@@ -59,13 +59,13 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
-    def printable_run(found: re.Match[str]) -> str:
+    def escaped_run(found: re.Match[str]) -> str:
         run = found[0]
         if run.isprintable():
             return run
         return "".join(char if char.isprintable() or char in keep else escape(char) for char in run)
 
-    return _ODD.sub(printable_run, text)
+    return _ODD.sub(escaped_run, text)
 
 
 def printable(output: bytes) -> bytes:

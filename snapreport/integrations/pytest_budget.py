@@ -118,11 +118,11 @@ class Measured:
 
     def _words(self, verdict: snapreport.Verdict) -> Iterator[str]:
         """Yield what failed and, for a size, what held the memory."""
-        yield f"{self._item.name} is over its budget."
+        yield f"{self._item.name} does not meet its budget."
         yield from (f"  {line}" for line in verdict.failures)
         failed = next((each for each in verdict.checks if not each.passed), None)
         if failed is not None and failed.sites:
-            yield "Who held it:"
+            yield "What held it:"
             for site in failed.sites[:_SITES]:
                 place = f"{site.filename}:{site.line}" if site.line else site.filename
                 yield f"  {format_bytes(site.bytes):>9}  {site.name}  {place}".rstrip()

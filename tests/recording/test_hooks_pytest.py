@@ -103,7 +103,7 @@ def test_just_within():
 """,
     )
     assert "1 failed, 1 passed" in outcomes(result), result.stdout + result.stderr
-    assert "gpu_memory: test_large is over its budget." in result.stdout
+    assert "gpu_memory: test_large does not meet its budget." in result.stdout
     assert "test_it.py:7" in result.stdout
     assert "11.44 MiB" in result.stdout
     assert pages(tmp_path) == ["temporary/gpu_memory/test_it.py_test_large/1/report.html"]
@@ -138,7 +138,7 @@ def test_over(gpu_memory):
 """,
     )
     assert "1 failed, 2 passed" in outcomes(result), result.stdout + result.stderr
-    assert "test_over is over its budget" in result.stdout
+    assert "test_over does not meet its budget" in result.stdout
     assert "not reached" not in result.stdout.partition("short test summary")[2]
 
 
@@ -176,7 +176,7 @@ class Old(unittest.TestCase):
     )
     assert "2 failed, 1 passed, 1 skipped, 1 xfailed" in outcomes(result), result.stdout
     assert "ValueError: mine" in result.stdout
-    assert "test_of_unittest is over its budget" in result.stdout
+    assert "test_of_unittest does not meet its budget" in result.stdout
     assert [page for page in pages(tmp_path) if "by_itself" in page]
 
 

@@ -31,8 +31,8 @@ def find_imbalances(
 ) -> list[Imbalance]:
     """Return the imbalance along each dimension and within each group, without odd ranks.
 
-    Along a dimension, the smaller figure is the median peak of the lowest place's ranks, and the
-    other is higher by what parts the two places where all else is equal.
+    Along a dimension, the smaller figure is the median peak of the ranks at the lowest place; the
+    larger one adds the difference between the two places, all else being equal.
 
     Args:
         rows: all compared rows.
