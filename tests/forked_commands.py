@@ -12,6 +12,7 @@ import importlib
 import os
 import subprocess
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -77,9 +78,15 @@ def become(work: Callable[[], object], environment: Mapping[str, str] | None = N
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
+    for thread in threading.enumerate():  # as Python does
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
     try:
+        sys.stderr.flush()
         sys.stdout.flush()
     except OSError:
         status = 120  # as Python has it

@@ -281,6 +281,7 @@ _AT_FIRST = """async () => {
   document.querySelectorAll(".toolbar [aria-pressed=true]").forEach((each) => each.click())
   await followed(`#colour=size&left=${Math.random()}`)
   await followed("")
+  delete navigator.clipboard?.writeText
   document.activeElement.blur()
   scrollTo(0, 0)
   document.querySelectorAll(".view").forEach((each) => each.scrollTo(0, 0))
@@ -316,15 +317,15 @@ class KeptPages:
         self.kept[source] = opened, stack
         return opened
 
-    def leave(self, source: Source) -> None:
-        """Check what a test did; after a failure, the next one gets a new page."""
+    def leave(self, source: Source, *, failed: bool) -> None:
+        """Check what a test did; after one that failed, the next gets a new page."""
         opened, stack = self.kept[source]
         opened.page.mouse.up()
         opened.page.mouse.move(0, 0)
         opened.page.keyboard.up("Shift")
         if opened.page.viewport_size != _VIEWPORT:
             opened.page.set_viewport_size(_VIEWPORT)
-        if not opened.is_well():
+        if failed or not opened.is_well():
             del self.kept[source]
             stack.close()  # which checks, too
 
@@ -346,7 +347,7 @@ KeptPage = Callable[[Source], OpenPage]
 
 
 @pytest.fixture
-def kept_page(_kept_pages: KeptPages) -> Iterator[KeptPage]:
+def kept_page(request: pytest.FixtureRequest, _kept_pages: KeptPages) -> Iterator[KeptPage]:
     """Take the page of a source that is kept open, without WebGL and a worker, as at first.
 
     For tests that change what a link tells of, and of all else only where the pointer is, what has
@@ -355,6 +356,7 @@ def kept_page(_kept_pages: KeptPages) -> Iterator[KeptPage]:
     page of their own.
     """
     taken: list[Source] = []
+    failed_before = request.session.testsfailed
 
     def take(source: Source) -> OpenPage:
         if source not in taken:
@@ -363,7 +365,7 @@ def kept_page(_kept_pages: KeptPages) -> Iterator[KeptPage]:
 
     yield take
     for source in taken:
-        _kept_pages.leave(source)
+        _kept_pages.leave(source, failed=request.session.testsfailed > failed_before)
 
 
 def snapshots() -> list[Path]:

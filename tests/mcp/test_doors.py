@@ -54,8 +54,9 @@ def test_a_server_that_waits_for_input_ends_when_it_is_told_to(samples: Path) ->
             "clientInfo": {"name": "test", "version": "1"},
         },
     }  # fmt: skip
-    with start(
-        ["mcp", "--root", str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False
+    # Started anew: a fork ends whatever thread still waits for input.
+    with subprocess.Popen(
+        [*COMMAND, "--root", str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
