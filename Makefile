@@ -25,10 +25,10 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 
 # What is set up and checked before the tests keeps one core busy each, so two go side by side; what
 # each says comes out in one piece, where this make can do that. mypy takes one core for as long as
-# all of that does: it runs beside the tests, which leave no core idle at their end either.
+# all of that, so it runs beside the tests.
 test: ## set up what the tests need, then run every check
 	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) front-check lint browser clang collected
-	@$(MAKE) --jobs 2 types pytest
+	@$(MAKE) --jobs 2 types pytest || { echo "make test failed; if no test did, mypy says why, above." >&2; exit 1; }
 
 lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
 	$(BIN)/ruff check .
