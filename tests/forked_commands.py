@@ -6,6 +6,7 @@ own standard streams, signals and exit status as well; some tests start a Python
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import functools
 import importlib
@@ -68,6 +69,7 @@ def become(work: Callable[[], object], environment: Mapping[str, str] | None = N
         # One of the others is how Popen waits for the child to execute something.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         _forget_helpers()
+        asyncio._set_running_loop(None)  # that of a browser's tests
         if environment is not None:
             os.environ.clear()
             os.environ.update(environment)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -141,8 +143,10 @@ def test_a_token_is_made_and_told_where_none_is_given(
     monkeypatch.setattr("uvicorn.Server.serve", no_serving)
     monkeypatch.setattr(doors, "make_ready", lambda: None)
     said: list[list[str]] = [[], []]
-    for told in said:
-        doors.serve([samples], PLAIN, port=0, token=None, say=told.append)
+    with ThreadPoolExecutor(1) as beside:  # where tests of pages have no event loop
+        for told in said:
+            serve = functools.partial(doors.serve, port=0, token=None, say=told.append)
+            beside.submit(serve, [samples], PLAIN).result()
     tokens = [told[1].removeprefix("Token: ") for told in said]
     assert min(map(len, tokens)) > 30
     assert tokens[0] != tokens[1]
