@@ -110,7 +110,7 @@ class ReplayColumns:
 
     @cached_property
     def _places_and_lengths(self) -> dict[str, int]:
-        """Return what every replay is told of the columns: a search has dozens of replays."""
+        """Return the columns' addresses and lengths, once for the dozens of replays of a search."""
         columns = self.columns
         return {
             **{name: address(column) for name, column in columns.items()},

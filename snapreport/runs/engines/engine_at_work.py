@@ -1,6 +1,6 @@
-"""What every engine offers: an executor of ``concurrent.futures``, and news of its tasks.
+"""What every engine offers: an executor of ``concurrent.futures``, and reports on its tasks.
 
-No more is asked of the executor than ``submit()``, so that anybody's does as well.
+Only ``submit()`` of the executor is used, so any executor will do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OpenEngine:
 
     executor: Executor
     teller: Teller | None = None
-    """How a worker tells of its progress; it is pickled. None where it does not."""
+    """Called in workers to report progress, so it is pickled; None if they report none."""
     at_once: int | None = None
     """Tasks to hand over at a time; None for all of them, where a cluster has a queue."""
     how_lost: Callable[[BaseException], str] = lambda _: ""
@@ -43,7 +43,7 @@ def check_answers(address: str, what: str) -> None:
     """Refuse an address where nothing answers, for which libraries may wait ten minutes.
 
     Raises:
-        EngineError: nothing does; what is no ``HOST:PORT`` is left to the library.
+        EngineError: nothing answers; what is not ``HOST:PORT`` is left to the library.
     """
     found = re.fullmatch(r"(?:\w+://)?\[?([^/\[\]]+?)\]?:(\d+)/?", address)
     if found is None or int(found[2]) > 65535:
