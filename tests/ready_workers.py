@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapreport.bundle.query import query_process
-from snapreport.runs.engines import local_processes
+from snapreport.ground.processes import child_process
 
 _READ_BEFORE = (
     "api.making", "api.rank_figures", "api.resuming", "bundle.query.query_process",
@@ -27,11 +26,12 @@ def fork_workers(patch: pytest.MonkeyPatch) -> None:
     What a test changes in its environment, or patches, they do not have.
     """
     if "forkserver" in get_all_start_methods():
-        patch.setattr(local_processes, "get_context", lambda _: _forkserver())
-        patch.setattr(query_process, "_context", _forkserver)
+        patch.setattr(child_process, "get_context", _forks)
 
 
-def _forkserver() -> Any:
+def _forks(method: str) -> Any:
+    if method == "fork":
+        return get_context(method)
     context = get_context("forkserver")
     context.set_forkserver_preload(["numpy.ma", *(f"snapreport.{name}" for name in _READ_BEFORE)])
     forkserver.ensure_running()

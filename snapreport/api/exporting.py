@@ -17,7 +17,7 @@ from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import check_output, output_path, write_atomically
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.moment_wanted import COUNTED, Address, MomentWanted

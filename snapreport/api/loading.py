@@ -11,7 +11,7 @@ from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import DeviceError
 from snapreport.ground.files import stem_of
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.safe_text import visible

@@ -13,7 +13,7 @@ from snapreport.diagnosis.trust.self_checks import find_warnings
 from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import BundleError
 from snapreport.ground.files import check_output, output_path, report_format, write_atomically
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.cut import Cut, Drawn, cut_size, make_cut

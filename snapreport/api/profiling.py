@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 from snapreport.api.loading import Snapshot
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.history.build import build_history
 from snapreport.names.short_paths import shorten
 from snapreport.read import read_bytes

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from snapreport.ground.errors import BundleError
-from snapreport.ground.unpacking_limit import MAX_UNPACKED, most_unpacked
+from snapreport.ground.processes.unpacking_limit import MAX_UNPACKED, most_unpacked
 
 MOST_MEMBERS = 1000
 """Members of one zip: a bundle has two, and one for each device."""

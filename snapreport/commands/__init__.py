@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from snapreport.commands.output.console import Commands, exit_on_terminate
-from snapreport.ground import unpacking_limit
+from snapreport.ground.processes import unpacking_limit
 from snapreport.ground.units import parse_size
 from snapreport.ground.version import __version__
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from snapreport.ground.errors import NotEnoughMemoryError
-from snapreport.ground.machine import available_memory
+from snapreport.ground.processes.machine import available_memory
+from snapreport.ground.processes.unpacking_limit import NO_MEMORY_CHECK
 from snapreport.ground.units import format_bytes
-from snapreport.ground.unpacking_limit import NO_MEMORY_CHECK
 
 # Measured as the peak private memory of `convert`, less that of an idle program, for events of 30,
 # 87 and 158 bytes in the file: the first have neither stacks nor times. PyTorch's own events have

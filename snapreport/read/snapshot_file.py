@@ -13,7 +13,7 @@ from typing import Any
 from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError, naming
 from snapreport.ground.foreign_files import BEGIN, foreign_file
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
 from snapreport.read.annotations import read_annotations

@@ -14,9 +14,9 @@ from pathlib import Path
 from snapreport.ground.errors import InputError, NotASnapshotError, NotEnoughMemoryError
 from snapreport.ground.files import as_text
 from snapreport.ground.latest_recording import name_a_file
+from snapreport.ground.processes.unpacking_limit import MAX_UNPACKED, most_unpacked
 from snapreport.ground.remote.store_copies import local_copy
 from snapreport.ground.units import format_bytes
-from snapreport.ground.unpacking_limit import MAX_UNPACKED, most_unpacked
 from snapreport.model.snapshot import Source
 from snapreport.read.limits import MOST_RULES, UNPACKED_ALWAYS
 from snapreport.read.memory_need import require_memory

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.recorders.source_paths import full_path
 
 Frame = dict[str, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.recorder_notes import recorder_info

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
-from snapreport.ground.machine import available_memory, usable_cpus
+from snapreport.ground.processes.machine import available_memory, usable_cpus
 from snapreport.ground.remote.remote_paths import is_remote
 from snapreport.runs.engines.engine_choice import Engine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapreport.commands import cli
-from snapreport.ground import unpacking_limit
+from snapreport.ground.processes import unpacking_limit
 from snapreport.ground.version import __version__
 from snapreport.read import memory_need
 from tests.commands.conftest import Run

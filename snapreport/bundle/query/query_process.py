@@ -6,24 +6,18 @@ search of one long text in another, which takes forever.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing import get_all_start_methods, get_context, parent_process
-from threading import Thread, active_count
 from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle.query.sql_query import Database, statements, took_too_long
 from snapreport.ground.errors import BundleError, QueryError, SnapreportError
+from snapreport.ground.processes.child_process import ChildProcess
 from snapreport.model.answer_tables import Cell, QueryAnswer
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
 
 _GRACE = 1.0
 """Seconds that a process may go on after it should have ended its statement."""
@@ -54,9 +48,8 @@ class QueryProcess:
             BundleError: it is not an SQLite database, or a damaged one.
         """
         self._data, self._name, self._seconds, self._memory = data, name, seconds, memory
-        self._process: BaseProcess | None = None
-        self._connection: Connection
-        self._busy = False
+        self._process: ChildProcess | None = None
+        self._busy = self._ended = False
         self.tables: tuple[str, ...] = self._ask("tables")
         self._busy = False
 
@@ -82,18 +75,18 @@ class QueryProcess:
 
     def end_statement(self) -> None:
         """End the statement that another thread waits for, which gets a QueryError."""
-        if self._process is not None:
-            self._process.kill()
+        process = self._process
+        if process is not None:
+            self._ended = True
+            process.kill()
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process is None:
-            return
-        self._connection.close()
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self._process = None
+        if self._process is not None:
+            self._process.connection.close()
+            self._process.end()
+            self._process = None
+            self._ended = False
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         while (part := self._receive()) is not None:
@@ -102,28 +95,13 @@ class QueryProcess:
     def _ask(self, *question: Any) -> Any:
         if self._busy:  # the caller dropped the rows of the last query
             self.close()
-        if self._process is None:
-            self._start()
+        if self._process is None:  # a fork shares the database with us
+            arguments = (self._data, self._seconds, self._memory)
+            self._process = ChildProcess("fork", _serve, *arguments)
         self._busy = True
         with suppress(OSError):  # a dead process is noticed on reading
-            self._connection.send(question)
+            self._process.connection.send(question)
         return self._receive()
-
-    def _start(self) -> None:
-        self._connection, theirs = _context().Pipe()
-        self._process = _context().Process(
-            target=_serve, args=(theirs, self._data, self._seconds, self._memory), daemon=True
-        )
-        blocks = hasattr(signal, "pthread_sigmask")
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if blocks else None
-        try:
-            with warnings.catch_warnings():  # Python warns about a fork beside threads
-                warnings.simplefilter("ignore", DeprecationWarning)
-                self._process.start()
-        finally:
-            if before is not None:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
 
     def _receive(self) -> Any:
         """Return the next message of the process; None is the end of an answer.
@@ -131,19 +109,19 @@ class QueryProcess:
         Raises:
             SnapreportError: what the process raised, or that it took too long or has died.
         """
+        assert self._process is not None, "the process has not been started"
+        connection = self._process.connection
         try:
-            if not self._connection.poll(None if self._seconds is None else self._seconds + _GRACE):
+            if not connection.poll(None if self._seconds is None else self._seconds + _GRACE):
                 raise took_too_long(self._seconds)
-            message = self._connection.recv()
+            message = connection.recv()
         except (EOFError, ConnectionError):
-            assert self._process is not None, "the process has not been started"
-            self._process.join()
-            code = self._process.exitcode
+            how = self._process.how_it_ended()
+            ended = self._ended
             self.close()
-            raise QueryError(
-                f"The query's process ended ({code}), most likely because memory ran out; ask for"
-                " less."
-            ) from None
+            if ended:
+                raise QueryError("The query was ended.") from None
+            raise QueryError(f"The query's process is gone: {how}; ask for less.") from None
         except BaseException:  # Ctrl-C and SIGTERM too
             self.close()
             raise
@@ -156,30 +134,20 @@ class QueryProcess:
         return message
 
 
-def _context() -> Any:
-    """Return how to start processes: by fork, which shares the database, where that is safe."""
-    forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
-    return get_context("fork" if forks and active_count() == 1 else "spawn")
-
-
 def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
     """Answer questions until the connection closes; runs in the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=end_with_parent, daemon=True).start()
-    with suppress(EOFError, OSError):
+    try:
+        database = Database(data, seconds=seconds, memory=memory)
+    except SnapreportError as error:
+        connection.send(error)
+        return
+    while True:
+        question, *arguments = connection.recv()
         try:
-            database = Database(data, seconds=seconds, memory=memory)
+            for message in _answer(database, question, *arguments):
+                connection.send(message)
         except SnapreportError as error:
             connection.send(error)
-            return
-        while True:
-            question, *arguments = connection.recv()
-            try:
-                for message in _answer(database, question, *arguments):
-                    connection.send(message)
-            except SnapreportError as error:
-                connection.send(error)
 
 
 def _answer(database: Database, question: str, *arguments: Any) -> Iterator[Any]:
@@ -206,11 +174,3 @@ def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]
             part, letters, begun = [], 0, time.monotonic()
     if part:
         yield part
-
-
-def end_with_parent() -> None:
-    """Wait until the parent is gone, perhaps killed, and end this process at once."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -11,13 +11,14 @@ from textual.app import App, ComposeResult
 
 from snapreport.explorer.drawing.palette import fitting_theme
 from snapreport.explorer.drawing.screen_widget import ScreenWidget
-from snapreport.explorer.opening.converting import Cancelled, prepare_processes
+from snapreport.explorer.opening.converting import Cancelled
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.front_desk import Work
 from snapreport.explorer.parts.opening_lines import OpeningLines
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from snapreport.explorer.screens.panes import Panes
 from snapreport.ground.cards.card_lookup import CardWanted
+from snapreport.ground.processes.child_process import start_tracker
 from snapreport.ground.progress import Progress
 
 _PATIENCE = 5.0
@@ -42,7 +43,7 @@ class ExplorerApp(App[None], inherit_bindings=False):
         card: CardWanted | None = None,
     ) -> None:
         """``look``: one of ``THEMES``; None for the one that suits the terminal."""
-        prepare_processes()
+        start_tracker()
         look = look or fitting_theme()
         super().__init__(ansi_color=look == "terminal")
         self._open, self._device, self._card = open_files, device, card

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +10,10 @@ import orjson
 
 from snapreport.api.loading import load_named
 from snapreport.api.making import save_bundle
-from snapreport.bundle.query.query_process import end_with_parent
 from snapreport.explorer.opening.bundle_cache import names_beside
 from snapreport.ground.errors import NotEnoughMemoryError, SnapreportError
-from snapreport.ground.gc_pause import collector_off
+from snapreport.ground.processes.child_process import ChildProcess
+from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress
 from snapreport.model.name_treatment import NamesWanted
 
@@ -29,15 +26,6 @@ _LOOK_UP = 0.1
 
 class Cancelled(Exception):  # noqa: N818  (it is no error)
     """The reader cancelled."""
-
-
-def prepare_processes() -> None:
-    """Start multiprocessing's resource tracker while stderr is still a file.
-
-    Textual replaces stderr by an object without a file descriptor; the tracker cannot start then.
-    """
-    if os.name == "posix":
-        resource_tracker.ensure_running()
 
 
 def convert_beside(
@@ -55,39 +43,31 @@ def convert_beside(
         Cancelled: it was set.
         SnapreportError: what the conversion raised.
     """
-    context = get_context("spawn")  # a fork beside threads may hang
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_convert, args=(theirs, source, target), daemon=True)
-    process.start()
-    theirs.close()
+    process = ChildProcess("spawn", _convert, source, target)  # a fork beside threads may hang
     try:
         while True:
             if cancelled.is_set():
                 raise Cancelled
-            if not ours.poll(_LOOK_UP):
+            if not process.connection.poll(_LOOK_UP):
                 continue
-            message: Any = ours.recv()
+            message: Any = process.connection.recv()
             if message is None:
                 return
             if isinstance(message, Exception):
                 raise message
             progress(*message)
     except EOFError:
-        process.join()
         raise NotEnoughMemoryError(
-            f"{source} could not be converted: the process that did so ended"
-            f" ({process.exitcode}), most likely because memory ran out."
+            f"{source} could not be converted: the process that did so is gone:"
+            f" {process.how_it_ended()}."
         ) from None
     finally:
-        process.kill()
-        process.join()
-        ours.close()
+        process.end()
+        process.connection.close()
 
 
 def _convert(connection: Connection, source: Path, target: Path) -> None:
     """Make the bundle; runs in the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
-    threading.Thread(target=end_with_parent, daemon=True).start()
 
     def progress(what: str, fraction: float | None) -> None:
         connection.send((what, fraction))

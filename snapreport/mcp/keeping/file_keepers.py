@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from snapreport.ground.errors import NotEnoughMemoryError, QueryError, SnapreportError
-from snapreport.ground.machine import available_memory
+from snapreport.ground.processes.child_process import ChildProcess
+from snapreport.ground.processes.machine import available_memory
 from snapreport.ground.units import format_duration
 from snapreport.mcp.answering.question import ASKING, PROGRESS, REFUSAL, Question
 from snapreport.mcp.keeping.keeper_process import answer_all
@@ -24,7 +24,6 @@ from snapreport.model.name_treatment import NamesWanted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
 
 Report = Callable[[str, float | None], Awaitable[None]]
 """Called with what is being done, and the fraction that is done."""
@@ -129,8 +128,7 @@ class _Keeper:
         self.memory = 0
         self._names = names
         self._lock = anyio.Lock()
-        self._process: BaseProcess | None = None
-        self._connection: Connection
+        self._process: ChildProcess | None = None
 
     @property
     def process_id(self) -> int | None:
@@ -140,7 +138,7 @@ class _Keeper:
         async with self._lock:
             done = False
             try:
-                if self._process is not None and not self._process.is_alive():
+                if self._process is not None and not self._process.alive():
                     self.end()  # something else ended it, perhaps for lack of memory
                 if self._process is None:
                     with anyio.CancelScope(shield=True):
@@ -156,17 +154,18 @@ class _Keeper:
                     self.end()
 
     async def _asked(self, question: Question, report: Report) -> dict[str, Any]:
-        try:
-            self._connection.send(question)
-        except OSError:
-            raise self._ended() from None
+        assert self._process is not None, "the process has not been started"
+        connection = self._process.connection
+        with suppress(OSError):  # a dead process is noticed on reading
+            connection.send(question)
         with anyio.CancelScope() as scope:
             while True:
-                message = await anyio.to_thread.run_sync(
-                    _hear, self._connection, abandon_on_cancel=True
-                )
+                message = await anyio.to_thread.run_sync(_hear, connection, abandon_on_cancel=True)
                 if message is None:
-                    raise self._ended()
+                    how = self._process.how_it_ended()
+                    raise NotEnoughMemoryError(
+                        f"The process that read {self.file.shown} is gone: {how}."
+                    )
                 kind, content, more = message
                 if kind != PROGRESS:
                     break
@@ -183,28 +182,13 @@ class _Keeper:
         found: dict[str, Any] = content
         return found
 
-    def _ended(self) -> SnapreportError:
-        assert self._process is not None
-        self._process.join(1)
-        return NotEnoughMemoryError(
-            f"The process that read {self.file.shown} ended ({self._process.exitcode}), most"
-            " likely for lack of memory."
-        )
-
     def _start(self) -> None:
-        context = _context()
-        self._connection, theirs = context.Pipe()
-        process = context.Process(target=answer_all, args=(theirs, self._names), daemon=True)
-        process.start()
-        theirs.close()
-        self._process = process
+        self._process = ChildProcess(_way_to_start(), answer_all, self._names)
 
     def end(self) -> None:
         """End the process, whatever it does; callers that wait for it get an error."""
         if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process.close()
+            self._process.end()
             self._process = None
             self.memory = 0
 
@@ -219,19 +203,19 @@ def _hear(connection: Connection) -> Any:
     return None
 
 
-def _context() -> Any:
-    """Return the way to start processes: from one that has loaded our modules, if possible."""
+def _way_to_start() -> str:
+    """Return how to start processes: from one that has loaded our modules, if possible."""
     if "forkserver" not in get_all_start_methods():
-        return get_context("spawn")
-    context = get_context("forkserver")
-    context.set_forkserver_preload([f"snapreport.{name}" for name in _READ_BEFORE])
-    return context
+        return "spawn"
+    from multiprocessing import forkserver
+
+    forkserver.set_forkserver_preload([f"snapreport.{name}" for name in _READ_BEFORE])
+    return "forkserver"
 
 
 def make_ready() -> None:
     """Start the fork server, which takes a second, so that the first call need not wait for it."""
-    if "forkserver" in get_all_start_methods() and os.name == "posix":
+    if _way_to_start() == "forkserver":
         from multiprocessing import forkserver
 
-        _context()
         forkserver.ensure_running()

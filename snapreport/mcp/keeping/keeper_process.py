@@ -7,7 +7,6 @@ imports this module too; so that it starts quickly, only the process imports wha
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -32,20 +31,14 @@ _ALIVE = 2.0
 
 def answer_all(connection: Connection, names: NamesWanted) -> None:
     """Answer questions until the server closes the connection; runs in the process."""
-    from snapreport.bundle.query.query_process import end_with_parent
     from snapreport.mcp.answering.answering_desk import Desk
 
-    with suppress(ValueError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it, too, and ends us
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=end_with_parent, daemon=True).start()
     desk, teller = Desk(names), Teller(connection)
     threading.Thread(target=teller.tell_again, daemon=True).start()
-    with suppress(EOFError, OSError):
-        while True:
-            question: Question = connection.recv()
-            teller.begin()
-            teller.end(*_answer(desk, question, teller.progress))
+    while True:
+        question: Question = connection.recv()
+        teller.begin()
+        teller.end(*_answer(desk, question, teller.progress))
 
 
 class Teller:

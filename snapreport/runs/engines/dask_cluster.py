@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snapreport.ground.errors import EngineError, reason_of
-from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, Teller, check_answers
-from snapreport.runs.engines.local_processes import interrupts_blocked, main_hidden
+from snapreport.ground.processes.child_process import (
+    KILLED,
+    interrupts_blocked,
+    main_hidden,
+    start_tracker,
+)
+from snapreport.runs.engines.engine_at_work import OpenEngine, Teller, check_answers
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -102,6 +107,7 @@ def _started(jobs: int) -> Iterator[LocalCluster]:
     # need theirs.
     settings = {"distributed.scheduler.allowed-failures": _RETRIES}
     with main_hidden(), dask.config.set(settings), environment_kept():
+        start_tracker()
         with interrupts_blocked():
             cluster = LocalCluster(
                 n_workers=jobs,

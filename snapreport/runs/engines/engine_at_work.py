@@ -17,9 +17,6 @@ from snapreport.ground.errors import EngineError, reason_of
 Teller: TypeAlias = Callable[[int, str, float | None], None]
 """Called in a worker with a task's place, what is being done and the fraction done."""
 
-KILLED = "killed by the system, most likely because memory ran out; try it where more is free."
-"""How the work of a process ended that nobody but the system would have killed."""
-
 _PATIENCE = 10.0
 """Seconds in which a cluster has to answer."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from snapreport.ground.errors import EngineError
-from snapreport.ground.machine import usable_cpus
+from snapreport.ground.processes.machine import usable_cpus
 from snapreport.runs.engines.engine_at_work import OpenEngine, Teller
 
 Kind: TypeAlias = Literal["local", "dask", "ray"]

@@ -16,21 +16,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
-from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, Teller
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
+from snapreport.ground.processes.child_process import PATIENCE, ChildProcess
+from snapreport.runs.engines.engine_at_work import OpenEngine, Teller
 
 Result = TypeVar("Result")
-
-_PATIENCE = 10.0
-"""Seconds in which a process that is asked to end may remove its unfinished file."""
 
 _parent: Connection | None = None
 """In a worker: where its answers go."""
@@ -65,12 +58,6 @@ def _how_lost(error: BaseException) -> str:
     return str(error) if isinstance(error, WorkerLostError) else ""
 
 
-@dataclass(frozen=True)
-class _Worker:
-    process: SpawnProcess
-    connection: Connection
-
-
 class LocalProcesses(ThreadPoolExecutor):
     """An executor that calls functions in so many processes, each started when it is needed.
 
@@ -81,7 +68,7 @@ class LocalProcesses(ThreadPoolExecutor):
         super().__init__(jobs)
         self._hear = hear
         self._mine = threading.local()
-        self._workers: list[_Worker] = []
+        self._workers: list[ChildProcess] = []
         self._lock = threading.Lock()
         self._ended = False
 
@@ -99,7 +86,8 @@ class LocalProcesses(ThreadPoolExecutor):
                 workers, self._workers = self._workers, []
             for worker in workers:
                 worker.connection.close()  # tells the worker that there are no more tasks
-            _join(workers)
+            for worker in workers:
+                worker.end(PATIENCE)
 
     def end(self) -> None:
         """End the processes in the middle of their work."""
@@ -108,14 +96,15 @@ class LocalProcesses(ThreadPoolExecutor):
             workers = list(self._workers)
         super().shutdown(wait=False, cancel_futures=True)
         for worker in workers:
-            worker.process.terminate()
-        _join(workers)
+            worker.terminate()
+        for worker in workers:
+            worker.end(PATIENCE)
 
     def _call(
         self, function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Result:
         """Let this thread's process call a function, and wait for what comes of it."""
-        worker: _Worker | None = getattr(self._mine, "worker", None)
+        worker: ChildProcess | None = getattr(self._mine, "worker", None)
         if worker is None:
             try:
                 worker = self._start()
@@ -139,81 +128,22 @@ class LocalProcesses(ThreadPoolExecutor):
             raise error
         return result
 
-    def _start(self) -> _Worker:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        try:
-            with self._lock:
-                if self._ended:
-                    raise WorkerLostError("ended.")
-                with main_hidden(), interrupts_blocked():
-                    process.start()
-                worker = _Worker(process, ours)
-                self._workers.append(worker)
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()  # so that the pipe closes when the worker ends
+    def _start(self) -> ChildProcess:
+        with self._lock:
+            if self._ended:
+                raise WorkerLostError("ended")
+            worker = ChildProcess("spawn", _serve)
+            self._workers.append(worker)
         self._mine.worker = worker
         return worker
 
-    def _end_of(self, worker: _Worker) -> str:
+    def _end_of(self, worker: ChildProcess) -> str:
         """Say what became of a process that says no more."""
         worker.connection.close()
-        _join([worker])
+        how = worker.how_it_ended()
         with self._lock, suppress(ValueError):
             self._workers.remove(worker)
-        code = worker.process.exitcode or 0
-        if code == -getattr(signal, "SIGKILL", 9):
-            return KILLED
-        if code < 0:
-            return f"ended by signal {-code}; try it alone."
-        return f"ended with status {code}; try it alone."
-
-
-def _join(workers: list[_Worker]) -> None:
-    """Wait for processes that are about to end, and kill those that do not."""
-    for worker in workers:
-        worker.process.join(_PATIENCE)
-        if worker.process.exitcode is None:
-            worker.process.kill()
-            worker.process.join()
-
-
-@contextmanager
-def main_hidden() -> Iterator[None]:
-    """Start processes that do not run the caller's program again.
-
-    A process made by spawn imports the main module of its parent, for functions in it. Ours are
-    not, and a program without ``if __name__ == "__main__"`` would begin anew in each of them.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-@contextmanager
-def interrupts_blocked() -> Iterator[None]:
-    """Start processes and threads that do not hear Ctrl-C.
-
-    A terminal sends it to all of its processes; we end ours ourselves.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # which would unblock what is blocked
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return how
 
 
 def _serve(connection: Connection) -> None:
@@ -227,7 +157,6 @@ def _serve(connection: Connection) -> None:
     global _parent
     _parent = connection
     signal.signal(signal.SIGTERM, leave)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # As in the commands' main(): several processes need no threads for matrices, and the
     # collector no turns in between.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -11,7 +11,8 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TypeVar
 
 from snapreport.ground.errors import EngineError, reason_of
-from snapreport.runs.engines.engine_at_work import KILLED, OpenEngine, check_answers
+from snapreport.ground.processes.child_process import KILLED
+from snapreport.runs.engines.engine_at_work import OpenEngine, check_answers
 
 Result = TypeVar("Result")
 
@@ -114,7 +115,7 @@ def _how_lost(error: BaseException) -> str:
     from ray import exceptions
 
     if isinstance(error, exceptions.OutOfMemoryError):
-        return "ended by Ray because memory ran out; try it where more is free."
+        return "ended by Ray because memory ran out"
     if isinstance(error, exceptions.RayTaskError):  # the task's own
         return ""
     return KILLED if isinstance(error, exceptions.RayError) else ""

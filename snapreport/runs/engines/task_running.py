@@ -31,6 +31,8 @@ Watch: TypeAlias = Callable[[int, str | None, float | None], None]
 
 _Heard: TypeAlias = "SimpleQueue[tuple[int, str | None, float | None]]"
 
+_NEXT = "try it alone, or where more memory is free"
+
 _BLINK = 0.5
 """Seconds between looks for Ctrl-C, which on Windows ends no waiting."""
 
@@ -91,7 +93,7 @@ def run_tasks(
                 if how:
                     if queue.again(place):
                         continue
-                    how = f"each process that worked on it was {how}"
+                    how = f"each process that worked on it was {how}; {_NEXT}."
                 results[place] = lost(items[place], how) if how else future.result()
                 if watch is not None:
                     watch(place, None, None)
@@ -148,7 +150,7 @@ def _how_lost(future: Future[Result], opened: OpenEngine) -> str:
     try:
         error = future.exception()
     except CancelledError:
-        return "lost with their cluster."
+        return "lost with the cluster"
     return "" if error is None else opened.how_lost(error)
 
 

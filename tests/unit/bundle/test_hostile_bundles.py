@@ -10,8 +10,8 @@ import pytest
 
 from snapreport.bundle import members, read_bundle, read_elements, write_bundle
 from snapreport.bundle.query.sql_query import Database
-from snapreport.ground import unpacking_limit
 from snapreport.ground.errors import BundleError, InputError, QueryError
+from snapreport.ground.processes import unpacking_limit
 from snapreport.history.build import build_history
 from snapreport.model.history import History
 from snapreport.read import read_snapshot

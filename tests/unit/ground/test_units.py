@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from snapreport.compare import gate_types
-from snapreport.ground import unpacking_limit
+from snapreport.ground.processes import unpacking_limit
 from snapreport.ground.units import (
     format_bytes,
     format_change,

@@ -11,7 +11,6 @@ import pytest
 import zstandard
 
 import snapreport
-from snapreport.ground import unpacking_limit
 from snapreport.ground.errors import (
     BudgetError,
     InputError,
@@ -20,6 +19,7 @@ from snapreport.ground.errors import (
     PatternError,
     SnapreportError,
 )
+from snapreport.ground.processes import unpacking_limit
 from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.read import limits, read_budget, read_snapshot
 from snapreport.read.budgets import has_budget

@@ -11,10 +11,10 @@ import zstandard
 
 import snapreport
 from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
-from snapreport.ground.unpacking_limit import NO_MEMORY_CHECK
+from snapreport.ground.processes.unpacking_limit import NO_MEMORY_CHECK
 from snapreport.read import memory_need, unpickle
 from tests.builders import trace
-from tests.unit.ground.test_machine import system
+from tests.unit.ground.processes.test_machine import system
 
 GIB = 1 << 30
 

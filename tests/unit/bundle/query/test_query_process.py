@@ -11,6 +11,7 @@ import pytest
 
 from snapreport.bundle import write_database
 from snapreport.bundle.query.query_process import QueryProcess
+from snapreport.ground.errors import QueryError
 from tests.builders import MIB, trace
 
 
@@ -40,3 +41,26 @@ def test_one_process_answers_all_questions() -> None:
             assert "CREATE TABLE" in database.schema()
             assert set(active_children()) - before == {first}
     assert set(active_children()) == before
+
+
+def test_a_statement_that_is_ended_is_told_so_and_the_next_one_is_answered() -> None:
+    data = write_database(trace().alloc("a", MIB).file())
+    forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    with closing(QueryProcess(data, "snap.zip")) as database:
+        said: list[str] = []
+
+        def ask() -> None:
+            with pytest.raises(QueryError) as refused:
+                for answer in database.run(forever):
+                    list(answer.rows)
+            said.append(str(refused.value))
+
+        asking = Thread(target=ask)
+        asking.start()
+        while not said:
+            database.end_statement()
+            asking.join(0.01)
+        asking.join()
+        assert said == ["The query was ended."]
+        (answer,) = database.run("SELECT 7")
+        assert list(answer.rows) == [(7,)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.ground import machine
+from snapreport.ground.processes import machine
 from snapreport.read import memory_need
 from snapreport.runs import jobs
 

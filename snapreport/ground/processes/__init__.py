@@ -1,0 +1,1 @@
+"""What our processes may use, and the processes that we start."""

@@ -1,0 +1,66 @@
+"""Processes of our own: how they end, and what they do not hear."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+
+import pytest
+
+from snapreport.ground.processes.child_process import KILLED, ChildProcess, may_fork
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
+
+
+def _does(connection: Connection, what: str) -> None:
+    """Do what each message says, and answer."""
+    while True:
+        number = connection.recv()
+        if what == "signals":
+            os.kill(os.getpid(), number)
+        elif what == "leaves":
+            sys.exit(number)
+        connection.send(number)
+
+
+@pytest.mark.parametrize(
+    ("what", "number", "how"),
+    [
+        ("signals", signal.SIGKILL, KILLED),
+        ("signals", signal.SIGUSR1, f"ended by signal {int(signal.SIGUSR1)}"),
+        ("signals", signal.SIGTERM, f"ended by signal {int(signal.SIGTERM)}"),
+        ("leaves", 3, "ended with status 3"),
+    ],
+)
+def test_it_is_told_how_a_process_ended(what: str, number: int, how: str) -> None:
+    process = ChildProcess("fork", _does, what)
+    process.connection.send(number)
+    with pytest.raises((EOFError, ConnectionError)):
+        process.connection.recv()
+    assert process.how_it_ended() == how
+    assert not process.alive()
+
+
+def test_a_process_does_not_hear_ctrl_c_and_ends_quietly_with_its_pipe(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    process = ChildProcess("fork", _does, "signals")
+    process.connection.send(signal.SIGINT)
+    assert process.connection.recv() == signal.SIGINT
+    process.connection.close()
+    process.end(patience=10)
+    assert process.how_it_ended() == "ended with status 0"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_there_is_no_fork_beside_a_thread() -> None:
+    before, ended = may_fork(), threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    beside = may_fork()
+    ended.set()
+    thread.join()
+    assert (before, beside) == (True, False)
