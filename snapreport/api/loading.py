@@ -252,24 +252,14 @@ def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
     return [redact_name(name, stand_ins) for name in names]
 
 
-def open_database(
-    path: PathLike,
-    *,
-    keep_paths: bool = False,
-    seconds: float | None = None,
-    memory: int | None = None,
-    progress: Progress = silent,
-) -> QueryProcess:
-    """Open the tables of a bundle, or of the bundle that a snapshot would give, for SQL.
-
-    SQLite runs in a process of its own, which is ended if a statement takes too long. The caller
-    has to close the returned object.
+def read_tables(
+    path: PathLike, *, keep_paths: bool = False, progress: Progress = silent
+) -> bytes:
+    """Return the ``elements.db`` of a bundle, or of the bundle that a snapshot would give.
 
     Args:
         path: a bundle or a snapshot.
-        keep_paths: as in ``load()``; a bundle is queried as it is.
-        seconds: the longest that SQLite may work on one statement; None for no limit.
-        memory: the most bytes that SQLite may use; None for no limit.
+        keep_paths: as in ``load()``; a bundle is read as it is.
         progress: called with what is being done.
 
     Raises:
@@ -277,12 +267,35 @@ def open_database(
     """
     source = as_path(path)
     if is_zip(source):
-        data = read_elements(source)
-    else:
-        data = write_database(load_named(source, NamesWanted(keep_paths), progress).history)
+        return read_elements(source)
+    return write_database(load_named(source, NamesWanted(keep_paths), progress).history)
+
+
+def open_database(
+    path: PathLike,
+    data: bytes | None = None,
+    *,
+    seconds: float | None = None,
+    memory: int | None = None,
+) -> QueryProcess:
+    """Open the tables of a bundle or snapshot for SQL.
+
+    SQLite runs in a process of its own, which is ended if a statement takes too long. The caller
+    has to close the returned object.
+
+    Args:
+        path: a bundle or a snapshot.
+        data: what ``read_tables()`` returned for it; None to read it now.
+        seconds: the longest that SQLite may work on one statement; None for no limit.
+        memory: the most bytes that SQLite may use; None for no limit.
+
+    Raises:
+        SnapreportError: as ``load()``.
+    """
     from snapreport.bundle.query.query_process import QueryProcess
 
-    return QueryProcess(data, str(source), seconds=seconds, memory=memory)
+    data = read_tables(path) if data is None else data
+    return QueryProcess(data, str(as_path(path)), seconds=seconds, memory=memory)
 
 
 def load_rules(source: str) -> tuple[Rule, ...]:

@@ -58,17 +58,13 @@ def query(
     Example:
       snapreport query snap.zip "SELECT count(*), sum(size) FROM allocations"
     """  # fmt: skip
-    from snapreport.api.loading import open_database
+    from snapreport.api.loading import open_database, read_tables
 
     with progress_bar(quiet) as progress:
-        database = open_database(
-            source,
-            keep_paths=paths_kept(),
-            seconds=timeout or None,
-            memory=QUERY_MEMORY,
-            progress=progress,
-        )
-    with closing(database):
+        data = read_tables(source, keep_paths=paths_kept(), progress=progress)
+    # Only now: beside the bar's thread the process could not be forked, and would start slowly.
+    found = open_database(source, data, seconds=timeout or None, memory=QUERY_MEMORY)
+    with closing(found) as database:
         if schema:
             print_bytes(database.schema().encode() + b"\n")
         elif sql is not None:

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import orjson
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 import snapreport
 from snapreport.commands import cli
 from snapreport.commands.output.query_shell import MORE, PROMPT, Shell
+from snapreport.ground.progress import Progress, silent
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error
 
@@ -173,6 +176,29 @@ def test_an_error_does_not_end_the_shell(capsys: pytest.CaptureFixture[str]) -> 
 
     Shell(fail, str, ()).run(Typed("SELECT 1;", "SELECT 2;"))
     assert capsys.readouterr().err == "Error: no such thing\n" * 2
+
+
+def test_the_process_starts_after_the_progress_bar(
+    run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, starts = [False], []
+
+    @contextmanager
+    def bar(_quiet: bool) -> Iterator[Progress]:
+        shown[0] = True
+        yield silent
+        shown[0] = False
+
+    start = BaseProcess.start
+
+    def noted(process: BaseProcess) -> None:
+        starts.append(shown[0])
+        start(process)
+
+    monkeypatch.setattr("snapreport.commands.query.progress_bar", bar)
+    monkeypatch.setattr(BaseProcess, "start", noted)
+    assert "42" in run("query", bundle, "SELECT 6 * 7").stdout
+    assert starts == [False]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudoterminal is a Unix thing")
