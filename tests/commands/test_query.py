@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import active_count
 
 import orjson
 import pytest
@@ -17,8 +18,9 @@ from click.testing import CliRunner
 
 import snapreport
 from snapreport.commands import cli
+from snapreport.commands.output.console import progress_bar
 from snapreport.commands.output.query_shell import MORE, PROMPT, Shell
-from snapreport.ground.progress import Progress, silent
+from snapreport.ground.progress import Progress
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error
 
@@ -178,27 +180,28 @@ def test_an_error_does_not_end_the_shell(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "Error: no such thing\n" * 2
 
 
-def test_the_process_starts_after_the_progress_bar(
+def test_no_thread_of_the_progress_bar_is_left_where_the_process_starts(
     run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown, starts = [False], []
-
-    @contextmanager
-    def bar(_quiet: bool) -> Iterator[Progress]:
-        shown[0] = True
-        yield silent
-        shown[0] = False
-
+    before = active_count()
+    beside: list[int] = []
     start = BaseProcess.start
 
     def noted(process: BaseProcess) -> None:
-        starts.append(shown[0])
+        beside.append(active_count() - before)
         start(process)
 
-    monkeypatch.setattr("snapreport.commands.query.progress_bar", bar)
+    @contextmanager
+    def on_a_terminal(quiet: bool) -> Iterator[Progress]:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        with progress_bar(quiet) as progress:
+            assert active_count() > before
+            yield progress
+
+    monkeypatch.setattr("snapreport.commands.query.progress_bar", on_a_terminal)
     monkeypatch.setattr(BaseProcess, "start", noted)
     assert "42" in run("query", bundle, "SELECT 6 * 7").stdout
-    assert starts == [False]
+    assert beside == [0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudoterminal is a Unix thing")

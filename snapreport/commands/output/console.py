@@ -6,17 +6,22 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, NoReturn, TextIO
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from snapreport.ground.errors import OutputError, SnapreportError
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import printable, visible
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 INTERRUPTED = 130
 """128 + SIGINT, as in shells."""
@@ -132,24 +137,20 @@ def print_path(path: Path) -> None:
     """
     if path.is_file():
         shown = visible(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
-        _write(shown + b"\n")
+        print_clean(shown + b"\n")
 
 
 def print_bytes(text: bytes) -> None:
-    """Write a result to stdout with control characters escaped.
+    """Write a result to stdout with control characters escaped, as ``print_clean()`` does."""
+    print_clean(printable(text))
+
+
+def print_clean(text: bytes) -> None:
+    """Write bytes to stdout as they are: a rendered ``Page`` is escaped, but for our own colours.
 
     Raises:
         OutputError: it cannot be written, as on a full disk. A closed pipe is left to click.
     """
-    _write(printable(text))
-
-
-def print_clean(text: bytes) -> None:
-    """Write a rendered ``Page`` to stdout; it is already escaped, except for our own colours."""
-    _write(text)
-
-
-def _write(text: bytes) -> None:
     try:
         click.echo(text, nl=False)
     except OSError as error:
@@ -161,24 +162,44 @@ def _write(text: bytes) -> None:
 
 
 @contextmanager
-def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """Show progress on stderr while the body runs.
+def bars(quiet: bool, *columns: str) -> Iterator[Bars | None]:
+    """Show bars on stderr while the body runs; the caller adds and updates them.
 
-    Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
+    None, and nothing is shown nor rich imported, when stderr is no terminal or ``quiet`` is on.
+
+    Args:
+        quiet: show nothing.
+        columns: rich's formats of the texts beside a bar; ``""`` is the bar itself.
     """
     if quiet or not sys.stderr.isatty():
-        yield silent
+        yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    parts = [TextColumn(each, markup=False) if each else BarColumn() for each in columns]
+    before = threading.enumerate()
+    console = Console(stderr=True)
+    with Progress(*parts, TimeElapsedColumn(), console=console, transient=True) as shown:
+        drawing = [thread for thread in threading.enumerate() if thread not in before]
+        yield shown
+    # It has been told to end. Beside another thread a process can only be started, not forked.
+    for thread in drawing:
+        thread.join()
 
-        def show(what: str, fraction: float | None) -> None:
-            total = None if fraction is None else 1.0
-            bar.update(task, description=what, total=total, completed=fraction or 0.0)
 
-        yield show
+def update_bar(shown: Bars, bar: TaskID, what: str, fraction: float | None) -> None:
+    """Show on a bar what is being done, and the fraction done."""
+    total = None if fraction is None else 1.0
+    shown.update(bar, description=what, total=total, completed=fraction or 0.0)
+
+
+@contextmanager
+def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+    """Show progress on stderr, as ``bars()`` does, while the body runs."""
+    with bars(quiet, "{task.description}", "") as shown:
+        if shown is None:
+            yield silent
+            return
+        bar = shown.add_task("", total=None)
+        yield lambda what, fraction: update_bar(shown, bar, what, fraction)

@@ -13,11 +13,20 @@ import click
 import snapreport
 from snapreport.commands.options.name_options import paths_kept
 from snapreport.commands.options.run_options import RunWanted
-from snapreport.commands.output.console import print_path, say, say_error, say_warnings
+from snapreport.commands.output.console import (
+    bars,
+    print_path,
+    say,
+    say_error,
+    say_warnings,
+    update_bar,
+)
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_share, plural
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from snapreport.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
 
 _NAME = 40
@@ -133,39 +142,24 @@ def progress_bars(quiet: bool) -> Iterator[ManyProgress | None]:
 
     Nothing is shown, nor rich imported, when stderr is no terminal or ``quiet`` is on.
     """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.fields[name]}", markup=False),
-        BarColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bars(quiet, "{task.fields[name]}", "", "{task.description}") as shown:
+        if shown is None:
+            yield None
+            return
         running: dict[Path, TaskID] = {}
-        whole = bar.add_task("", total=None, name="In all")
+        whole = shown.add_task("", total=None, name="In all")
 
         def show(doing: Doing) -> None:
             done = f"{doing.ended} of {doing.total} files"
-            bar.update(whole, description=done, total=doing.total, completed=doing.ended)
+            shown.update(whole, description=done, total=doing.total, completed=doing.ended)
             source = doing.source
             if doing.what is None:
                 if source in running:
-                    bar.remove_task(running.pop(source))
+                    shown.remove_task(running.pop(source))
                 return
             if source not in running:
-                running[source] = bar.add_task("", total=None, name=_short(source))
-            total = None if doing.fraction is None else 1.0
-            bar.update(
-                running[source],
-                description=doing.what,
-                total=total,
-                completed=doing.fraction or 0.0,
-            )
+                running[source] = shown.add_task("", total=None, name=_short(source))
+            update_bar(shown, running[source], doing.what, doing.fraction)
 
         yield show
 
