@@ -252,9 +252,7 @@ def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:
     return [redact_name(name, stand_ins) for name in names]
 
 
-def read_tables(
-    path: PathLike, *, keep_paths: bool = False, progress: Progress = silent
-) -> bytes:
+def read_tables(path: PathLike, *, keep_paths: bool = False, progress: Progress = silent) -> bytes:
     """Return the ``elements.db`` of a bundle, or of the bundle that a snapshot would give.
 
     Args:

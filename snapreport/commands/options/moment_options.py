@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
-from snapreport.commands.options.shared_options import curve_option, reads
-from snapreport.model.moment_wanted import MomentWanted, parse_address
-
-F = TypeVar("F", bound=Callable[..., Any])
+from snapreport.commands.options.shared_options import curve_option, reads, together
+from snapreport.model.moment_wanted import Address, MomentWanted, parse_address
 
 
-def moment_options(function: F) -> F:
-    """Add the options; the command gets them as ``wanted``."""
-
-    @functools.wraps(function)
-    def command(**values: Any) -> Any:
-        names = ("event", "time_us", "stage", "between", "at", "curve")
-        chosen = {name: values.pop(name) for name in names}
-        given = [name for name in names[:5] if chosen[name] is not None]
-        if len(given) > 1:
-            options = " and ".join(f"--{name.replace('time_us', 'time')}" for name in given)
-            raise click.UsageError(f"{options} each name a moment; give one of them.")
-        if at := chosen.pop("at"):
-            chosen[at[0]] = at[1]
-        return function(wanted=MomentWanted(**chosen), **values)
-
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command  # type: ignore[return-value]
+def _moment(
+    event: int | None,
+    time_us: int | None,
+    stage: str | None,
+    between: tuple[int, int] | None,
+    at: tuple[str, Address] | None,
+    curve: str,
+) -> MomentWanted:
+    named = {"event": event, "time": time_us, "stage": stage, "between": between, "at": at}
+    given = [f"--{name}" for name, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} each name a moment; give one of them.")
+    by_address: dict[str, Address] = dict([at] if at else [])
+    return MomentWanted(event, time_us, stage, between, **by_address, curve=curve)
 
 
-_OPTIONS = (
+moment_options = together(
+    "wanted",
+    _moment,
     click.option(
         "--event", type=int, metavar="N", help="At the state after event N; -1 is the start."
     ),

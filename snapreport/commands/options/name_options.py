@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
+from snapreport.commands.options.shared_options import together
 from snapreport.model.name_treatment import SHORT_SALT, NamesWanted, is_short_salt
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _KEPT = "snapreport.keep_paths"
 
@@ -36,42 +32,37 @@ def paths_kept() -> bool:
     return context is not None and bool(context.meta.get(_KEPT, False))
 
 
-def names_options(command: F) -> F:
-    """``--keep-paths``, ``--redact`` and its further options, as one argument ``names``."""
+def _names(redact: bool, redact_functions: bool, salt: str | None) -> NamesWanted:
+    if paths_kept() and (redact or redact_functions):
+        raise click.UsageError("--keep-paths and --redact contradict each other.")
+    if salt is not None and not (redact or redact_functions):
+        raise click.UsageError("--salt belongs to --redact.")
+    if salt is not None and is_short_salt(salt):
+        raise click.UsageError(f"--salt {SHORT_SALT}.")
+    if (redact or redact_functions) and salt is None:
+        salt = secrets.token_urlsafe(32)  # the same for all files of this command
+        if not click.get_current_context().params.get("quiet"):
+            note = "Redacted with a random salt; --salt gives later files equal stand-ins."
+            click.echo(note, err=True)
+    return NamesWanted(paths_kept(), redact, redact_functions, salt)
 
-    @keep_paths_option
-    @click.option(
-        "--redact",
-        is_flag=True,
-        help="Replace whatever could name a user, a host or a project.",
-    )
-    @click.option(
+
+names_options = together(
+    "names",
+    _names,
+    keep_paths_option,
+    click.option(
+        "--redact", is_flag=True, help="Replace whatever could name a user, a host or a project."
+    ),
+    click.option(
         "--redact-functions",
         is_flag=True,
         help="Also replace the names of the project's functions.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--salt",
         metavar="TEXT",
         help="For --redact: a secret that gives equal names equal stand-ins across files; random "
         "by default.",
-    )
-    @functools.wraps(command)
-    def with_names(
-        *args: Any, redact: bool, redact_functions: bool, salt: str | None, **values: Any
-    ) -> Any:
-        if paths_kept() and (redact or redact_functions):
-            raise click.UsageError("--keep-paths and --redact contradict each other.")
-        if salt is not None and not (redact or redact_functions):
-            raise click.UsageError("--salt belongs to --redact.")
-        if salt is not None and is_short_salt(salt):
-            raise click.UsageError(f"--salt {SHORT_SALT}.")
-        if (redact or redact_functions) and salt is None:
-            salt = secrets.token_urlsafe(32)  # the same for all files of this command
-            if not values.get("quiet"):
-                note = "Redacted with a random salt; --salt gives later files equal stand-ins."
-                click.echo(note, err=True)
-        names = NamesWanted(paths_kept(), redact, redact_functions, salt)
-        return command(*args, names=names, **values)
-
-    return with_names  # type: ignore[return-value]
+    ),
+)

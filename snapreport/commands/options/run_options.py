@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from snapreport.commands.options.shared_options import together
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,48 +31,43 @@ class RunWanted:
     engine: str
 
 
+_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Work on N files at once. Default: as many as processors and free memory allow.",
+)
+_engine = click.option(
+    "--engine",
+    metavar="ENGINE",
+    default="local",
+    help="Where to work on several files: local (processes), dask or ray; dask=ADDRESS or"
+    " ray=ADDRESS for a running cluster.  [default: local]",
+)
+
+
 def workers_options(command: F) -> F:
     """``--jobs`` and ``--engine``."""
-    jobs = click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Work on N files at once. Default: as many as processors and free memory allow.",
-    )
-    engine = click.option(
-        "--engine",
-        metavar="ENGINE",
-        default="local",
-        help="Where to work on several files: local (processes), dask or ray; dask=ADDRESS or"
-        " ray=ADDRESS for a running cluster.  [default: local]",
-    )
-    return jobs(engine(command))
+    return _jobs(_engine(command))
 
 
-def run_options(command: F) -> F:
-    """``--name``, ``--layout``, ``--jobs`` and ``--engine``, as one argument ``run``."""
-
-    @click.option(
+run_options = together(
+    "run",
+    RunWanted,
+    click.option(
         "--name",
-        "name_",
         metavar="PATTERN",
         help="How the files of a run are named, such as '{host}/it_{step}/rank{rank}.pickle'; by"
         " default the names that common trainers give are recognized.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--layout",
         metavar="DIM=N,...",
         help="Parallel dimensions of a run in the order of ranks, the first changing fastest:"
         " tp=8,pp=4,dp=2.",
-    )
-    @workers_options
-    @functools.wraps(command)
-    def with_run(
-        name_: str | None, layout: str | None, jobs: int | None, engine: str, **values: Any
-    ) -> Any:
-        return command(run=RunWanted(name_, layout, jobs, engine), **values)
-
-    return with_run  # type: ignore[return-value]
+    ),
+    workers_options,
+)
 
 
 def is_run(sources: Sequence[Path]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,6 +74,33 @@ def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
             raise click.BadParameter(f"{str(error).removesuffix('.')}.") from None
 
     return read
+
+
+def together(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[F], F]:
+    """Add options to a command, in this order, which gets them as one argument.
+
+    Args:
+        name: the argument.
+        make: makes its value of those of the options, each by the name of its parameter.
+        options: what ``click.option()`` returns, or several of these as one.
+    """
+    taken = inspect.signature(make).parameters
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def with_one(**values: Any) -> Any:
+            own = {each: values.pop(each) for each in taken if each in values}
+            return command(**{name: make(**own)}, **values)
+
+        with_options: Any = with_one
+        for option in reversed(options):
+            with_options = option(with_options)
+        added: F = with_options
+        return added
+
+    return add
 
 
 _TINY = 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from snapreport.commands.options.shared_options import (
     full_option,
     json_option,
     quiet_option,
+    together,
     top_option,
 )
 from snapreport.commands.output.console import in_colour, print_bytes, print_clean, progress_bar
@@ -55,21 +55,12 @@ def answer_options(rows: int | None = None) -> Callable[[F], F]:
     Args:
         rows: the default of ``--top``; None for a command without it.
     """
+    options = (json_option, full_option, keep_paths_option, quiet_option)
+    return together("answer", _answer, *([] if rows is None else [top_option(rows)]), *options)
 
-    def add(command: F) -> F:
-        @json_option
-        @full_option
-        @keep_paths_option
-        @quiet_option
-        @functools.wraps(command)
-        def answered(
-            as_json: bool, full: bool, quiet: bool, top: int | None = None, **values: Any
-        ) -> Any:
-            return command(answer=Answer(as_json, full, quiet, None if full else top), **values)
 
-        return answered if rows is None else top_option(rows)(answered)  # type: ignore[return-value]
-
-    return add
+def _answer(as_json: bool, full: bool, quiet: bool, top: int | None = None) -> Answer:
+    return Answer(as_json, full, quiet, None if full else top)
 
 
 def load_device(source: Path, device: str | None, quiet: bool) -> Device:
