@@ -19,7 +19,7 @@ from snapreport.bundle.shared_values import find_kinds
 from snapreport.bundle.table_writing import TableWriter, filled_database, insert_integers
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
 
@@ -103,22 +103,14 @@ class _Writer:
         self._tables.connection.execute("INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)", row)
         first_id = self._allocations
         self._allocations += len(history.allocations)
-        never = history.events
         rows = history.allocations
-        kind = self._kinds_of(index, rows, role)
-        alloc_after, alloc_after_us = self._spans(rows, first_id)
-        requested_after, free_after = event_differences(rows, never)
-        requested_after_us, free_after_us = time_differences(rows)
         columns = {
-            "kind": kind,
+            "kind": self._kinds_of(index, rows, role),
             "addr": rows.addr,
             "version": rows.version.astype(np.int64),
-            "alloc_after": alloc_after,
-            "requested_after": requested_after,
-            "free_after": free_after,
-            "alloc_after_us": alloc_after_us,
-            "requested_after_us": requested_after_us,
-            "free_after_us": free_after_us,
+            **self._spans(rows, first_id),
+            **event_differences(rows, history.events),
+            **time_differences(rows),
         }
         insert_integers(self._tables.connection, "allocation_rows", first_id, columns)
         self._events(index, history)
@@ -131,66 +123,46 @@ class _Writer:
         self, index: int, rows: Allocations, role: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Write the kinds of a device's allocations, and return the kind of each."""
-        columns = (
-            rows.size,
-            rows.block_size - rows.size,
-            rows.block_size_max - rows.block_size,
-            rows.stream,
-            rows.pool,
-            rows.stack,
-            rows.free_stack,
-            rows.category,
-            rows.compile_context,
-            rows.metadata,
-            role,
-        )
+        _, *columns = self._tables.fields(
+            "allocation_kinds", rows,
+            device=index,
+            slack=rows.block_size - rows.size,
+            block_range=rows.block_size_max - rows.block_size,
+            role=role,
+        )  # fmt: skip
         first, kind = find_kinds(columns)
         device = [index] * len(first)
         ids = self._tables.add("allocation_kinds", device, *(column[first] for column in columns))
         return kind + ids.start
 
-    def _spans(self, rows: Allocations, first_id: int) -> tuple[NDArray[np.int64], ...]:
+    def _spans(self, rows: Allocations, first_id: int) -> dict[str, NDArray[np.int64]]:
         """Write the spans of a device, and return alloc events and times counted from them."""
-        found = []
+        found = {}
         spans: list[NDArray[np.int64]] = []
-        columns = ((rows.alloc_event, START), (rows.alloc_time_us, NO_TIME))
-        for place, (column, none) in enumerate(columns):
+        columns = (("alloc_after", rows.alloc_event, START),
+                   ("alloc_after_us", rows.alloc_time_us, NO_TIME))  # fmt: skip
+        for place, (name, column, none) in enumerate(columns):
             bases, base = span_bases(column, first_id, self._base[place])
             self._base[place] = int(bases[-1]) if len(bases) else self._base[place]
             spans.append(bases)
-            found.append(np.where(column == none, NOT_THERE, column - base))
+            found[name] = np.where(column == none, NOT_THERE, column - base)
         self._tables.add("allocation_spans", *spans)
-        return tuple(found)
+        return found
 
     def _events(self, index: int, history: DeviceHistory) -> None:
-        other = history.other
-        self._tables.add(
-            "events",
-            [index] * len(other),
-            other.event,
-            other.action,
-            other.addr,
-            other.size,
-            other.time_us,
-            other.stream,
-            other.pool,
-            other.stack,
-        )
+        device = [index] * len(history.other)
+        self._tables.add("events", *self._tables.fields("events", history.other, device=device))
 
     def _final_state(self, index: int, history: DeviceHistory, first_allocation: int) -> None:
         segments = history.segments
-        ids = self._tables.add(
-            "segments",
-            [index] * len(segments),
-            segments.address,
-            segments.size,
-            segments.stream,
-            segments.pool,
-            ["large" if large else "small" for large in segments.large.tolist()],
-            segments.expandable.astype(np.int64),
-            segments.stack,
-            *segments.stated.T,
-        )
+        columns = self._tables.fields(
+            "segments", segments,
+            device=[index] * len(segments),
+            kind=["large" if large else "small" for large in segments.large.tolist()],
+            expandable=segments.expandable.astype(np.int64),
+            **dict(zip(STATED, segments.stated.T, strict=True)),
+        )  # fmt: skip
+        ids = self._tables.add("segments", *columns)
         self._tables.add(
             "blocks",
             segments.block_segment.astype(np.int64) + ids.start,
@@ -204,17 +176,12 @@ class _Writer:
 
     def _stages(self, index: int, history: DeviceHistory) -> None:
         stages = history.stages
-        self._tables.add(
-            "annotations",
-            [index] * len(stages),
-            stages.name,
-            _counted_from(stages.parent, self._tables.count["annotations"]),
-            stages.depth,
-            stages.start_event,
-            stages.end_event,
-            stages.start_time_us,
-            stages.end_time_us,
-        )
+        columns = self._tables.fields(
+            "annotations", stages,
+            device=[index] * len(stages),
+            parent=_counted_from(stages.parent, self._tables.count["annotations"]),
+        )  # fmt: skip
+        self._tables.add("annotations", *columns)
 
 
 def _counted_from(rows: NDArray[np.int32], first: int) -> NDArray[np.int64]:

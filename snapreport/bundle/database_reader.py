@@ -16,7 +16,7 @@ from snapreport.model.cut import cut_from_plain
 from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
 from snapreport.model.name_treatment import names_done
 from snapreport.model.recorder_notes import recorder_info
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, DeviceId, Segments, Source
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, STATED, DeviceId, Segments, Source
 from snapreport.model.stacks import FrameTable, StackTable
 
 MOST_DEVICES = 1000
@@ -113,8 +113,7 @@ class _Devices:
         self._allocation_rows = device_rows(self._allocations.pop("device"), count)
         self._events, self._actions = _filled(tables, "events")
         self._event_rows = device_rows(self._events.pop("device"), count)
-        self._segments, self._kinds = tables.numbers("segments"), tables.texts("segments", "kind")
-        _same_length("segments", self._kinds, self._segments["id"])
+        self._segments, self._kinds = _filled(tables, "segments")
         self._segment_rows = device_rows(self._segments["device"], count)
         self._blocks, states = _filled(tables, "blocks")
         known = {state: i for i, state in enumerate(BLOCK_STATES)}
@@ -124,9 +123,7 @@ class _Devices:
         owner = self._blocks["segment"]
         within("segment", owner, 0, len(self._kinds))
         self._block_rows = device_rows(self._segments["device"][owner], count)
-        self._annotations = tables.numbers("annotations")
-        self._names = tables.texts("annotations", "name")
-        _same_length("annotations", self._names, self._annotations.pop("id"))
+        self._annotations, self._names = _filled(tables, "annotations")
         self._annotation_rows = device_rows(self._annotations.pop("device"), count)
 
     def history(self, index: int, device: DeviceId) -> DeviceHistory:
@@ -175,9 +172,7 @@ class _Devices:
             large=np.array([kind == "large" for kind in self._kinds[rows]], np.bool_),
             expandable=of("expandable").astype(np.bool_),
             stack=_int32(of("stack")),
-            stated=np.stack(
-                [of(name) for name in ("allocated_size", "active_size", "requested_size")], axis=1
-            ),
+            stated=np.stack([of(name) for name in STATED], axis=1),
             block_segment=(self._blocks["segment"][blocks] - rows.start).astype(np.int32),
             block_address=self._blocks["address"][blocks],
             block_size=self._blocks["size"][blocks],

@@ -17,7 +17,7 @@ from snapreport.model.snapshot import NO_TIME
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Columns = tuple[NDArray[np.int64], NDArray[np.int64]]
+    Columns = dict[str, NDArray[np.int64]]
 
 NOT_THERE = np.iinfo(np.int64).min
 """NULL, in columns that may be negative."""
@@ -48,7 +48,7 @@ def span_bases(
 
 
 def event_differences(rows: Allocations, never: int) -> Columns:
-    """Return ``requested_after`` and ``free_after``; int64, shape (n,), NOT_THERE where NULL.
+    """Return these columns of ``allocation_rows``; int64, shape (n,), NOT_THERE where NULL.
 
     Args:
         rows: the allocations.
@@ -56,21 +56,22 @@ def event_differences(rows: Allocations, never: int) -> Columns:
     """
     asked = (rows.free_requested_event != START) & (rows.free_requested_event != never)
     freed = rows.free_event != never
-    return (
-        np.where(asked, rows.free_requested_event - np.maximum(rows.alloc_event, 0), NOT_THERE),
-        np.where(freed, rows.free_event - np.where(asked, rows.free_requested_event, 0), NOT_THERE),
-    )
+    since, then = np.maximum(rows.alloc_event, 0), np.where(asked, rows.free_requested_event, 0)
+    return {
+        "requested_after": np.where(asked, rows.free_requested_event - since, NOT_THERE),
+        "free_after": np.where(freed, rows.free_event - then, NOT_THERE),
+    }
 
 
 def time_differences(rows: Allocations) -> Columns:
-    """Return ``requested_after_us`` and ``free_after_us``, as ``event_differences`` does."""
+    """Return the same columns of times, as ``event_differences`` does of events."""
     asked, freed = rows.free_requested_time_us != NO_TIME, rows.free_time_us != NO_TIME
     # The reader accepts only times from 1970 to 9999, so no difference overflows.
-    since = np.maximum(rows.alloc_time_us, 0)
-    return (
-        np.where(asked, rows.free_requested_time_us - since, NOT_THERE),
-        np.where(freed, rows.free_time_us - np.maximum(rows.free_requested_time_us, 0), NOT_THERE),
-    )
+    since, then = np.maximum(rows.alloc_time_us, 0), np.maximum(rows.free_requested_time_us, 0)
+    return {
+        "requested_after_us": np.where(asked, rows.free_requested_time_us - since, NOT_THERE),
+        "free_after_us": np.where(freed, rows.free_time_us - then, NOT_THERE),
+    }
 
 
 def add_up(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import apsw
 
@@ -96,6 +97,14 @@ def damaged(error: Exception, name: str = "elements.db") -> BundleError:
     return BundleError(f"has a damaged {name} ({reason}); make the bundle again.")
 
 
-def inconsistent(error: Exception, name: str = "elements.db") -> BundleError:
-    """Return the error for tables that are impossible, or are not ours."""
-    return BundleError(f"has an inconsistent {name} ({reason_of(error)}); make the bundle again.")
+@contextmanager
+def explaining(name: str = "elements.db") -> Iterator[None]:
+    """Turn what reading a damaged database raises into a BundleError that says why."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise damaged(error, name) from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise BundleError(
+            f"has an inconsistent {name} ({reason_of(error)}); make the bundle again."
+        ) from error

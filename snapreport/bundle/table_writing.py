@@ -62,6 +62,11 @@ class TableWriter:
         )
         return self.add_rows(table, zip(*cells, strict=True))
 
+    def fields(self, table: str, record: object, **given: Any) -> list[Any]:
+        """Return a table's columns but the id: those given, and the record's of the same names."""
+        names = [column.name for column in self._columns[table] if column.name != "id"]
+        return [given[name] if name in given else getattr(record, name) for name in names]
+
     def add_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> range:
         """Add rows, without their ids, and return those."""
         first = self.count[table]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.bundle.opening import LONGEST_VALUE, damaged, inconsistent, open_in_memory
+from snapreport.bundle.opening import LONGEST_VALUE, explaining, open_in_memory
 from snapreport.bundle.schemas import ELEMENTS, Definition, definitions, plain
 from snapreport.bundle.sqlite_cells import from_cells
 
@@ -58,17 +58,8 @@ def open_tables(
     Raises:
         BundleError: it is damaged or not ours, also if that shows only while it is read.
     """
-    connection: apsw.Connection | None = None
-    try:
-        connection = open_in_memory(data, _LIMITS, name)
+    with explaining(name), closing(open_in_memory(data, _LIMITS, name)) as connection:
         yield Tables(connection, data, schema)
-    except apsw.Error as error:
-        raise damaged(error, name) from error
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise inconsistent(error, name) from error
-    finally:
-        if connection is not None:
-            connection.close()
 
 
 class Tables:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from snapreport.model.history import START, Allocations, DeviceHistory, History, Stages
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, Segments
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, Segments
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
 
 Event = dict[str, Any]
@@ -184,8 +184,7 @@ class _Rebuilder:
             "address": int(segments.address[i]),
             "total_size": int(segments.size[i]),
         }
-        names = ("allocated_size", "active_size", "requested_size")
-        stated = zip(names, segments.stated[i].tolist(), strict=True)
+        stated = zip(STATED, segments.stated[i].tolist(), strict=True)
         row.update({name: size for name, size in stated if size >= 0})
         row["stream"] = int(segments.stream[i])
         if self._history.layout != "profiler":  # a profiler's segments have no type

@@ -83,7 +83,7 @@ class Segments:
     expandable: NDArray[np.bool_]
     stack: NDArray[np.int32]
     stated: NDArray[np.int64]
-    """int64, (n_segments, 3): the file's own allocated, active and requested size, or -1."""
+    """int64, (n_segments, 3): the file's own sizes, by STATED, or -1."""
 
     block_segment: NDArray[np.int32]
     """Rows of the segment arrays; int32, shape (n_blocks,), as the remaining columns."""
@@ -101,6 +101,8 @@ class Segments:
 
 BLOCK_STATES = ("active_allocated", "active_pending_free", "inactive")
 ACTIVE, PENDING, INACTIVE = range(3)
+STATED = ("allocated_size", "active_size", "requested_size")
+"""What a file states of a segment, by the file's own names."""
 
 
 @dataclass(frozen=True)

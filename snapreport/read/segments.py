@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
-from snapreport.model.snapshot import INACTIVE, PENDING, Segments
+from snapreport.model.snapshot import INACTIVE, PENDING, STATED, Segments
 from snapreport.model.stacks import NO_STACK
 from snapreport.read.fields import check_bytes, count_unknown_keys, integers
 from snapreport.read.traces import Tables
@@ -20,9 +20,7 @@ _SEGMENT_KEYS = frozenset(
         "device",
         "address",
         "total_size",
-        "allocated_size",
-        "active_size",
-        "requested_size",
+        *STATED,
         "stream",
         "segment_type",
         "segment_pool_id",
@@ -40,7 +38,6 @@ _STATES = {
     "active_awaiting_free": PENDING,  # the documentation's word for it
     "inactive": INACTIVE,
 }
-_STATED = ("allocated_size", "active_size", "requested_size")
 
 
 def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Segments:
@@ -77,8 +74,8 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         expandable=np.array([row.get("is_expandable") is True for row in rows], np.bool_),
         stack=np.array([_stack(row.get("frames"), tables) for row in rows], np.int32),
         stated=np.stack(
-            [integers(rows, key, f"{where}: segment", default=-1) for key in _STATED], axis=1
-        ).reshape(-1, 3),
+            [integers(rows, key, f"{where}: segment", default=-1) for key in STATED], axis=1
+        ),
         block_segment=block_segment.astype(np.int32),
         block_address=block_address,
         block_size=block_size,

@@ -11,7 +11,7 @@ from itertools import islice
 
 import apsw
 
-from snapreport.bundle.opening import damaged, inconsistent, open_in_memory
+from snapreport.bundle.opening import damaged, explaining, open_in_memory
 from snapreport.bundle.tables import Tables
 from snapreport.ground.errors import QueryError, reason_of
 from snapreport.ground.units import format_bytes
@@ -95,15 +95,11 @@ class Database:
         self._entered = self._spent = 0.0
         self._refused = ""
         self._longest = longest
-        try:
+        with explaining():
             self._connection = open_in_memory(data)
             modules = self._connection.execute("SELECT name FROM pragma_module_list")
             self._modules = {str(name).lower() for (name,) in modules} - _VIRTUAL
             self._strange = Tables(self._connection, data).strange_views
-        except apsw.Error as error:
-            raise damaged(error) from error
-        except (TypeError, ValueError, OverflowError) as error:
-            raise inconsistent(error) from error
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
         self._connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST)
         if memory is not None:
