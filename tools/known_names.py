@@ -2,7 +2,7 @@
 
     python tools/known_names.py --torch FOLDER... --python LIBRARY... --packages FOLDER|WHEEL...
 
-Writes ``snapreport/analyse/known_names.txt.xz``. ``FOLDER`` of ``--torch`` is the ``torch`` of a
+Writes ``snapreport/names/known_names.txt.xz``. ``FOLDER`` of ``--torch`` is the ``torch`` of a
 wheel with CUDA that was unpacked, and of others besides; ``--python`` takes files such as
 ``lib/libpython3.12.so.1.0``, with their symbols; ``--packages`` what else is installed or
 downloaded. It needs ``nm`` and ``c++filt``.

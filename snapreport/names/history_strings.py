@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import FrameTable
 
 Change = Callable[[str], str]
+Kind = Literal["text", "stage", "action", "setting", "oddity", "source"]
+"""A category, compile context or metadata; a stage's name; an event's action; an allocator setting
+that is a text, or the name of a setting; a part of the file that is not known; the file's name."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +30,9 @@ class Changes:
     function: Callable[[str, str], str]
     """Changes a frame's function, given the function and its file, both as they were."""
     fields: Callable[[dict[str, str]], dict[str, str]]
-    """Of the FX fields of a frame."""
-    text: Change
-    """Of categories, compile contexts and metadata."""
-    stage: Change
-    action: Change
-    """Of an event's action that PyTorch may not know."""
-    setting: Change
-    """Of an allocator setting that is a text, and of settings' names."""
-    oddity: Change
-    source: Change
-    """Of the source's name."""
+    """Changes the FX fields of a frame."""
+    other: Callable[[Kind, str], str]
+    """Changes a string of any other kind."""
     recorder: Callable[[RecorderInfo], RecorderInfo]
 
 
@@ -54,14 +50,14 @@ def change_strings(history: History, changes: Changes) -> History:
     )
     oddities: Counter[str] = Counter()
     for key, count in history.oddities.items():
-        oddities[changes.oddity(key)] += count
+        oddities[changes.other("oddity", key)] += count
     return replace(
         history,
-        source=replace(history.source, name=changes.source(history.source.name)),
+        source=replace(history.source, name=changes.other("source", history.source.name)),
         stacks=replace(history.stacks, frames=changed),
-        strings=[changes.text(text) for text in history.strings],
+        strings=[changes.other("text", text) for text in history.strings],
         devices=tuple(_change_device(device, changes) for device in history.devices),
-        settings=change_json(history.settings, changes.setting),
+        settings=change_json(history.settings, partial(changes.other, "setting")),
         oddities=dict(oddities),
         recorder=None if history.recorder is None else changes.recorder(history.recorder),
     )
@@ -69,8 +65,8 @@ def change_strings(history: History, changes: Changes) -> History:
 
 def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
     stages, other = device.stages, device.other
-    names = {name: changes.stage(name) for name in set(stages.name)}
-    actions = {action: changes.action(action) for action in set(other.action)}
+    names = {name: changes.other("stage", name) for name in set(stages.name)}
+    actions = {action: changes.other("action", action) for action in set(other.action)}
     return replace(
         device,
         stages=replace(stages, name=[names[name] for name in stages.name]),

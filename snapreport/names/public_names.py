@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection
+from typing import Literal
 
 from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.names.known_names import known_names
@@ -218,20 +219,20 @@ def is_public_counter(name: str) -> bool:
     return all(part in _COUNTERS for part in name.split("."))
 
 
-def is_public_text(text: str) -> bool:
-    """Say whether a category, compile context or metadata is one of PyTorch's or of ours."""
+def is_public(kind: Literal["text", "action", "setting"], text: str) -> bool:
+    """Say whether a string is one of PyTorch's or of ours.
+
+    Args:
+        kind: ``text`` is a category, compile context or metadata. A ``setting`` is public if it is
+            made of the allocator's own words and of numbers.
+        text: the string.
+    """
+    if kind == "action":
+        return text in _ACTIONS
+    if kind == "setting":
+        parts = re.findall(r"\w+", text)
+        return all(part in _SETTINGS or part.isdecimal() for part in parts)
     return text.replace(" ", "_") in _TEXTS or _COMPILE_CONTEXT.match(text) is not None
-
-
-def is_public_setting(text: str) -> bool:
-    """Say whether a setting is made of the allocator's own words and of numbers."""
-    parts = re.findall(r"\w+", text)
-    return all(part in _SETTINGS or part.isdecimal() for part in parts)
-
-
-def is_public_action(action: str) -> bool:
-    """Say whether an action is one that PyTorch writes."""
-    return action in _ACTIONS
 
 
 def is_public_error(name: str) -> bool:

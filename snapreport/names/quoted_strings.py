@@ -13,7 +13,7 @@ from hashlib import blake2b
 from snapreport.frames.frame_kinds import is_native_file
 from snapreport.model.history import History
 from snapreport.model.recorder_notes import RecorderInfo
-from snapreport.names.history_strings import Changes, change_strings
+from snapreport.names.history_strings import Changes, Kind, change_strings
 from snapreport.names.public_names import is_public_stage
 
 LONGEST_QUOTE = 80
@@ -36,21 +36,13 @@ def quote_names(history: History) -> History:
         # Of C++ names the first words tell what kind of frame it is, and those must stay.
         return _joined(name) if is_native_file(file) else quoted(name)
 
-    return change_strings(
-        history,
-        Changes(
-            files=_distinct(files),
-            function=function,
-            fields=lambda fields: {key: quoted(value) for key, value in fields.items()},
-            text=quoted,
-            stage=lambda name: name if is_public_stage(name) else quoted(name),
-            action=quoted,
-            setting=quoted,
-            oddity=quoted,
-            source=quoted,
-            recorder=_recorder,
-        ),
-    )
+    def fields(given: dict[str, str]) -> dict[str, str]:
+        return {key: quoted(value) for key, value in given.items()}
+
+    def other(kind: Kind, text: str) -> str:
+        return text if kind == "stage" and is_public_stage(text) else quoted(text)
+
+    return change_strings(history, Changes(_distinct(files), function, fields, other, _recorder))
 
 
 def quoted(text: str) -> str:

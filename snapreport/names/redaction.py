@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -26,17 +26,15 @@ from snapreport.model.name_treatment import (
 )
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import FrameTable
-from snapreport.names.history_strings import Change, Changes, change_strings
+from snapreport.names.history_strings import Changes, Kind, change_strings
 from snapreport.names.public_names import (
-    is_public_action,
+    is_public,
     is_public_counter,
     is_public_error,
     is_public_function,
     is_public_hardware,
     is_public_native_function,
-    is_public_setting,
     is_public_stage,
-    is_public_text,
     known_native_parts,
     known_parts,
     optimizer_of,
@@ -111,30 +109,19 @@ def redact(history: History, wanted: NamesWanted) -> History:
     def function(name: str, file: str) -> str:
         return _function(name, file, files[file] != file, names) if functions else name
 
-    def unless(is_public: Callable[[str], bool], kind: str) -> Change:
-        return lambda value: value if is_public(value) else f"{kind}-{names.of(kind, value)}"
-
-    def oddity(value: str) -> str:
-        return _QUOTED.sub(lambda found: f"'name-{names.of('oddity', found[0])}'", value)
-
-    def source(value: str) -> str:
-        ending = _SOURCE_SUFFIX.search(value)
-        return f"snapshot-{names.of('source', value)}{ending[1].lower() if ending else ''}"
+    def other(kind: Kind, value: str) -> str:
+        if kind == "stage":
+            return _stage(value, names)
+        if kind == "oddity":
+            return _QUOTED.sub(lambda found: f"'name-{names.of(kind, found[0])}'", value)
+        if kind == "source":
+            ending = _SOURCE_SUFFIX.search(value)
+            return f"snapshot-{names.of(kind, value)}{ending[1].lower() if ending else ''}"
+        return value if is_public(kind, value) else f"{kind}-{names.of(kind, value)}"
 
     changed = change_strings(
         history,
-        Changes(
-            files=files,
-            function=function,
-            fields=lambda _: {},
-            text=unless(is_public_text, "text"),
-            stage=lambda name: _stage(name, names),
-            action=unless(is_public_action, "action"),
-            setting=unless(is_public_setting, "setting"),
-            oddity=oddity,
-            source=source,
-            recorder=lambda noted: _recorder(noted, names),
-        ),
+        Changes(files, function, lambda _: {}, other, lambda noted: _recorder(noted, names)),
     )
     known = tuple(package for package in done.packages if package in LIBRARIES)
     return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))

@@ -224,11 +224,6 @@ def _changes(files: Mapping[str, str], change: Change) -> Changes:
         files=files,
         function=lambda name, _: change(name),
         fields=lambda fields: {change(key): change(value) for key, value in fields.items()},
-        text=change,
-        stage=change,
-        action=change,
-        setting=change,
-        oddity=change,
-        source=change,
+        other=lambda _, text: change(text),
         recorder=lambda noted: hide_in_recording(noted.with_texts(change), NOBODY),
     )
