@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import BinaryIO
 
 from snapreport.bundle import is_zip, read_manifest
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.files import sha256_of
 from snapreport.ground.version import __version__
-
-_PART = 1 << 24
 
 
 def is_converted(source: Path, target: Path) -> bool:
@@ -28,16 +25,7 @@ def is_converted(source: Path, target: Path) -> bool:
             "cut" in each for each in manifest["devices"]
         ):
             return False
-        if source.stat().st_size != made_of["size"]:
-            return False
-        with source.open("rb") as file:
-            return bool(_digest(file) == made_of["sha256"])
+        same = source.stat().st_size == made_of["size"]
+        return bool(same and sha256_of(source) == made_of["sha256"])
     except (SnapreportError, OSError, LookupError, TypeError):
         return False
-
-
-def _digest(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while part := file.read(_PART):
-        digest.update(part)
-    return digest.hexdigest()

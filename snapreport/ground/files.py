@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -31,6 +32,15 @@ _writer: ContextVar[str] = ContextVar("writer", default="")
 def as_text(path: str | PurePath) -> str:
     """Return a path as text, with bytes that are not UTF-8 replaced."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal; raises ``OSError`` if it cannot be read."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def by_number(text: str) -> list[tuple[int, str]]:

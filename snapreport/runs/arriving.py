@@ -26,15 +26,15 @@ def convert_arriving(
     wait: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> Iterator[Batch]:
-    """Convert what is in folders, and then what arrives, until Ctrl-C ends the waiting.
+    """Convert what is in folders, and then what arrives, until Ctrl-C.
 
-    A file is taken when two looks find the same size and the same time; one that is written anew
-    is taken again.
+    A file is converted once two looks find the same size and time, and again after it is written
+    anew.
 
     Args:
         folders: to look into.
-        output: as ``convert_many()`` has it, as are the options.
-        wait: called between two looks with the seconds to wait; a ``KeyboardInterrupt`` ends all.
+        output: as in ``convert_many()``, and so are the options.
+        wait: called between two looks with the seconds to wait; a ``KeyboardInterrupt`` ends it.
     """
     before: dict[Path, _State] = {}
     done: dict[Path, _State] = {}
@@ -54,17 +54,17 @@ def convert_arriving(
 
 
 def _look(folders: Sequence[PathLike]) -> dict[Path, _State]:
-    """Return size and time of each snapshot that is there now."""
+    """Return the size and time of each snapshot in the folders now."""
     found: dict[Path, _State] = {}
     for folder in folders:
         try:
             files = find_inputs([as_path(folder)], bundles=False).files
-        except InputError:  # nothing is in it yet
+        except InputError:  # it is still empty
             continue
         for path in files:
             try:
                 status = path.stat()
-            except OSError:  # taken away meanwhile
+            except OSError:  # removed meanwhile
                 continue
             if status.st_size:
                 found[path] = status.st_size, status.st_mtime_ns

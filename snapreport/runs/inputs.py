@@ -1,8 +1,7 @@
-"""Which files to work on: those that were named, and the snapshots and bundles in folders."""
+"""Find the files to work on: those that were named, and the snapshots and bundles in folders."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import zipfile
 import zlib
@@ -13,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import by_number
+from snapreport.ground.files import by_number, sha256_of
 from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, WRITTEN, latest_number
 from snapreport.ground.remote.remote_paths import is_remote
 
@@ -21,31 +20,31 @@ _GZIP, _ZSTD = ".gz", (".zst", ".zstd")
 _SNAPSHOTS = (".pickle", ".pkl", ".json")
 _BUNDLE = ".zip"
 _PEEK = 1 << 16
-"""Bytes from the beginning of a file in which a snapshot names one of its parts."""
+"""A snapshot names one of its parts within this many bytes from the beginning."""
 _MANIFEST = 1 << 22
-"""Bytes that a bundle's manifest may have; a larger one is for the reader to refuse."""
+"""The most bytes of a bundle's manifest; a larger one is left for the reader to refuse."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 
-NO_SNAPSHOT_NAME = "by name neither snapshot nor bundle"
+NO_SNAPSHOT_NAME = "not named like a snapshot or bundle"
 NO_CONVERTING = "a zip; bundles need no converting"
-NO_SNAPSHOT = "not beginning as snapshots do"
-NO_BUNDLE = "a zip, but no bundle"
-CONVERTED = "its bundle is taken"
-NAMED = "named already"
-OTHER = "another recording; the newest is taken"
+NO_SNAPSHOT = "does not begin like a snapshot"
+NO_BUNDLE = "a zip, but not a bundle"
+CONVERTED = "its bundle is used instead"
+NAMED = "already named"
+OTHER = "another recording; the newest is used"
 OURS = "a recording's report"
-NOT_ALLOWED = "leads out of what may be read"
-DEEPER = "too many folders down; to be given by itself"
+NOT_ALLOWED = "outside the folders that may be read"
+DEEPER = "too many folders deep; name it directly"
 
 DEEPEST = 8
-"""Folders in folders that are looked into."""
+"""How many levels of subfolders are searched."""
 MOST_ENTRIES = 100_000
-"""Files and folders of one that is given: more are a home, or a disk, and no run."""
+"""The most files and folders in a folder; more are a home folder or a disk, not a run."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file of a folder that nothing is made of."""
+    """A file or folder that was left out."""
 
     path: Path
     reason: str
@@ -54,10 +53,10 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files to work on, and those of the folders that were left out."""
+    """The files to work on, and what was left out of folders."""
 
     files: tuple[Path, ...]
-    """In the order given; those of a folder by name, ``rank2`` before ``rank10``."""
+    """In the order given; files of a folder by name, ``rank2`` before ``rank10``."""
     skipped: tuple[Skipped, ...]
 
 
@@ -66,20 +65,20 @@ def find_inputs(
 ) -> Inputs:
     """Replace each folder by the snapshots in it and, with ``bundles``, the bundles.
 
-    A file that was named is taken whatever it is: reading it says what is wrong. Of a folder, and
-    of the folders in it, are taken files that end in ``.pickle``, ``.pkl`` or ``.json``, also with
-    ``.gz`` or ``.zst`` behind it, and begin as a snapshot does, and bundles, which end in ``.zip``.
-    Where the bundle of a snapshot is among them, the bundle alone is taken, and of recordings in
-    numbered folders the one that ``latest`` leads to. Hidden files and folders, reports of
-    recordings, and a folder that links lead to once more, are passed over without a word.
+    A file that was named is taken, whatever it is: its reader says what is wrong with it. Folders
+    are searched, subfolders too, for bundles (``.zip``) and for files that end in ``.pickle``,
+    ``.pkl`` or ``.json`` (also with ``.gz`` or ``.zst``) and begin like a snapshot. A snapshot with
+    its bundle among them is left out, and so are all numbered recordings but the one that
+    ``latest`` leads to. Hidden files and folders, reports of recordings, and folders that links
+    lead to a second time are skipped silently.
 
     Args:
         paths: files and folders.
         bundles: whether bundles are wanted.
-        allowed: which files and folders within a folder may be looked into at all; None for any.
+        allowed: says which files and folders within a folder may be read; None for all.
 
     Raises:
-        InputError: a folder cannot be read, or has nothing to take in it; a file is given twice.
+        InputError: a folder cannot be read or has no file to work on, or a file is given twice.
     """
     given = list(paths)
     named: dict[Path, Path] = {}
@@ -160,7 +159,7 @@ def _look_into(
             folders = [path for path in folders if path not in others]
         if depth == DEEPEST:
             skipped += [Skipped(path, DEEPER) for path in folders]
-        else:  # the last comes first: a link behind what it may lead to
+        else:  # the last is searched first: a link comes after the folder that it may lead to
             folders.sort(key=lambda path: path.is_symlink())
             waiting += [(path, depth + 1) for path in reversed(folders)]
         for path in files:
@@ -175,7 +174,7 @@ def _look_into(
 
 
 def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> str:
-    """Say why a file is left out, ``""`` if it is taken; notes the sources of bundles."""
+    """Say why a file is left out, ``""`` if it is taken; add the source of a bundle."""
     if _ends_in(path, (_BUNDLE,)):
         if not bundles:
             return NO_CONVERTING
@@ -203,9 +202,9 @@ def _ends_in(path: Path, endings: Sequence[str]) -> bool:
 
 
 def _source_of(bundle: Path) -> tuple[str, int, str] | None:
-    """Return name, size and SHA-256 of what a bundle was made of; None if it is not a bundle.
+    """Return the name, size and SHA-256 of a bundle's source; None if it is not a bundle.
 
-    What cannot be read may be a bundle that is damaged: reading it whole says what is wrong.
+    A file that cannot be read may be a damaged bundle: its reader says what is wrong with it.
     """
     try:
         with bundle.open("rb") as file, zipfile.ZipFile(file) as archive:
@@ -216,33 +215,28 @@ def _source_of(bundle: Path) -> tuple[str, int, str] | None:
             manifest = orjson.loads(archive.read("manifest.json"))
         source = manifest["source"]
         return str(source["name"]), int(source["size"]), str(source["sha256"])
-    except (OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError):
-        return "", -1, ""
-    except (ArithmeticError, ValueError, LookupError, TypeError):
+    except (
+        OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError,
+        ArithmeticError, ValueError, LookupError, TypeError,
+    ):  # fmt: skip
         return "", -1, ""
 
 
 def _is_one_of(path: Path, sources: set[tuple[str, int, str]]) -> bool:
-    """Say whether bundles were made of a snapshot: ranks have one name, and perhaps one size."""
+    """Say whether a bundle was made from a snapshot; ranks may all have one name and size."""
     try:
         alike = {each[2] for each in sources if each[:2] == (path.name, path.stat().st_size)}
-        if not alike:
-            return False
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        return digest.hexdigest() in alike
+        return bool(alike) and sha256_of(path) in alike
     except OSError:
         return False
 
 
 def _begins_well(path: Path) -> bool:
-    """Say whether a file begins as a snapshot does; also if it is empty, damaged or unreadable.
+    """Say whether a file begins like a snapshot, or is empty, damaged or unreadable.
 
-    Those are for the reader to name: they were meant to be snapshots.
+    Such a file was meant to be a snapshot: its reader says what is wrong with it.
     """
-    if is_remote(path):  # each look is a request, and there may be a thousand
+    if is_remote(path):  # each look is a request, and there may be a thousand files
         return True
     try:
         if not path.is_file():  # opening a pipe would wait for its other end
@@ -264,6 +258,6 @@ def _begins_well(path: Path) -> bool:
 def _nothing_in(folder: Path, skipped: Sequence[Skipped], bundles: bool) -> str:
     wanted = "snapshot or bundle" if bundles else "snapshot"
     if not skipped:
-        return f"{folder} holds no {wanted}: it is a folder with no file in it."
+        return f"{folder} holds no {wanted}: there is no file in it."
     left = "; ".join(skipped_words(skipped))
-    return f"{folder} is a folder that holds no {wanted}, only {left}."
+    return f"{folder} holds no {wanted}, only {left}."

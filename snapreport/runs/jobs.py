@@ -1,4 +1,4 @@
-"""How many files to work on at once: what the processors and the memory of this machine allow."""
+"""Decide how many files to work on at once, by this machine's processors and memory."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _MIB = 1 << 20
 _PROCESS = 64 * _MIB
 """What a process needs for a small file."""
 _PICKLE, _JSON, _TABLES = 8, 9, 12
-"""Peak memory by bytes of the unpacked pickle, the JSON, and a bundle's elements.db. A million
+"""Peak memory in multiples of the unpacked pickle, the JSON, and a bundle's elements.db. A million
 events need 5.5 times their pickle and 11.8 times their tables; small files with deep call stacks
-up to 10 times the pickle, most of which _PROCESS has; JSON of 100 MB 7.3 to 7.9 times its size."""
+up to 10 times the pickle, most of which _PROCESS covers; JSON of 100 MB 7.3 to 7.9 times its
+size."""
 _PACKED = 10
-"""By how much a packed snapshot grows at most, as a rule, where it does not say its size."""
+"""How many times larger an unpacked snapshot usually is at most, if it does not state its size."""
 
 
 def jobs_for(engine: Engine | Executor, sources: Sequence[Path], wanted: int | None) -> int | None:
-    """Return how many files to work on at once, or None where that is for a cluster to say.
+    """Return how many files to work on at once, or None to let a cluster decide.
 
     Args:
-        engine: where; a cluster that is there, and somebody's executor, know their own machines.
+        engine: where to work; a running cluster and a caller's executor know their own machines.
         sources: the files.
-        wanted: what the user said.
+        wanted: the number that the user gave.
     """
     if wanted is not None:
         return min(wanted, len(sources))
@@ -39,12 +40,12 @@ def jobs_for(engine: Engine | Executor, sources: Sequence[Path], wanted: int | N
 
 
 def fit_jobs(needs: Sequence[int], cpus: int, memory: int | None) -> int:
-    """Return how many jobs fit, whichever of the files come together.
+    """Return how many jobs fit, whichever files run at the same time.
 
     Args:
-        needs: bytes that each file will need at most.
+        needs: the most bytes that each file will need.
         cpus: processors that may be used.
-        memory: bytes that are free; None where that cannot be told.
+        memory: free bytes; None if unknown.
     """
     most = max(min(cpus, len(needs)), 1)
     if memory is None:
@@ -62,7 +63,9 @@ def memory_needed(path: Path) -> int:
     """Estimate the peak memory of converting or rendering a file, in bytes, from its size."""
     try:
         size = path.stat().st_size
-        if is_remote(path):  # its name has to do: a look is a request, and there may be a thousand
+        if is_remote(
+            path
+        ):  # by its name: each look is a request, and there may be a thousand files
             packed = path.suffix in (".gz", ".zst", ".zip")
             return _PROCESS + _PICKLE * size * (_PACKED if packed else 1)
         with path.open("rb") as file:
@@ -72,7 +75,7 @@ def memory_needed(path: Path) -> int:
             if head[:2] == b"\x1f\x8b":
                 file.seek(-4, os.SEEK_END)
                 unpacked = int.from_bytes(file.read(4), "little")
-                # The trailer has the size modulo 4 GiB, and of the last part alone.
+                # The trailer has the size modulo 4 GiB, and only of the last part.
                 unpacked = max(unpacked, size if unpacked >= size else _PACKED * size)
                 return _PROCESS + size + _PICKLE * unpacked
             if head[:4] == b"\x28\xb5\x2f\xfd":

@@ -1,4 +1,4 @@
-"""Several files at once: ``convert_many()``, and what a run needs as well."""
+"""Work on several files at once: ``convert_many()``, and what runs need for it, too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from snapreport.runs.engines.engine_choice import parse_engine
 from snapreport.runs.engines.task_running import run_tasks
 from snapreport.runs.inputs import Skipped, find_inputs
 from snapreport.runs.jobs import jobs_for
-from snapreport.runs.report_names import name_outputs
+from snapreport.runs.report_names import StandIns, name_outputs
 from snapreport.runs.work import Outcome, Task, lost_task, run_task
 
 PathLike = str | os.PathLike[str]
@@ -32,26 +32,23 @@ class Doing:
 
     source: Path
     what: str | None
-    """None: the file has ended, with an error or without."""
+    """None: the file is finished, with an error or without."""
     fraction: float | None
-    """Of it that is done, 0 to 1; None where that is unknown."""
+    """How much of it is done, 0 to 1; None if unknown."""
     ended: int
-    """How many files have ended, of ``total``."""
+    """How many of the ``total`` files are finished."""
     total: int
 
 
 ManyProgress: TypeAlias = Callable[[Doing], None]
 
-StandIns: TypeAlias = Callable[[list[str]], list[str]]
-"""Returns the stand-ins to write for names of files and folders."""
-
 
 @dataclass(frozen=True)
 class Batch(Shown):
-    """What came of several files."""
+    """The outcome of working on several files."""
 
     outcomes: tuple[Outcome, ...]
-    """Of each file, in the order given; those of a folder by name."""
+    """One for each file, in the order given; files of a folder by name."""
     skipped: tuple[Skipped, ...]
     """What was left out of folders, and why."""
 
@@ -62,7 +59,7 @@ class Batch(Shown):
 
     @property
     def errors(self) -> list[str]:
-        """A line for each file of which nothing could be made."""
+        """A line for each file that failed."""
         return [outcome.error for outcome in self.outcomes if outcome.path is None]
 
 
@@ -79,23 +76,23 @@ def convert_many(
     """Convert several snapshots into bundles, in several processes.
 
     Args:
-        paths: snapshots, such as the ranks of one run, or folders of them. Of a folder, and of
-            those in it, those files are taken that end and begin as snapshots do;
-            ``Batch.skipped`` has the others.
-        output: the folder to write into, made if there is none; by default the current one. Bundles
-            are named after their snapshots and, where those have one name, the folders in which
+        paths: snapshots, such as the ranks of one run, or folders of them. Folders are searched,
+            subfolders too, for files that end and begin like snapshots; ``Batch.skipped`` has the
+            others.
+        output: the folder to write into, made if missing; by default the current one. Bundles are
+            named after their snapshots and, if several have one name, after the folders in which
             they differ: ``rank0-snapshot.zip``.
-        jobs: how many processes; by default as many as there are processors to use, and memory
-            for, going by the sizes of the files; on a cluster that is there, all that it has.
+        jobs: how many processes; by default as many as processors and, judging by the sizes of the
+            files, free memory allow; on a running cluster, all that it has.
         engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, ``ray``, ``ray=ADDRESS``, or
             any executor of ``concurrent.futures``, which is not shut down.
         force: replace existing files.
         progress: called with what is being done.
-        options: as ``convert()`` has them, the same for every file.
+        options: of ``convert()``, the same for every file.
 
     Returns:
-        an outcome for each file: what fails for one stops no other. What is there already and was
-        made of the same file by this version, without options, is left as it is.
+        an outcome for each file; a file that fails does not stop the others. A bundle that this
+        version made from the same file before is kept if there are no options.
 
     Raises:
         EngineError: the engine is not installed, or does not answer.
@@ -122,13 +119,12 @@ def convert_found(
     progress: ManyProgress | None = None,
     **options: Any,
 ) -> Batch:
-    """Convert files, or ``only`` some of them; all together tell how the bundles are named."""
+    """Convert files, or ``only`` some of them; the names of the bundles depend on all of them."""
     from snapreport.api.making import convert
 
     check_options(convert, options)
     folder = output_folder(output)
-    stand_ins = stand_ins_for(names_wanted(options))
-    named = name_outputs(files, folder, ".zip", stand_ins=stand_ins)
+    named = name_outputs(files, folder, ".zip", stand_ins_for(names_wanted(options)))
     if only is not None:
         named = [each for each in named if each.source in only]
     options = options | {"force": force}
@@ -145,20 +141,20 @@ def run_each(
     progress: ManyProgress | None,
     folders: Iterable[Path] = (),
 ) -> list[Outcome]:
-    """Do tasks in the workers of an engine; what fails for one stops no other.
+    """Do tasks in the workers of an engine; one that fails does not stop the others.
 
     Args:
         tasks: in the order in which they are begun.
         jobs: how many at once; None for as many as fit.
         engine: where, as in ``convert_many()``.
         progress: called with what is being done.
-        folders: that they write into, so that unfinished files can be removed.
+        folders: the folders that they write into, so that unfinished files can be removed.
 
     Returns:
         an outcome for each, in their order.
     """
     if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs is {jobs}, and has to be 1 at least")
+        raise ValueError(f"jobs is {jobs}; it must be at least 1")
     chosen = parse_engine(engine) if isinstance(engine, str) else engine
     sources = [each.source for each in tasks]
     ended = 0
@@ -182,7 +178,7 @@ def run_each(
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; those that are empty in the end are removed again.
+    """Make a folder and its parents; those that stay empty are removed in the end.
 
     Raises:
         OutputError: it cannot be made.
@@ -207,25 +203,25 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 
 def names_wanted(options: Mapping[str, Any]) -> NamesWanted:
-    """Return what is to become of names, as options say."""
+    """Return how names are to be treated, from the options for it."""
     known = [each.name for each in fields(NamesWanted)]
     return NamesWanted(**{name: options[name] for name in known if name in options})
 
 
-def stand_ins_for(names: NamesWanted) -> StandIns | None:
-    """Return what names files where names are redacted; None where they are not."""
+def stand_ins_for(names: NamesWanted) -> StandIns:
+    """Return a function that gives the names to write: stand-ins if names are redacted."""
     if not names.redacted:
-        return None
+        return list
     from snapreport.api.loading import redacted_names
 
     return lambda given: redacted_names(given, names.salt)
 
 
 def check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
-    """Refuse what the function has no parameter for.
+    """Refuse options for which the function has no parameter.
 
     Raises:
-        TypeError: there is one.
+        TypeError: there is such an option.
     """
     known = inspect.signature(function).parameters
     for name in options:

@@ -1,4 +1,4 @@
-"""Which rank wrote a file, after which step and where: from its name, or by a pattern."""
+"""Read from a file's name which rank wrote it, after which step, and on which host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snapreport.ground.files import stem_of
 from snapreport.model.run.rank_facts import RankName
 
 NameReader = Callable[[str], RankName | None]
-"""Takes a path below the run's folder, with ``/``; None for a file that is not of the run."""
+"""Takes a path below the run's folder, with ``/``; None if the file is not part of the run."""
 
 _BEGIN = r"(?<![a-z0-9])"
 _AS = r"[\s_.=-]*"
@@ -40,12 +40,12 @@ _FIELD = re.compile(r"\{(\w*)\}")
 
 
 def read_name(path: str) -> RankName:
-    """Tell what is known from the name of a file and, where it does not say, its folders.
+    """Return what a file's name says, and what it does not say from its folders' names.
 
-    The names are those that trainers give: torchtitan's and torchtune's
+    It knows the names that trainers give: torchtitan's and torchtune's
     ``iteration_20/rank3_memory_snapshot.pickle``, Megatron's ``oom_rank-3_snapshot.pickle``,
-    verl's ``actor_rank3_pid77.pickle``, and whatever has ``rank``, ``step``, ``iteration``,
-    ``host``, ``node``, or a dimension such as ``tp``, with a number behind it.
+    verl's ``actor_rank3_pid77.pickle``, and any with a number after ``rank``, ``step``,
+    ``iteration``, ``host``, ``node`` or a dimension such as ``tp``.
     """
     parts = path.split("/")[::-1]
     rank = dump = None
@@ -74,14 +74,14 @@ def _first(known: int | None, part: str, pattern: re.Pattern[str]) -> int | None
 
 
 def reader_by(pattern: str) -> NameReader:
-    """Return what reads names by a pattern of the user's, ``{host}/it_{step}/rank{rank}.pickle``.
+    """Return a reader of names by the user's pattern, ``{host}/it_{step}/rank{rank}.pickle``.
 
-    ``{rank}``, ``{step}`` and the name of a dimension, such as ``{tp}``, stand for a number,
-    ``{host}`` for a text, and ``*`` for anything, each within one folder's or file's name. The
-    pattern is compared with the end of a path; its ending may be left out.
+    ``{rank}``, ``{step}`` and a dimension such as ``{tp}`` stand for a number, ``{host}`` for a
+    text, and ``*`` for anything, each within the name of one folder or file. The pattern has to
+    match the end of a path; the file's extension may be left out.
 
     Raises:
-        InputError: the pattern has no field, or one twice, or one that no name can be.
+        InputError: the pattern has no field, has one twice, or has one that is not a word.
     """
     names = _FIELD.findall(pattern)
     wrong = next((name for name in names if not re.fullmatch(r"[a-z][a-z_]{0,30}", name)), None)
@@ -116,10 +116,10 @@ def reader_by(pattern: str) -> NameReader:
 
 
 def read_bare_numbers(paths: Sequence[str]) -> list[int] | None:
-    """Return the ranks of files that differ in one number alone, from 0 on; None if they do not.
+    """Return the ranks of files whose names differ only in one number, from 0 on; None otherwise.
 
     ``snapshot_0.pickle`` to ``snapshot_7.pickle`` are ranks; ``snapshot_100.pickle`` and
-    ``snapshot_200.pickle`` may be steps, so nothing is made of them.
+    ``snapshot_200.pickle`` may be steps, so they give None.
     """
     numbers = [_DIGITS.findall(path) for path in paths]
     if len(paths) < 2 or len({_DIGITS.sub("#", path) for path in paths}) > 1:

@@ -1,55 +1,53 @@
-"""What the outputs of several inputs are called, so that no two are the same."""
+"""Name the outputs of several inputs so that no two names are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from snapreport.ground.errors import OutputError
 from snapreport.ground.files import stem_of, telling_folders
 
+StandIns: TypeAlias = Callable[[list[str]], list[str]]
+"""Returns what to write for names of files and folders: stand-ins, or with ``list`` the names."""
+
 
 @dataclass(frozen=True)
 class Named:
-    """An input with the name that tells it from the others, and its output."""
+    """An input, a name that no other input has, and its output."""
 
     source: Path
     label: str
-    """``snapshot``, or ``rank0/snapshot`` where several have that name."""
+    """``snapshot``, or ``rank0/snapshot`` if several inputs are called ``snapshot``."""
     target: Path
 
 
 def name_outputs(
-    sources: Sequence[Path],
-    folder: Path,
-    ending: str,
-    reserved: str | None = None,
-    stand_ins: Callable[[list[str]], list[str]] | None = None,
+    sources: Sequence[Path], folder: Path, ending: str, stand_ins: StandIns = list
 ) -> list[Named]:
-    """Name an output for each input, after the input and, where that is not enough, its folders.
+    """Name an output for each input: after the input and, if several have one name, its folders.
 
     ``run/rank0/snapshot.pickle`` and ``run/rank1/snapshot.pickle`` give ``rank0-snapshot.zip`` and
-    ``rank1-snapshot.zip``: of the folders those in which the paths differ.
+    ``rank1-snapshot.zip``, with only those folders in which the paths differ.
 
     Args:
         sources: different files.
         folder: to write into.
         ending: of the outputs, with its dot.
-        reserved: a name in that folder that none may have.
-        stand_ins: gives what to write for the names of files and folders; None for the names.
+        stand_ins: gives the names to write.
 
     Raises:
-        OutputError: two would still have one name, which is also so where capitals alone differ.
+        OutputError: two outputs would still have one name, or names that differ only in case.
     """
-    places = _places(sources)
-    labels = []
-    for source, place in zip(sources, places, strict=True):
-        parts = [*place, stem_of(source.name)]
-        labels.append(parts)
-    if stand_ins is not None:
-        flat = iter(stand_ins([part for parts in labels for part in parts]))
-        labels = [[next(flat) for _ in parts] for parts in labels]
+    groups: dict[str, list[Path]] = {}
+    for source in sources:
+        groups.setdefault(stem_of(source.name).casefold(), []).append(source)
+    folders: dict[Path, tuple[str, ...]] = {}
+    for group in groups.values():
+        folders |= zip(group, telling_folders(group), strict=True)
+    labels = replaced_parts([[*folders[each], stem_of(each.name)] for each in sources], stand_ins)
     named = [
         Named(source, "/".join(parts), folder / ("-".join(parts) + ending))
         for source, parts in zip(sources, labels, strict=True)
@@ -57,9 +55,6 @@ def name_outputs(
     seen: dict[str, Path] = {}
     for each in named:
         name = each.target.name
-        if reserved is not None and name.casefold() == reserved.casefold():
-            raise OutputError(f"{each.source} would be written to {name}, which lists the others;"
-                              " rename it, or work on it alone.")  # fmt: skip
         other = seen.setdefault(name.casefold(), each.source)
         if other is not each.source:
             raise OutputError(
@@ -69,15 +64,7 @@ def name_outputs(
     return named
 
 
-def _places(sources: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Return for each input the folders that tell it from others with the same stem."""
-    groups: dict[str, list[int]] = {}
-    for k, source in enumerate(sources):
-        groups.setdefault(stem_of(source.name).casefold(), []).append(k)
-    places: list[tuple[str, ...]] = [()] * len(sources)
-    for group in groups.values():
-        if len(group) < 2:
-            continue
-        for k, folders in zip(group, telling_folders([sources[k] for k in group]), strict=True):
-            places[k] = folders
-    return places
+def replaced_parts(paths: Sequence[Sequence[str]], stand_ins: StandIns) -> list[list[str]]:
+    """Return paths, given as their parts, with what to write for each part."""
+    shown = iter(stand_ins([part for parts in paths for part in parts]))
+    return [[next(shown) for _ in parts] for parts in paths]

@@ -1,4 +1,4 @@
-"""The files of a run put in order: which rank each is of, at which dump, and what it is called."""
+"""Put the files of a run in order: find the rank, dump and label of each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from pathlib import Path
 
 from snapreport.ground.errors import InputError
 from snapreport.ground.files import as_text, by_number, stem_of
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Layout, RankFacts, RankName, Run, place_in
 from snapreport.runs.gathered import Gathered
-from snapreport.runs.many_files import StandIns
+from snapreport.runs.many_files import stand_ins_for
 from snapreport.runs.rank_names import NameReader, read_bare_numbers, read_name
-from snapreport.runs.report_names import name_outputs
+from snapreport.runs.report_names import StandIns, name_outputs, replaced_parts
 
 MOST_RANKS = 1 << 20
-"""Of a layout: more are a slip of the pen."""
+"""The most ranks of a layout; a larger number is a typing error."""
 
-UNTOLD = "no figures could be made of it."
-"""Where names are redacted, for a message that names the file; who ran it was told."""
+REDACTED_ERROR = "no figures could be made of it."
+"""Stands for an error that may name the file; the person who ran it has seen the error itself."""
+
+
+_AS_USUAL = NamesWanted()
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def parse_layout(text: str) -> Layout:
     """Read ``tp=8,pp=4,dp=2``: dimensions in the order of ranks, the first changing fastest.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a layout.
     """
     sizes: dict[str, int] = {}
     for part in text.split(","):
@@ -57,18 +61,20 @@ def _ranks_of(layout: Layout) -> int:
 
 
 def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> list[RunFile]:
-    """Name the files of a run; those that a pattern of the user's does not fit are left out.
+    """Name the files of a run; files that do not match the user's pattern are left out.
 
     Args:
         paths: in order.
         root: the folder that all of them are in.
-        read: the user's pattern; None for what names usually say.
+        read: reads names by the user's pattern; None to recognize common names.
     """
     sources = ["/".join(map(as_text, path.relative_to(root).parts)) for path in paths]
     if read is not None:
-        told = [(path, source, read(f"{root.name}/{source}")) for path, source in zip(
-            paths, sources, strict=True)]  # fmt: skip
-        return [RunFile(path, source, name) for path, source, name in told if name is not None]
+        return [
+            RunFile(path, source, name)
+            for path, source in zip(paths, sources, strict=True)
+            if (name := read(f"{root.name}/{source}")) is not None
+        ]
     names = [read_name(source) for source in sources]
     if all(name.rank is None and name.dump is None for name in names):
         bare = read_bare_numbers(sources)
@@ -85,48 +91,47 @@ def make_run(
     title: str = "",
     layout: Layout = (),
     named: bool = False,
-    stand_ins: StandIns | None = None,
+    names: NamesWanted = _AS_USUAL,
 ) -> Run:
-    """Put what was read of the files into a run, in the order of dump and rank.
+    """Put the figures of files into a run, in the order of dump and rank.
 
     Args:
         files: as from ``name_files()``.
-        gathered: of each file; None where there are no figures.
-        errors: why not, a line for each file; ``""`` where there are.
+        gathered: of each file; None if it has no figures.
+        errors: why it has none, a line for each file; ``""`` if it has figures.
         title: of the run.
         layout: as from ``parse_layout()``.
-        named: whether names are by a pattern of the user's, and then right whatever was noted.
-        stand_ins: gives what to write for the names of files and hosts; None for the names.
+        named: whether ranks come from the user's own pattern, which overrides what was recorded.
+        names: how the names of files and hosts are treated.
 
     Raises:
         InputError: the layout is for another number of ranks.
     """
     kept = list(gathered)
-    names = _global_ranks(
+    stand_ins = stand_ins_for(names)
+    of_files = _global_ranks(
         [_as_noted(file.name, each, named) for file, each in zip(files, kept, strict=True)]
     )
-    names = _count_dumps(names, [file.source for file in files])
-    sources = shown_sources([file.source for file in files], stand_ins)
-    hosts = [name.host for name in names]
-    hosts = stand_ins(hosts) if stand_ins is not None else hosts
+    of_files = _count_dumps(of_files, [file.source for file in files])
+    sources = shown_sources(files, stand_ins)
+    hosts = stand_ins([name.host for name in of_files])
     expected = max((each.ranks for each in kept if each and each.ranks), default=None)
     if layout:
-        _check_layout(layout, expected, names)
+        _check_layout(layout, expected, of_files)
         expected = _ranks_of(layout)
-    names = [
+    of_files = [
         replace(name, host=host, coordinates=name.coordinates or place_in(layout, name.rank))
-        for name, host in zip(names, hosts, strict=True)
+        for name, host in zip(of_files, hosts, strict=True)
     ]
-    labels = _labels(names, sources)
+    labels = _labels(of_files, sources)
     ranks = []
     for file, source, name, label, each, error in zip(
-        files, sources, names, labels, kept, errors, strict=True
+        files, sources, of_files, labels, kept, errors, strict=True
     ):
         if each is None:
             size = file.path.stat().st_size if file.path.is_file() else 0
-            said = (
-                UNTOLD if stand_ins is not None else as_text(error.replace(str(file.path), source))
-            )
+            shown = as_text(error.replace(str(file.path), source))
+            said = REDACTED_ERROR if names.redacted else shown
             ranks.append(RankFacts(source, label, name, size, "", (), (), said))
         else:
             ranks.append(
@@ -137,7 +142,7 @@ def make_run(
 
 
 def _as_noted(name: RankName, gathered: Gathered | None, named: bool) -> RankName:
-    """Prefer what the recorder noted to what the name of a file says, not to the user's word."""
+    """Prefer what was recorded to what the file's name says, unless the user gave a pattern."""
     if gathered is None:
         return name
     if gathered.rank is not None and not (named and name.rank is not None):
@@ -148,7 +153,7 @@ def _as_noted(name: RankName, gathered: Gathered | None, named: bool) -> RankNam
 
 
 def _global_ranks(names: Sequence[RankName]) -> list[RankName]:
-    """Count ranks over all hosts where each host counts its own from 0."""
+    """Number ranks across all hosts if each host numbers its own from 0."""
     pairs = Counter((name.rank, name.dump) for name in names if name.rank is not None)
     hosts = sorted({name.host for name in names if name.host}, key=by_number)
     ranks = {name.rank for name in names if name.rank is not None}
@@ -166,7 +171,7 @@ def _global_ranks(names: Sequence[RankName]) -> list[RankName]:
 
 
 def _count_dumps(names: Sequence[RankName], sources: Sequence[str]) -> list[RankName]:
-    """Count dumps from 1 by their folders, where names have none and a rank has several files."""
+    """Number dumps from 1 by folder if names have no dump and a rank has several files."""
     folders = [source.rpartition("/")[0] for source in sources]
     of_rank = Counter((name.rank, name.dump) for name in names)
     of_folder = Counter(zip((name.rank for name in names), folders, strict=True))
@@ -181,19 +186,16 @@ def _count_dumps(names: Sequence[RankName], sources: Sequence[str]) -> list[Rank
     return [replace(name, dump=place[folder]) for name, folder in zip(names, folders, strict=True)]
 
 
-def shown_sources(sources: list[str], stand_ins: StandIns | None) -> list[str]:
-    """Return paths below the run's folder as they may be shown."""
-    if stand_ins is None:
-        return sources
-    parts = [source.split("/") for source in sources]
-    shown = iter(stand_ins([part for each in parts for part in each]))
-    return ["/".join(next(shown) for _ in each) for each in parts]
+def shown_sources(files: Sequence[RunFile], stand_ins: StandIns) -> list[str]:
+    """Return the paths below the run's folder as they may be shown."""
+    parts = [file.source.split("/") for file in files]
+    return ["/".join(each) for each in replaced_parts(parts, stand_ins)]
 
 
-def page_names(files: Sequence[RunFile], stand_ins: StandIns | None) -> tuple[list[str], list[str]]:
-    """Return what the pages of files are called, and the stems of their names: ``rank17``.
+def page_names(files: Sequence[RunFile], stand_ins: StandIns) -> tuple[list[str], list[str]]:
+    """Return the titles of the files' pages, and the stems of the pages' names: ``rank17``.
 
-    They are known before a file is read. Where ranks do not tell files apart, their paths do.
+    Both are known before any file is read. If files share a rank, their paths are used instead.
     """
     several = len({file.name.dump for file in files}) > 1
     labels = [
@@ -202,7 +204,7 @@ def page_names(files: Sequence[RunFile], stand_ins: StandIns | None) -> tuple[li
     ]
     if "" not in labels and len(set(labels)) == len(labels):
         return labels, [label.replace(" ", "").replace(",", "-") for label in labels]
-    named = name_outputs([file.path for file in files], Path(), "", stand_ins=stand_ins)
+    named = name_outputs([file.path for file in files], Path(), "", stand_ins)
     return [as_text(each.label) for each in named], [each.target.name for each in named]
 
 
@@ -221,7 +223,7 @@ def place_in_layout(run: Run, layout: Layout) -> Run:
 
 
 def _labels(names: Sequence[RankName], sources: Sequence[str]) -> list[str]:
-    """Return what tells each file from the others, as short as can be."""
+    """Return the shortest name of each file that no other file has."""
     several = len({name.dump for name in names}) > 1
     labels = [_label(name, source, several) for name, source in zip(names, sources, strict=True)]
     often = Counter(labels)

@@ -1,4 +1,4 @@
-"""A run as one page, Markdown or a zip, with the pages of those ranks that matter beside it."""
+"""Render a run as one page, Markdown or a zip, with pages of single ranks beside it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Pages: TypeAlias = Literal["all", "odd", "none"]
 RunFormat: TypeAlias = Literal["html", "md", "zip"]
 
 FOLDER = "ranks"
-"""Where the pages of ranks are, beside the run's."""
+"""The folder for the pages of ranks, beside the run's page."""
 _ENDINGS: dict[str, RunFormat] = {
     ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".zip": "zip",
 }  # fmt: skip
@@ -52,15 +52,15 @@ _ENDINGS: dict[str, RunFormat] = {
 
 @dataclass(frozen=True, eq=False)
 class RunReport(Shown):
-    """What was written of a run."""
+    """What was written about a run."""
 
     path: Path | None
-    """None where no file gave any figures."""
+    """None if no file gave any figures."""
     pages: tuple[Path, ...]
-    """Of single ranks."""
+    """The pages of single ranks."""
     loaded: LoadedRun
     errors: tuple[str, ...] = ()
-    """A line for each file of which there are no figures, and for each page that failed."""
+    """A line for each file without figures, and for each page that failed."""
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -87,26 +87,25 @@ def render_run(
 
     Args:
         paths: a folder of snapshots and bundles, several of them, or single files; or a run's zip.
-        output: the file to write, or a folder for it, made if there is none: then it is
-            ``run.html``, ``run.md`` or ``run.zip`` in it. By default it is named after the run's
-            folder, in the current one.
-        format: ``html``, ``md`` or ``zip``; by default told by ``output``, else ``html``.
-        pages: whose pages to write beside a page, in the folder ``ranks``: ``odd`` are those of the
-            odd ranks, of one of each group, and of the first that failed; ``all``, or ``none``.
-            None is ``odd`` where there are snapshots to make them of.
+        output: the file to write, or a folder, made if missing, for ``run.html``, ``run.md`` or
+            ``run.zip``. By default a file in the current folder, named after the run's folder.
+        format: ``html``, ``md`` or ``zip``; by default from the extension of ``output``, else
+            ``html``.
+        pages: the ranks that get a page in the folder ``ranks``, beside the run's page: ``odd`` are
+            the odd ranks, one rank of each group, and the first that failed; ``all``, or ``none``.
+            None is ``odd`` if the input is snapshots or bundles.
         name, layout, title: as in ``load_run()``.
-        jobs: how many processes; by default as many as there are processors to use, and memory
-            for.
+        jobs: how many processes; by default as many as processors and free memory allow.
         engine: where, as in ``convert_many()``.
         force: replace existing files.
         progress: called with what is being done.
-        options: as ``render()`` has them for single pages (``device``, ``notes``, ``rules`` and so
-            on); ``device``, ``ignore`` and what becomes of names count for the run as well.
+        options: of ``render()``, for the pages of ranks (``device``, ``notes``, ``rules`` and so
+            on); ``device``, ``ignore`` and how names are treated apply to the run as well.
 
     Raises:
         SnapreportError: as ``load_run()``, OutputExistsError or OutputError.
         TypeError: there is no such option.
-        ValueError: ``format`` or ``pages`` is none of those above.
+        ValueError: ``format`` or ``pages`` is not one of those above.
     """
     from snapreport.api.making import render
 
@@ -117,8 +116,8 @@ def render_run(
     kind, target = _target(inputs, output, format)
     if pages in ("all", "odd") and (inputs is None or kind != "html"):
         raise InputError(
-            "pages of ranks are made of their snapshots, beside the page of the run: give those,"
-            " and end the name of the output in .html."
+            "pages of ranks are made from their snapshots, beside the page of the run: name the"
+            " snapshots, and end the name of the output in .html."
         )
     wanted: Pages = "none" if inputs is None or kind != "html" else pages or "odd"
     folder = target.parent / FOLDER
@@ -165,11 +164,11 @@ def render_run(
 def _page_tasks(
     inputs: RunInputs, folder: Path, options: dict[str, Any], title: str | None, names: NamesWanted
 ) -> dict[str, Task]:
-    """Return what makes the page of each file, by ``RankFacts.source``."""
+    """Return the task that makes the page of each file, by ``RankFacts.source``."""
     files, stand_ins = inputs.files, stand_ins_for(names)
     tasks = {}
     for source, file, label, stem in zip(
-        shown_sources([file.source for file in files], stand_ins),
+        shown_sources(files, stand_ins),
         files,
         *page_names(files, stand_ins),
         strict=True,
@@ -180,9 +179,9 @@ def _page_tasks(
 
 
 def telling_sources(loaded: LoadedRun) -> list[str]:
-    """Return the files whose pages tell most: the odd ranks, one of each group, the first failure.
+    """Return the files of the odd ranks, of one rank of each group, and of the first failure.
 
-    The one of a group is that nearest to its median, and of equal ones the first.
+    The rank of a group is the one whose peak is nearest to the group's median, the first of equals.
     """
     run, findings = loaded.run, loaded.findings
     rows = {each.row for each in findings.odd}
@@ -203,10 +202,10 @@ def _peak(loaded: LoadedRun, row: int) -> int:
 def _target(
     inputs: RunInputs | None, output: PathLike | None, kind: str | None
 ) -> tuple[RunFormat, Path]:
-    """Say what to write, and where.
+    """Return the format to write, and the file.
 
     Raises:
-        OutputError: the name ends as something else does, or not as the format that is wanted.
+        OutputError: the file's extension is not that of the format, or of none that a run can have.
         ValueError: there is no such format.
     """
     if kind is not None and kind not in get_args(RunFormat):
@@ -214,12 +213,12 @@ def _target(
     path = None if output is None else as_path(output)
     chosen = cast("RunFormat | None", kind)
     if path is not None and not path.is_dir() and is_named_as_file(path):
-        told = _ENDINGS.get(path.suffix.lower())
-        if told is None:
-            raise OutputError(f"{path} ends in none of .html, .md and .zip, which a run can be.")
-        if chosen not in (None, told):
-            raise OutputError(f"{path} ends in {path.suffix}, and {chosen} is wanted.")
-        return told, path
+        by_name = _ENDINGS.get(path.suffix.lower())
+        if by_name is None:
+            raise OutputError(f"{path} has to end in .html, .md or .zip to hold a run.")
+        if chosen not in (None, by_name):
+            raise OutputError(f"{path} ends in {path.suffix}, but the format is {chosen}.")
+        return by_name, path
     chosen = chosen or "html"
     if path is not None:
         return chosen, output_folder(path) / f"run.{chosen}"

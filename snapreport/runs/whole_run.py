@@ -192,7 +192,8 @@ def put_together(
     named: bool,
 ) -> LoadedRun:
     """Build a run from the gathered figures, and compare its ranks."""
-    stand_ins = stand_ins_for(names)
+    from snapreport.compare.among_ranks.find_run import find_run
+
     files = inputs.files
     run = make_run(
         files,
@@ -201,19 +202,12 @@ def put_together(
         title=title or "",
         layout=parse_layout(layout) if layout else (),
         named=named,
-        stand_ins=stand_ins,
+        names=names,
     )
-    sources = shown_sources([file.source for file in files], stand_ins)
+    sources = shown_sources(files, stand_ins_for(names))
     paths = dict(zip(sources, (file.path for file in files), strict=True))
     errors = tuple(each.error for each in outcomes if each.error)
-    return LoadedRun(run, find(run), inputs.skipped, paths, errors)
-
-
-def find(run: Run) -> RunFindings:
-    """Compare the ranks of a run."""
-    from snapreport.compare.among_ranks.find_run import find_run
-
-    return find_run(run)
+    return LoadedRun(run, find_run(run), inputs.skipped, paths, errors)
 
 
 def run_from_zip(
@@ -225,6 +219,7 @@ def run_from_zip(
         InputError, BundleError: it cannot be read, or redaction was asked for (it needs snapshots).
     """
     from snapreport.api.run_files import read_run
+    from snapreport.compare.among_ranks.find_run import find_run
 
     if names.redacted:
         raise InputError(f"{path} cannot be redacted; make it from the snapshots again.")
@@ -234,7 +229,7 @@ def run_from_zip(
     if layout:
         run = place_in_layout(run, parse_layout(layout))
     errors = tuple(f"{each.source}: {each.error}" for each in run.ranks if each.error)
-    return LoadedRun(run, find(run), errors=errors)
+    return LoadedRun(run, find_run(run), errors=errors)
 
 
 def with_salt(names: NamesWanted) -> NamesWanted:

@@ -1,4 +1,4 @@
-"""What is done with one of several files: a task, and what came of it."""
+"""Do the work on one of several files: a task and its outcome."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Task:
     verb: Literal["convert", "render", "gather"]
     source: Path
     target: Path
-    """What to write; where figures are gathered, nothing is."""
+    """The file to write; ``gather`` writes none."""
     options: dict[str, Any]
-    """As ``convert()`` or ``render()`` takes them, or of ``load()`` and ``findings()``."""
+    """Those of ``convert()`` or ``render()``; for ``gather`` of ``findings()``, and ``names``."""
 
 
 @dataclass(frozen=True)
 class Outcome(Shown):
-    """What came of one file."""
+    """The outcome of working on one file."""
 
     source: Path
     path: Path | None
@@ -42,15 +42,15 @@ class Outcome(Shown):
     error: str = ""
     """Why not: one line that names the file."""
     already: bool = False
-    """Whether a bundle of the same file was there already, and was left as it is."""
+    """Whether a bundle of the same file existed already and was kept."""
     warnings: tuple[str, ...] = ()
-    """What to warn of in a snapshot that was converted, a line each."""
+    """Warnings about a converted snapshot, a line each."""
     gathered: Gathered | None = field(default=None, repr=False)
-    """What was gathered, or is left of what was rendered; None where that failed."""
+    """The figures of a file that was gathered or rendered; None if that failed."""
 
 
 def run_task(task: Task, progress: Progress) -> Outcome:
-    """Do a task; what fails is in the outcome, and a bug is logged with its traceback."""
+    """Do a task; the outcome has its error, if any, and a bug is logged with its traceback."""
     try:
         if task.verb == "convert":
             return _convert(task, progress)
@@ -75,7 +75,7 @@ def lost_task(task: Task, how: str) -> Outcome:
 def _convert(task: Task, progress: Progress) -> Outcome:
     from snapreport.api.making import convert
 
-    if not any(task.options.values()):  # what is there may have been made with none as well
+    if not any(task.options.values()):  # a bundle made without options can be kept
         from snapreport.api.resuming import is_converted
 
         if is_converted(task.source, task.target):

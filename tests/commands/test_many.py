@@ -41,7 +41,7 @@ def test_one_that_is_broken_stops_no_other(run: Run, ranks: Path, folder: Path) 
     assert result.stdout.splitlines() == [f"out/bundles/{name}" for name in names]
     assert sorted(os.listdir(folder / "out" / "bundles")) == sorted(names)
     said = result.stderr.splitlines()
-    assert said[0] == f"Skipped: {ranks}/log.txt (by name neither snapshot nor bundle)"
+    assert said[0] == f"Skipped: {ranks}/log.txt (not named like a snapshot or bundle)"
     assert said[1].startswith("3 bundles: ")
     errors = [line for line in said if line.startswith("Error: ")]
     assert len(errors) == 1

@@ -50,7 +50,7 @@ def test_a_folder_is_one_page_with_those_of_the_odd_ranks(
     assert result.exit_code == 1  # rank 4 is broken
     assert result.stdout == "job.html\n"
     said = result.stderr.splitlines()
-    assert said[0] == f"Skipped: {ranks}/log.txt (by name neither snapshot nor bundle)"
+    assert said[0] == f"Skipped: {ranks}/log.txt (not named like a snapshot or bundle)"
     assert said[1].startswith("Rank 3 peaks 70.00 MiB above")
     assert f"Error: {ranks}/rank4.pickle is a pickle that is cut off" in result.stderr
     assert sorted(os.listdir(folder / "ranks")) == ["rank0.html", "rank3.html"]
@@ -152,8 +152,8 @@ def test_redacted_no_name_is_in_any_file(run: Run, ranks: Path, folder: Path) ->
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["-o", "run.pdf"], "none of .html, .md and .zip"),
-        (["-o", "run.md", "--format", "html"], "html is wanted"),
+        (["-o", "run.pdf"], "has to end in .html, .md or .zip"),
+        (["-o", "run.md", "--format", "html"], "but the format is html"),
         (["--name", "x"], "--name has no field"),
         (["--name", "x{rank}"], "matches --name"),
         (["--layout", "tp"], "The layout is 'tp'"),

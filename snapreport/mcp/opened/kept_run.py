@@ -23,7 +23,6 @@ from snapreport.runs.run_making import RunFile
 from snapreport.runs.whole_run import (
     LoadedRun,
     RunInputs,
-    find,
     find_run_files,
     put_together,
     run_from_zip,
@@ -105,12 +104,14 @@ class KeptRun:
 
     def skipped(self) -> list[dict[str, str]]:
         """Return what was left out of the folder, and why."""
-        stand_ins = stand_ins_for(self._names)
         left = self._inputs.skipped
         names = [
             "/".join(map(as_text, each.path.relative_to(self.place.path).parts)) for each in left
         ]
-        names = [quoted(visible(name)) for name in names] if stand_ins is None else stand_ins(names)
+        if self._names.redacted:
+            names = stand_ins_for(self._names)(names)
+        else:
+            names = [quoted(visible(name)) for name in names]
         return [
             {"file": name, "reason": each.reason} for name, each in zip(names, left, strict=True)
         ]
@@ -129,6 +130,7 @@ class KeptRun:
 
     def _from_zip(self, layout: str | None) -> LoadedRun:
         from snapreport.api.run_files import is_run_bundle
+        from snapreport.compare.among_ranks.find_run import find_run
 
         with opened_below(self.place) as path:
             if not is_run_bundle(path):
@@ -136,7 +138,7 @@ class KeptRun:
                     f"{self.place.shown} is not a zip of a run; open says what is in a recording."
                 )
             run: Run = _quoted(run_from_zip(path, None, layout, self._names).run)
-        return LoadedRun(run, find(run))
+        return LoadedRun(run, find_run(run))
 
 
 def _quoted(value: Any) -> Any:

@@ -195,10 +195,10 @@ def test_a_file_given_twice_is_an_error(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_folder_with_nothing_to_take_is_an_error_that_says_what_it_has(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="with no file in it"):
+    with pytest.raises(InputError, match="there is no file in it"):
         find_inputs([tmp_path], bundles=False)
     (tmp_path / "log.txt").touch()
-    with pytest.raises(InputError, match=r"only .*log\.txt \(by name neither"):
+    with pytest.raises(InputError, match=r"only .*log\.txt \(not named like"):
         find_inputs([tmp_path], bundles=True)
 
 

@@ -52,8 +52,3 @@ def test_names_that_stay_equal_are_an_error_that_names_both(sources: tuple[str, 
         targets(*sources)
     assert sources[0] in str(caught.value)
     assert sources[-1] in str(caught.value)
-
-
-def test_a_reserved_name_is_an_error() -> None:
-    with pytest.raises(OutputError, match=r"index\.pickle would be written to index\.html"):
-        name_outputs([Path("index.pickle")], OUT, ".html", reserved="index.html")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from snapreport.api.loading import redacted_names
 from snapreport.ground.errors import InputError
+from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import RankName, Run
 from snapreport.runs.gathered import Gathered
 from snapreport.runs.rank_names import reader_by
@@ -105,10 +107,12 @@ def test_a_broken_file_is_a_row_that_names_it_below_the_run() -> None:
 def test_redacted_nothing_shows_but_ranks_and_numbers() -> None:
     files = name_files([ROOT / "host=ann/secret_rank1.pickle"], ROOT, None)
     run = make_run(
-        files, [None], ["secret"], stand_ins=lambda names: ["x" * len(name) for name in names]
+        files, [None], ["secret"], names=NamesWanted(redact=True, salt="pepper, 16 or more")
     )
     (rank,) = run.ranks
-    assert (rank.name, rank.label) == (RankName(1, None, "xxx"), "rank 1")
+    (host,) = redacted_names(["ann"], "pepper, 16 or more")
+    assert (rank.name, rank.label) == (RankName(1, None, host), "rank 1")
+    assert "ann" not in host
     assert "secret" not in rank.source + rank.error
 
 
