@@ -97,7 +97,7 @@ def test_the_zip_gives_the_same_page_and_markdown(run: Run, ranks: Path, folder:
         assert (folder / f"a.{ending}").read_bytes() == (folder / f"b.{ending}").read_bytes()
     refused = run("render", "a.zip", "--pages", "all", "-o", "c.html")
     assert refused.exit_code == 1
-    assert "made of their snapshots" in refused.stderr
+    assert "made from their snapshots" in refused.stderr
     assert run("render", "a.zip", "--redact", "-o", "c.html").exit_code == 1
     assert run("render", "a.zip", "--layout", "tp=9", "-o", "c.md").exit_code == 1
 

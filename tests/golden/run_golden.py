@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.runs.facts import example_run
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
 from snapreport.reporters.run.run_payload import pack_run
+from snapreport.reporters.run.run_rows import rows_of
 
 PATH = Path(__file__).parents[2] / "templates" / "app" / "run" / "data" / "golden_run.json"
 WIDER = (0, 1, 3, 6)
@@ -24,7 +25,7 @@ def golden_run() -> dict[str, Any]:
     devices = [run.ranks[at].devices[place] for at, place in findings.rows]
     pages = {run.ranks[2].source: "ranks/rank2.html"}
     return {
-        "payload": base64.b64encode(pack_run(run, findings, pages)).decode(),
+        "payload": base64.b64encode(pack_run(findings, rows_of(run, findings, pages))).decode(),
         "rows": [
             _row(device)
             | {"label": run.ranks[at].label, "link": pages.get(run.ranks[at].source, "")}

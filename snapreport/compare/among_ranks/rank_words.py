@@ -39,13 +39,18 @@ def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[s
     return words
 
 
-def ranks_in_words(numbers: Sequence[int], known: Collection[int] = ()) -> str:
-    """Name ranks; if they are too many, only the first few and how many there are."""
+def ranks_in_words(
+    numbers: Sequence[int], known: Collection[int] = (), most: int = _MOST_RANGES
+) -> str:
+    """Name ranks; in more than ``most`` ranges, only the first few and how many there are.
+
+    ``known`` is as in ``number_ranges()``.
+    """
     ordered = sorted(numbers)
     if len(ordered) == 1:
         return f"rank {ordered[0]}"
     parts = number_ranges(ordered, known)
-    if len(parts) <= _MOST_RANGES:
+    if len(parts) <= most:
         return f"ranks {list_of(parts)}"
     step = ordered[1] - ordered[0]
     regular = set(range(ordered[0], ordered[-1] + 1, step))

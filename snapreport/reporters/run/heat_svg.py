@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +12,9 @@ from numpy.typing import NDArray
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.run.cell_widths import to_one_width
-from snapreport.model.run.rank_facts import Cells, Run
-from snapreport.model.run.run_findings import RunFindings
+from snapreport.model.run.rank_facts import Cells
 from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
-from snapreport.reporters.run.run_rows import rows_of
+from snapreport.reporters.run.run_rows import RunRow, of_commonest_kind
 
 _COLUMNS, _ROWS = 96, 64
 CLASSES = 8
@@ -47,14 +47,9 @@ class HeatPicture:
     """The highest value above the scale; ``""`` if there is none."""
 
 
-def draw_heat(run: Run, findings: RunFindings) -> HeatPicture | None:
+def draw_heat(rows: Sequence[RunRow]) -> HeatPicture | None:
     """Draw the allocated bytes of the commonest kind of memory; None where there are no cells."""
-    rows = rows_of(run, findings)
-    kinds = [row.device.kind for row in rows]
-    if not kinds:
-        return None
-    kind = max(dict.fromkeys(kinds), key=kinds.count)
-    shown = [row for row in rows if row.device.kind == kind]
+    shown = of_commonest_kind(rows)
     axis = first_axis([row.device for row in shown])
     drawn = (row.device.by_time if axis == "time" else row.device.by_event for row in shown)
     curves = [cells for cells in drawn if cells is not None and len(cells.allocated)]

@@ -15,6 +15,11 @@ from snapreport.reporters.run.run_rows import RunRow, rows_of
 def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
     """Return every figure and finding of a run; bytes are integers."""
     rows = rows_of(run, findings)
+    return run_summary(run, findings, rows) | {"rows": [_row(row) for row in rows]}
+
+
+def run_summary(run: Run, findings: RunFindings, rows: Sequence[RunRow]) -> dict[str, Any]:
+    """Return the same without the rows."""
     return {
         "title": run.title,
         "headline": findings.headline,
@@ -44,7 +49,6 @@ def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
         "replicated": [asdict(each) for each in findings.replicated],
         "first_failure": findings.first_failure,
         "notes": list(findings.notes),
-        "rows": [_row(row) for row in rows],
     }
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
 from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.ground.version import __version__
 from snapreport.model.run.rank_facts import Run
-from snapreport.model.run.run_findings import Difference, RunFindings
+from snapreport.model.run.run_findings import Difference, Group, Odd, RunFindings
 from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
 from snapreport.reporters.run.run_rows import RunRow, rows_of
 from snapreport.reporters.run.run_words import (
@@ -70,47 +70,35 @@ class RunMarkdownReporter:
             out: the file to write to.
             pages: links to pages of single files, by ``RankFacts.source``.
         """
-        out.write(first_that_fits(partial(_report, _Parts(run, findings, pages or {})), _ROOMS))
+        rows = rows_of(run, findings, pages)
+        out.write(first_that_fits(partial(_report, run, findings, rows), _ROOMS))
 
 
-@dataclass
-class _Parts:
-    run: Run
-    findings: RunFindings
-    pages: Mapping[str, str]
-    rows: list[RunRow] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rows = rows_of(self.run, self.findings)
-
-    def linked(self, row: int, letters: int) -> str:
-        """Return a row's name, as a link to its page if there is one."""
-        name = code_span(self.rows[row].name, letters)
-        link = self.pages.get(self.rows[row].rank.source)
-        return f"[{name}](<{link}>)" if link and not set(link) & set("<>\n\\") else name
-
-
-def _report(parts: _Parts, room: _Room) -> Iterator[str]:
-    run, findings = parts.run, parts.findings
+def _report(run: Run, findings: RunFindings, rows: Sequence[RunRow], room: _Room) -> Iterator[str]:
     yield f"## {escaped(cut(heading(run), 200))}"
     yield f"**{escaped(findings.headline)}**"
     yield escaped(", ".join(extent(run, findings)))
-    yield from _odd(parts, room)
-    yield from _groups(parts, room)
-    yield from _lost(parts, room)
+    yield from _odd(findings.odd, rows, room)
+    yield from _groups(findings.groups, room)
+    yield from _lost(run, findings, room)
     yield from bullets(map(escaped, balance(findings)))
-    if findings.rows:
-        yield folded("All ranks", _ranks(parts, room))
+    if rows:
+        yield folded("All ranks", _ranks(rows, room))
     yield f"<sub>snapreport {__version__}</sub>"
 
 
-def _odd(parts: _Parts, room: _Room) -> Iterator[str]:
-    odd = parts.findings.odd
+def _linked(row: RunRow, letters: int) -> str:
+    """Return a row's name, as a link to its page if there is one."""
+    name = code_span(row.name, letters)
+    return f"[{name}](<{row.link}>)" if row.link and not set(row.link) & set("<>\n\\") else name
+
+
+def _odd(odd: Sequence[Odd], rows: Sequence[RunRow], room: _Room) -> Iterator[str]:
     if not odd:
         return
     yield "### Unlike the others"
     for each in odd[: room.odd]:
-        name = parts.linked(each.row, room.letters)
+        name = _linked(rows[each.row], room.letters)
         parting = parting_text(each)
         text = f"**{ODD_WORDS[each.code]}**, {name}: {escaped(each.sentence)}"
         yield f"{text}\n{escaped(parting)}" if parting else text
@@ -135,8 +123,7 @@ def _differences(differences: tuple[Difference, ...], room: _Room) -> Iterator[s
     yield from _more(len(differences) - room.differences, "difference")
 
 
-def _groups(parts: _Parts, room: _Room) -> Iterator[str]:
-    groups = parts.findings.groups
+def _groups(groups: Sequence[Group], room: _Room) -> Iterator[str]:
     if not groups:
         return
     yield "### Groups of ranks that behave alike"
@@ -153,8 +140,7 @@ def _groups(parts: _Parts, room: _Room) -> Iterator[str]:
     yield from _more(len(groups) - room.rows, "group")
 
 
-def _lost(parts: _Parts, room: _Room) -> Iterator[str]:
-    run, findings = parts.run, parts.findings
+def _lost(run: Run, findings: RunFindings, room: _Room) -> Iterator[str]:
     if missing := missing_text(findings):
         yield missing
     yield from bullets(
@@ -164,10 +150,10 @@ def _lost(parts: _Parts, room: _Room) -> Iterator[str]:
     yield from _more(len(findings.broken) - room.rows, "broken file")
 
 
-def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
-    rows = [
+def _ranks(rows: Sequence[RunRow], room: _Room) -> Iterator[str]:
+    cells = [
         (
-            parts.linked(place, room.letters),
+            _linked(row, room.letters),
             code_span(row.rank.name.host, room.letters) if row.rank.name.host else "",
             escaped(cut(row.group_name, room.letters)),
             peak_text(row.device),
@@ -175,7 +161,7 @@ def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
             "-" if row.device.reserved is None else format_bytes(row.device.reserved),
             failed_text(row.device),
         )
-        for place, row in enumerate(parts.rows[: room.rows])
+        for row in rows[: room.rows]
     ]
     headings = (
         "rank",
@@ -186,8 +172,8 @@ def _ranks(parts: _Parts, room: _Room) -> Iterator[str]:
         "reserved",
         "out of memory",
     )
-    yield table(headings, rows, left=(0, 1, 2))
-    yield from _more(len(parts.rows) - room.rows, "rank")
+    yield table(headings, cells, left=(0, 1, 2))
+    yield from _more(len(rows) - room.rows, "rank")
 
 
 def _more(count: int, word: str) -> Iterator[str]:

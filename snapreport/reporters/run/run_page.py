@@ -12,9 +12,9 @@ from snapreport.reporters.page.payload import shown_data
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.run import run_words
 from snapreport.reporters.run.heat_svg import draw_heat
-from snapreport.reporters.run.run_json import run_as_json
+from snapreport.reporters.run.run_json import run_summary
 from snapreport.reporters.run.run_payload import FORMAT, pack_run
-from snapreport.reporters.run.run_rows import RunRow, rows_of
+from snapreport.reporters.run.run_rows import RunRow, of_commonest_kind, rows_of
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     balance,
@@ -64,9 +64,6 @@ class RunHtmlReporter:
         """
         rows = rows_of(run, findings, pages)
         cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
-        # The payload holds the complete rows.
-        summary = run_as_json(run, findings)
-        del summary["rows"]
         write_page(
             out,
             "run.html.j2",
@@ -86,12 +83,13 @@ class RunHtmlReporter:
             missing=missing_text(findings),
             balance=balance(findings),
             broken=[run.ranks[at] for at in findings.broken],
-            picture=draw_heat(run, findings),
+            picture=draw_heat(rows),
             rows=rows[:ROWS_WITHOUT_SCRIPT],
             more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
             words=run_words,
-            payload=data_for_script(pack_run(run, findings, pages)),
-            summary=json_for_script(shown_data(summary)),
+            payload=data_for_script(pack_run(findings, rows)),
+            # The payload holds the rows.
+            summary=json_for_script(shown_data(run_summary(run, findings, rows))),
         )
 
 
@@ -114,13 +112,9 @@ def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Gro
 
 def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
     """Return the median, highest and lowest peak of the commonest kind of memory."""
-    kinds = [row.device.kind for row in rows]
-    if not kinds:
+    if not rows:
         return []
-    kind = max(dict.fromkeys(kinds), key=kinds.count)
-    ordered = sorted(
-        (row for row in rows if row.device.kind == kind), key=lambda row: row.device.allocated
-    )
+    ordered = sorted(of_commonest_kind(rows), key=lambda row: row.device.allocated)
     picked = {
         "Median peak": ordered[(len(ordered) - 1) // 2],
         "Highest": ordered[-1],

@@ -8,19 +8,19 @@ are multiples of 512, as PyTorch's block sizes are, it is stored in units of 512
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from snapreport.ground.safe_text import shown
 from snapreport.model.run.cell_widths import coarser, smallest_shift
-from snapreport.model.run.rank_facts import Cells, DeviceFacts, Holder, Run
+from snapreport.model.run.rank_facts import Cells, DeviceFacts, Holder
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.page.payload import Columns
 from snapreport.reporters.page.stack_subset import Strings
 from snapreport.reporters.run.heat_scale import first_axis, scale_of
-from snapreport.reporters.run.run_rows import rows_of
+from snapreport.reporters.run.run_rows import RunRow
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     difference_name,
@@ -37,21 +37,19 @@ _HOLDERS = 12
 _BLOCK = 512
 
 
-def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str] | None = None) -> bytes:
+def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
     """Pack what the page draws and reads, gzip-compressed; equal input gives equal bytes.
 
     Args:
-        run: the run's figures.
-        findings: the conclusions from them.
-        pages: links to pages of single files, by ``RankFacts.source``.
+        findings: about the run.
+        rows: ``rows_of()`` the run.
     """
     columns, strings = Columns(), Strings()
-    rows = rows_of(run, findings, pages)
     devices = [row.device for row in rows]
     names = [row.rank.name for row in rows]
 
     def numbers(values: Iterable[int | None]) -> dict[str, Any]:
-        return columns.add([-1 if value is None else value for value in values])
+        return columns.add([_or_none(value) for value in values])
 
     def texts(values: Iterable[str]) -> dict[str, Any]:
         return columns.add([strings.id(value) if value else -1 for value in values])
@@ -109,6 +107,11 @@ def pack_run(run: Run, findings: RunFindings, pages: Mapping[str, str] | None = 
     }
     packer = zlib.compressobj(level=9, wbits=31)
     return packer.compress(columns.with_header(header)) + packer.flush()
+
+
+def _or_none(value: int | None) -> int:
+    """Return a number as a column has it: -1 where it is not known."""
+    return -1 if value is None else value
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
@@ -204,9 +207,7 @@ def _pack_failed(
     return {
         "count": columns.add([len(device.failed) for device in devices]),
         "event": columns.add([request.event for request in failed]),
-        "time_us": columns.add(
-            [-1 if request.time_us is None else request.time_us for request in failed]
-        ),
+        "time_us": columns.add([_or_none(request.time_us) for request in failed]),
         "size": columns.add([request.size for request in failed]),
         "site": columns.add([strings.id(request.site) for request in failed]),
     }

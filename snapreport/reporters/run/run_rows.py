@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -71,6 +71,13 @@ def rows_of(
             )
         )
     return rows
+
+
+def of_commonest_kind(rows: Sequence[RunRow]) -> list[RunRow]:
+    """Return the rows of the commonest kind of memory."""
+    kinds = [row.device.kind for row in rows]
+    kind = max(dict.fromkeys(kinds), key=kinds.count, default=None)
+    return [row for row in rows if row.device.kind == kind]
 
 
 def _versus(peak: int, median: int) -> str:

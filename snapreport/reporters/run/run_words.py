@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from snapreport.compare.among_ranks.rank_words import ranks_in_words
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings
@@ -15,6 +14,9 @@ ODD_WORDS = {
     "growth": "Growing",
 }
 """What each code of an odd rank is called."""
+
+_MISSING = 20
+"""The most ranges of missing ranks that are listed."""
 
 KIND_WORDS = {"site": "call site", "role": "role", "stage": "stage"}
 
@@ -110,30 +112,11 @@ def difference_text(difference: Difference) -> str:
     return f"{change_text(difference)}  {difference_name(difference)}: {here}, usually {usual}"
 
 
-def listed(numbers: Sequence[int], most: int = 20) -> str:
-    """List rank numbers, consecutive ones as a range: ``5, 6, 8 to 15``."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    said = []
-    for first, last in ranges[:most]:
-        if last - first < 2:
-            said += [format_count(each) for each in range(first, last + 1)]
-        else:
-            said.append(f"{format_count(first)} to {format_count(last)}")
-    more = sum(last - first + 1 for first, last in ranges[most:])
-    return ", ".join(said) + (f" and {format_count(more)} more" if more else "")
-
-
 def missing_text(findings: RunFindings) -> str:
     """Say which ranks have no file; ``""`` if all have one."""
     if not findings.missing:
         return ""
-    one = len(findings.missing) == 1
-    return f"There is no file for rank{'' if one else 's'} {listed(findings.missing)}."
+    return f"There is no file for {ranks_in_words(findings.missing, most=_MISSING)}."
 
 
 def balance(findings: RunFindings) -> list[str]:

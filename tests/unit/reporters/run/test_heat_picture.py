@@ -13,6 +13,7 @@ from benchmarks.runs.facts import example_run
 from snapreport.model.run.rank_facts import Cells, DeviceFacts
 from snapreport.reporters.run.heat_scale import HeatScale, first_axis, scale_of
 from snapreport.reporters.run.heat_svg import draw_heat
+from snapreport.reporters.run.run_rows import rows_of
 from tests.thorough import tried
 
 RUN, FINDINGS = example_run(12)
@@ -65,7 +66,7 @@ def test_ranks_that_were_recorded_together_are_shown_by_time_others_by_event() -
 
 
 def test_the_still_picture_covers_each_cell_once_and_marks_what_is_above() -> None:
-    picture = draw_heat(RUN, FINDINGS)
+    picture = draw_heat(rows_of(RUN, FINDINGS))
     assert picture is not None
     assert picture.axis == "time"
     covered = np.zeros((picture.rows, picture.columns), int)
@@ -80,7 +81,7 @@ def test_the_still_picture_covers_each_cell_once_and_marks_what_is_above() -> No
 
 
 def test_of_many_ranks_some_share_a_row_that_shows_the_most_of_them() -> None:
-    picture = draw_heat(*example_run(160, events=10))
+    picture = draw_heat(rows_of(*example_run(160, events=10)))
     assert picture is not None
     assert picture.bundle == 4
     assert picture.rows == 40

@@ -25,7 +25,7 @@ from snapreport.reporters.run.run_json import run_as_json
 from snapreport.reporters.run.run_markdown import RunMarkdownReporter
 from snapreport.reporters.run.run_page import RunHtmlReporter
 from snapreport.reporters.run.run_text import write_run
-from snapreport.reporters.run.run_words import listed
+from snapreport.reporters.run.run_words import missing_text
 from snapreport.reporters.terminal.text_tables import Page
 from tests.hostile_text import ATTACKS, is_calm
 from tests.unit.reporters.test_hostile_outputs import check_markdown
@@ -56,9 +56,15 @@ def text(made: Made) -> str:
     return page.render().decode()
 
 
-def test_ranks_in_a_row_are_a_range() -> None:
-    assert listed((7, 5, 8, 9, 1, 2)) == "1, 2, 5, 7 to 9"
-    assert listed(range(0, 100, 2), most=3) == "0, 2, 4 and 47 more"
+def test_missing_ranks_in_a_row_are_a_range_and_a_pattern_is_named(small: Made) -> None:
+    def said(*missing: int) -> str:
+        return missing_text(replace(small[1], missing=missing))
+
+    assert said() == ""
+    assert said(4) == "There is no file for rank 4."
+    assert said(7, 5, 8, 9, 1, 2) == "There is no file for ranks 1, 2, 5 and 7 to 9."
+    assert said(*range(0, 40, 2)).endswith("34, 36 and 38.")
+    assert said(*range(0, 100, 2)) == "There is no file for every second rank from 0 to 98."
 
 
 def test_every_form_names_what_is_odd_missing_and_broken(small: Made) -> None:
@@ -69,7 +75,7 @@ def test_every_form_names_what_is_odd_missing_and_broken(small: Made) -> None:
         assert findings.headline in said
         for odd in findings.odd:
             assert odd.sentence in said
-        assert "There is no file for ranks 9, 10." in said
+        assert "There is no file for ranks 9 and 10." in said
         assert broken.source in said
         assert broken.error in said
         for group in findings.groups:
@@ -80,6 +86,17 @@ def test_a_row_is_linked_to_its_page_where_there_is_one(small: Made) -> None:
     page = html_of(small, {"rank3.pickle": "ranks/rank3.html"})
     assert page.count('href="ranks/rank3.html"') == 2  # the odd rank's card, and the table
     assert "[`rank 3`](<ranks/rank3.html>)" in markdown(small, {"rank3.pickle": "ranks/rank3.html"})
+
+
+def test_a_row_of_another_device_is_linked_to_that_device(small: Made) -> None:
+    run = small[0]
+    second = replace(run.ranks[3].devices[0], device="cuda:1", place=1, opens=False)
+    ranks = list(run.ranks)
+    ranks[3] = replace(ranks[3], devices=(*ranks[3].devices, second))
+    made = (run := replace(run, ranks=tuple(ranks)), find_run(run))
+    pages = {"rank3.pickle": "ranks/rank3.html"}
+    assert "[`rank 3, cuda:1`](<ranks/rank3.html#device=1>)" in markdown(made, pages)
+    assert 'href="ranks/rank3.html#device=1"' in html_of(made, pages)
 
 
 def test_markdown_of_many_ranks_fits_and_counts_what_it_leaves_out() -> None:
