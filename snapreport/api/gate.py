@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.compare.diff_types import Diff
 from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
 from snapreport.compare.gate_types import Outcome as GateOutcome
-from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
+from snapreport.compare.gate_words import budget_text, growth_text
 from snapreport.diagnosis.trust.recording_warnings import file_warnings
 from snapreport.figures.callsites import find_sites
 from snapreport.figures.moment_lookup import find_stage
@@ -26,7 +27,7 @@ from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.units import format_bytes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import SEVERITIES
-from snapreport.model.findings import StageUse
+from snapreport.model.findings import CallSite, StageUse
 from snapreport.model.what_if import FitOutcome
 from snapreport.native.sweeps import sum_live
 from snapreport.read import has_budget, read_budget
@@ -228,8 +229,10 @@ class _Checker:
         elif fit.replayed is not None:
             short = fit.outcome == "short"
             value, event = fit.replayed.least if short else fit.replayed.most, fit.live_event
-        outcome = _FIT_OUTCOMES[fit.outcome]
-        return self._result("fits", fit.card, outcome, value, limit, event, fit.text)
+        outcome, sites = _FIT_OUTCOMES[fit.outcome], self._sites(event)
+        return Check(
+            "fits", fit.card, self.device.name, outcome, value, limit, None, event, fit.text, sites
+        )
 
     def _stage(self, name: str, limit: int) -> Check:
         what = f"The peak inside stage {name!r}"
@@ -300,27 +303,16 @@ class _Checker:
             )
         if value <= limit and _is_overwritten(self.device.diagnosis.findings):
             notes.append(_OVERWRITTEN)
-        outcome: GateOutcome = "passed" if value <= limit else "failed"
         text = budget_text(what, value, limit, " ".join(notes))
-        return self._result(name, subject, outcome, value, limit, event, text)
+        device, sites = self.device.name, self._sites(event)
+        return Check.judged(name, subject, device, value, limit, text, event=event, sites=sites)
 
     def _unknown(self, name: str, subject: str, what: str, reason: str, limit: int) -> Check:
-        text = unknown_text(what, reason)
-        return self._result(name, subject, "unknown", None, limit, None, text)
+        return Check.unknown(name, subject, self.device.name, what, reason, limit)
 
-    def _result(
-        self,
-        name: str,
-        subject: str,
-        outcome: GateOutcome,
-        value: int | None,
-        limit: int,
-        event: int | None,
-        text: str,
-    ) -> Check:
+    def _sites(self, event: int | None) -> tuple[CallSite, ...]:
         device = self.device
-        sites = () if event is None else find_sites(device.history, device.file.stacks, event)
-        return Check(name, subject, device.name, outcome, value, limit, None, event, text, sites)
+        return () if event is None else find_sites(device.history, device.file.stacks, event)
 
 
 def _is_overwritten(findings: Sequence[Finding]) -> bool:
@@ -336,12 +328,7 @@ def _compare(
     comparisons: list[Diff],
 ) -> Iterator[Check]:
     """Compare a device with its counterpart in the other file; keep the comparison."""
-    what = "The growth of the peak"
-
-    def unknown(reason: str) -> Check:
-        text = unknown_text(what, reason)
-        return Check("max-growth", "", device.name, "unknown", None, None, None, None, text)
-
+    unknown = partial(Check.unknown, "max-growth", "", device.name, "The growth of the peak")
     try:
         partner = _partner(device, file, reference)
         found = diff(reference, file, device=partner, new_device=device.name, rules=rules)
@@ -358,18 +345,11 @@ def _compare(
             return
     value, before = found.new.bytes, found.base.bytes
     limit = growth.above(before)
-    yield Check(
-        name="max-growth",
-        subject="",
-        device=device.name,
-        outcome="passed" if value <= limit else "failed",
-        value=value,
-        limit=limit,
-        base=before,
-        event=found.new.event,
-        text=growth_text(value, before, limit),
-        changes=found.sites,
-    )
+    text = growth_text(value, before, limit)
+    yield Check.judged(
+        "max-growth", "", device.name, value, limit, text,
+        base=before, event=found.new.event, changes=found.sites,
+    )  # fmt: skip
 
 
 def _partner(device: Device, file: Snapshot, reference: Snapshot) -> str:

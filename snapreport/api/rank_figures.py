@@ -85,8 +85,7 @@ def _one_cell(allocated: int, reserved: int | None) -> Cells:
 
 def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
     """The card's capacity that the recorder noted, else what a failed request reported."""
-    noted = findings.history.recorder
-    about = None if noted is None else noted.device(str(device.device))
+    about = findings.history.noted(device.device)
     measured = None if about is None else about.total_after or about.capacity
     if measured:
         return measured

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,7 +14,7 @@ from snapreport.ground.errors import BudgetError, CardError
 from snapreport.ground.object_display import titled_table
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import parse_share, parse_size
-from snapreport.model.diagnoses import CODES, SEVERITIES, TOPICS, Finding
+from snapreport.model.diagnoses import CODES, SEVERITIES, TOPICS, Finding, names_a_finding
 from snapreport.model.findings import CallSite
 from snapreport.model.snapshot import Source
 
@@ -33,7 +32,6 @@ KEYS = (*_SIZES, *_GROWTHS, *_TABLES, "fits", "allow", *_NAMES, *_TEXTS)
 """The keys of a budget; files may write ``-`` for ``_``."""
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
-_ID = re.compile(r"([a-z-]+)/[0-9a-f]{6}")
 
 Outcome = Literal["passed", "failed", "unknown"]
 """``unknown`` means that the recording does not show it; the check then fails, too."""
@@ -186,8 +184,7 @@ def _names(value: Any, label: str, *, severities: bool) -> tuple[str, ...]:
         raise BudgetError(f"{label}: no finding is named; write {NONE} to fail on none.")
     known = (*(SEVERITIES if severities else ()), *TOPICS, *CODES)
     for name in names:
-        match = _ID.fullmatch(name)
-        if name in known or (match and match[1] in CODES) or (severities and names == [NONE]):
+        if names_a_finding(name) or name in known or (severities and names == [NONE]):
             continue
         raise BudgetError(
             f"{label}: no finding is called {name!r}; there are {', '.join(known)}, and ids such"
@@ -221,6 +218,39 @@ class Check:
     """The call sites that held it at that event, largest first."""
     changes: tuple[Change, ...] = ()
     """The call sites that hold more or less than in the other recording, largest change first."""
+
+    @classmethod
+    def judged(
+        cls,
+        name: str,
+        subject: str,
+        device: str,
+        value: int,
+        limit: int,
+        text: str,
+        *,
+        base: int | None = None,
+        event: int | None = None,
+        sites: tuple[CallSite, ...] = (),
+        changes: tuple[Change, ...] = (),
+    ) -> Check:
+        """Return the check of a known figure, which passes up to its limit."""
+        outcome: Outcome = "passed" if value <= limit else "failed"
+        return cls(name, subject, device, outcome, value, limit, base, event, text, sites, changes)
+
+    @classmethod
+    def unknown(
+        cls, name: str, subject: str, device: str, what: str, reason: str, limit: int | None = None
+    ) -> Check:
+        """Return the check of a figure that is not known.
+
+        Args:
+            name, subject, device, limit: as in the fields.
+            what: the figure's name, capitalized.
+            reason: why it is not known, a sentence or a clause.
+        """
+        text = f"{what} cannot be checked: {reason.rstrip('.')}."
+        return cls(name, subject, device, "unknown", None, limit, None, None, text)
 
     @property
     def over(self) -> int | None:

@@ -41,11 +41,6 @@ def growth_text(value: int, base: int, limit: int, extra: str = "") -> str:
     return f"{text}; {allowed}{over}.{extra and ' ' + extra}"
 
 
-def unknown_text(what: str, reason: str) -> str:
-    """Say that a figure cannot be checked."""
-    return f"{what} cannot be checked: {reason.rstrip('.')}."
-
-
 def _exact(limit: int, value: int) -> str:
     """Write the budget; also in bytes if rounding would hide the difference."""
     text = format_bytes(limit)

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from snapreport.api.gate import read_wanted, sort_raised
-from snapreport.compare.gate_types import Budget, Check, Growth, Outcome, Raised, Verdict
-from snapreport.compare.gate_words import budget_text, growth_text, unknown_text
+from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict
+from snapreport.compare.gate_words import budget_text, growth_text
 from snapreport.ground.errors import BudgetError
 from snapreport.ground.patterns import compile_glob
 from snapreport.ground.units import format_bytes
@@ -21,6 +21,7 @@ from snapreport.runs.whole_run import LoadedRun
 
 Row = tuple[RankFacts, DeviceFacts]
 
+_WHOLE = "the run"
 _SINGLE = "a run does not keep this figure; check each rank's file instead"
 
 
@@ -114,9 +115,9 @@ def _checks(rows: Sequence[Row], wanted: Budget, base: LoadedRun | None) -> Iter
     if wanted.max_growth is not None and base is not None:
         yield from _failed_or_closest(_growths(rows, base, wanted.max_growth))
     for name, limit in wanted.categories.items():
-        yield _unknown("max-category", name, "", f"Category {name!r}", _SINGLE, limit)
+        yield Check.unknown("max-category", name, _WHOLE, f"Category {name!r}", _SINGLE, limit)
     if wanted.fits is not None:
-        yield _unknown("fits", wanted.fits.card.name, "", "Whether it fits", _SINGLE, None)
+        yield Check.unknown("fits", wanted.fits.card.name, _WHOLE, "Whether it fits", _SINGLE)
 
 
 def _failed_or_closest(checks: Iterator[Check]) -> list[Check]:
@@ -134,14 +135,16 @@ def _peaks(name: str, rows: Sequence[Row], limit: int) -> Iterator[Check]:
         who = _name(rank, device)
         if value is None:
             reason = "no allocator reserved memory in this file"
-            yield _unknown(name, "", who, what, reason, limit)
+            yield Check.unknown(name, "", who, what, reason, limit)
             continue
         width = 0 if reserved else device.allocated_width
         if value <= limit < value + width:
-            yield _unknown(name, "", who, what, "block sizes are known within a range", limit)
+            yield Check.unknown(name, "", who, what, "block sizes are known within a range", limit)
             continue
         event = None if reserved else device.peak_event
-        yield _checked(name, "", who, value, limit, budget_text(what, value, limit), event=event)
+        yield Check.judged(
+            name, "", who, value, limit, budget_text(what, value, limit), event=event
+        )
 
 
 def _stages(rows: Sequence[Row], name: str, limit: int) -> Iterator[Check]:
@@ -153,10 +156,10 @@ def _stages(rows: Sequence[Row], name: str, limit: int) -> Iterator[Check]:
         ]  # fmt: skip
         if peaks:
             text = budget_text(what, max(peaks), limit)
-            yield _checked("max-stage", name, _name(rank, device), max(peaks), limit, text)
+            yield Check.judged("max-stage", name, _name(rank, device), max(peaks), limit, text)
         else:
             reason = "the recording has no such stage"
-            yield _unknown("max-stage", name, _name(rank, device), what, reason, limit)
+            yield Check.unknown("max-stage", name, _name(rank, device), what, reason, limit)
 
 
 def _imbalances(rows: Sequence[Row], growth: Growth) -> Iterator[Check]:
@@ -173,7 +176,7 @@ def _imbalances(rows: Sequence[Row], growth: Growth) -> Iterator[Check]:
             f" ({format_bytes(middle)}); {format_bytes(limit - middle)} above it is allowed."
         )
         who = _name(rank, device)
-        yield _checked("max-imbalance", "", who, value, limit, text, base=middle)
+        yield Check.judged("max-imbalance", "", who, value, limit, text, base=middle)
 
 
 def _growths(rows: Sequence[Row], base: LoadedRun, growth: Growth) -> Iterator[Check]:
@@ -183,33 +186,11 @@ def _growths(rows: Sequence[Row], base: LoadedRun, growth: Growth) -> Iterator[C
         was = before.get(_key(rank, device))
         if was is None:
             reason = "the other run has no such rank"
-            yield _unknown("max-growth", "", who, "The growth of the peak", reason, None)
+            yield Check.unknown("max-growth", "", who, "The growth of the peak", reason)
             continue
         limit = growth.above(was)
         text = growth_text(value, was, limit)
-        yield _checked("max-growth", "", who, value, limit, text, base=was)
-
-
-def _checked(
-    name: str,
-    subject: str,
-    device: str,
-    value: int,
-    limit: int,
-    text: str,
-    *,
-    base: int | None = None,
-    event: int | None = None,
-) -> Check:
-    outcome: Outcome = "passed" if value <= limit else "failed"
-    return Check(name, subject, device, outcome, value, limit, base, event, text)
-
-
-def _unknown(
-    name: str, subject: str, device: str, what: str, reason: str, limit: int | None
-) -> Check:
-    text = unknown_text(what, reason)
-    return Check(name, subject, device or "the run", "unknown", None, limit, None, None, text)
+        yield Check.judged("max-growth", "", who, value, limit, text, base=was)
 
 
 def _rows(loaded: LoadedRun) -> list[Row]:

@@ -12,6 +12,7 @@ from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.recorder_notes import RecordedDevice
 from snapreport.reporters.json.finding_json import (
     diagnosis_as_json,
     finding_as_json,
@@ -36,7 +37,7 @@ class JsonReporter:
 def findings_as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain objects, for JSON and for the page."""
     history = findings.history
-    devices = [_device(device, _capacity(findings, device)) for device in findings.devices]
+    devices = [_device(device, history.noted(device.device)) for device in findings.devices]
     if findings.picture is not None:
         for device, drawn in zip(devices, findings.picture.devices, strict=True):
             device["cut"] = drawn.as_plain() | {
@@ -76,19 +77,13 @@ def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
     return None if most < 0 else {"bytes": most, "event": use.most}
 
 
-def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
-    noted = findings.history.recorder
-    about = None if noted is None else noted.device(str(device.device))
-    return None if about is None else about.capacity
-
-
-def _device(device: DeviceFindings, capacity: int | None) -> dict[str, Any]:
+def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, Any]:
     history, closing = device.history, device.closing
     return {
         "device": str(device.device),
         "kind": device.device.kind,
         "ordinal": device.device.ordinal,
-        "capacity": capacity,
+        "capacity": None if noted is None else noted.capacity,
         "events": history.events,
         "allocations": len(history.allocations),
         **fields_of(device, "recorded first_time_us last_time_us"),

@@ -34,13 +34,13 @@ def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[t
         failure = noted.failure
         place = f" in {failure.place}" if failure.place else ""
         at = "" if failure.step is None else f", in step {format_count(failure.step)}"
-        words = ": ".join(filter(None, (failure.type, _first_line(failure.message))))
+        words = ": ".join(filter(None, (failure.type, failure.message.strip().partition("\n")[0])))
         rows.append(("Ended by", words + place + at))
     if noted.joined:
         rows.append(("Begins", "inside a recording that was already running"))
     rows.append(("Marks", _marks(noted)))
     for device in devices:
-        about = noted.device(str(device.device))
+        about = history.noted(device.device)
         if about is not None and (about.name or about.capacity):
             size = "" if about.capacity is None else format_bytes(about.capacity)
             rows.append((str(device.device), ", ".join(filter(None, (about.name, size)))))
@@ -82,10 +82,6 @@ def _marks(noted: RecorderInfo) -> str:
     ]
     more = len(noted.marks) - len(first)
     return ", ".join([*first, f"{format_count(more)} more"] if more else first)
-
-
-def _first_line(text: str) -> str:
-    return (text.strip().split("\n", 1) or [""])[0]
 
 
 def _time(time_us: int | None) -> str:
