@@ -80,7 +80,7 @@ def instead(difference: Difference) -> str:
 
 
 def holder_words(difference: Difference) -> str:
-    """Return who holds it: ```softmax nn_utils.py:6```, or a role, or memory without a stack."""
+    """Return what holds it: ```softmax nn_utils.py:6```, or a role, or memory without a stack."""
     if difference.key in MISSING_REASONS[1:]:
         return f"memory without a call stack ({difference.key})"
     return f"`{difference.key}`" if difference.kind == "site" else difference.key

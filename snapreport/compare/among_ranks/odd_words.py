@@ -14,6 +14,8 @@ from snapreport.model.run.run_findings import Difference
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _WHOLE = ("all ranks", "all devices")
+_TIMES = 10
+"""From this many times the lower peak on, the higher one is not given in percent."""
 
 
 def sentence(text: str) -> str:
@@ -176,10 +178,12 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     """Say how much the peaks differ along a dimension of the layout, all else being equal."""
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
-    amount = bytes_and_share(most - least, least)
+    amount, times = bytes_and_share(most - least, least), ""
+    if least and most >= _TIMES * least:  # a share of thousands of percent says little
+        amount, times = format_bytes(most - least), f" ({most / least:,.0f} times as high)"
     return sentence(
-        f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}, at the"
-        " median"
+        f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}{times}, at"
+        " the median"
     )
 
 

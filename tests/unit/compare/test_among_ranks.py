@@ -8,6 +8,7 @@ import pytest
 from snapreport.compare.among_ranks.compared_rows import list_rows
 from snapreport.compare.among_ranks.find_run import find_run
 from snapreport.compare.among_ranks.imbalances import find_imbalances
+from snapreport.compare.among_ranks.odd_words import along_text
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.compare.among_ranks.standing_out import stand_out
 from snapreport.model.run.rank_facts import FailedRequest
@@ -292,3 +293,16 @@ def test_a_stage_that_differs_at_one_site_is_a_group_though_no_gap_shows_it() ->
     assert len(found.groups) > 1
     assert all(group.name.startswith("pipeline stage") for group in found.groups)
     assert [odd.row for odd in found.odd] == [17]
+
+
+def test_a_peak_many_times_as_high_is_not_given_in_percent() -> None:
+    assert along_text("pp", "stage 0", "stage 3", 2 * GIB, 3 * GIB) == (
+        "Along pp the peaks are 1.00 GiB (50%) higher on stage 3 than on stage 0, at the median."
+    )
+    assert along_text("pp", "stage 0", "stage 3", GIB, 198 * GIB) == (
+        "Along pp the peaks are 197.0 GiB higher on stage 3 than on stage 0 (198 times as high), at"
+        " the median."
+    )
+    assert along_text("pp", "stage 0", "stage 3", 0, GIB).startswith(
+        "Along pp the peaks are 1.00 GiB higher"
+    )
