@@ -54,7 +54,7 @@ class PeakWithout(Shown):
     taken: tuple[str, ...]
     """Names of the groups that were taken away."""
     held: tuple[Group, ...]
-    """Who holds the memory at the peak that is left, the most first."""
+    """What holds the memory at the peak that is left, most bytes first."""
 
 
 MOST_CHANGES = 4

@@ -103,7 +103,7 @@ def test_every_device_gets_one_finding_whose_tables_add_up(path: Path) -> None:
                 for held, lower, then, _, _ in table.rows:
                     assert int(lower or 0) + int(then or 0) == whole
                     assert int(lower or 0) <= int(held or 0)
-            elif re.match("Who held it|Held by", table.title) and not table.left_out:
+            elif re.match("What held it|Held by", table.title) and not table.left_out:
                 at = device.at(finding.view.event if finding.view else None)
                 assert sum(int(row[0] or 0) for row in table.rows) == at.bytes
 

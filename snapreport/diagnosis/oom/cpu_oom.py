@@ -51,7 +51,7 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
             Figure("most allocated", device.peak.allocated, meaning="at the peak"),
         ),
         tables=(
-            *held_tables(tables, device, last, "Who held it,"),
+            *held_tables(tables, device, last, "What held it,"),
             *(peak.tables if peak else ()),
         ),
         suggestions=peak.suggestions if peak else (),

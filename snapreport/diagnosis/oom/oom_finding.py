@@ -73,7 +73,7 @@ def _finding(
             f" {format_count(len(ooms))} requests failed there; the figures are of the last one."
         )
     view = View(event=oom.event, curve="allocated", oom=True)
-    held = held_tables(tables, device, oom.event, "Who held it,")
+    held = held_tables(tables, device, oom.event, "What held it,")
     if verdict is None:
         return Finding(
             "oom",

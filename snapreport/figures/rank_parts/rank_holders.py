@@ -1,4 +1,4 @@
-"""Who held a rank's peak: call sites and roles, and the most in each stage, by the same names."""
+"""What held a rank's peak: call sites and roles, and the most in each stage, by the same names."""
 
 from __future__ import annotations
 
