@@ -23,6 +23,7 @@ from snapreport.commands.options.shared_options import (
     device_option,
     force_option,
     json_option,
+    output_option,
     quiet_option,
     rules_option,
     source_argument,
@@ -107,13 +108,7 @@ def _named_sizes(
     type=ANY_PATH,
     help='Also append Markdown to this file, such as "$GITHUB_STEP_SUMMARY".',
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=ANY_PATH,
-    help="Write Markdown to this file instead of text.",
-)
+@output_option("FILE", "Write Markdown to this file instead of text.")
 @top_option(5)
 @force_option
 @keep_paths_option

@@ -21,6 +21,7 @@ from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
     force_option,
+    output_option,
     rules_option,
 )
 from snapreport.commands.output.answer_printing import (
@@ -66,12 +67,8 @@ from snapreport.model.category_rules import Rule
 )
 @rules_option
 @run_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="REPORT",
-    type=ANY_PATH,
-    help="Write a page (.html) or Markdown for an issue comment (.md) instead of text.",
+@output_option(
+    "REPORT", "Write a page (.html) or Markdown for an issue comment (.md) instead of text."
 )
 @click.option(
     "--format",

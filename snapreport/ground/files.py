@@ -149,6 +149,32 @@ def check_output(path: Path, force: bool) -> None:
 
 
 @contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; those that stay empty are removed in the end.
+
+    Raises:
+        OutputError: it cannot be made.
+    """
+    new: list[Path] = []
+    try:
+        if isinstance(folder, RemotePath):
+            folder.mkdir()
+        else:
+            new = [each for each in (folder, *folder.parents) if not each.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be made: {error.strerror}; choose another folder with -o."
+        ) from error
+    try:
+        yield
+    finally:
+        for each in new:  # where nothing was written
+            with suppress(OSError):
+                each.rmdir()
+
+
+@contextmanager
 def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 

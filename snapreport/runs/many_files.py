@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from snapreport.ground.errors import OutputError
 from snapreport.ground.file_endings import check_folder
+from snapreport.ground.files import made_folder
 from snapreport.ground.object_display import Shown
-from snapreport.ground.remote.remote_paths import as_path, is_remote
+from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.runs.engines.engine_choice import parse_engine
 from snapreport.runs.engines.task_running import run_tasks
@@ -174,32 +174,6 @@ def run_each(
         watch=None if progress is None else watch,
         folders=folders,
     )
-
-
-@contextmanager
-def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; those that stay empty are removed in the end.
-
-    Raises:
-        OutputError: it cannot be made.
-    """
-    new: list[Path] = []
-    try:
-        if is_remote(folder):
-            folder.mkdir()
-        else:
-            new = [each for each in (folder, *folder.parents) if not each.exists()]
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be made: {error.strerror}; choose another folder with -o."
-        ) from error
-    try:
-        yield
-    finally:
-        for each in new:  # where nothing was written
-            with suppress(OSError):
-                each.rmdir()
 
 
 def names_wanted(options: Mapping[str, Any]) -> NamesWanted:

@@ -12,7 +12,7 @@ from urllib.parse import quote_from_bytes
 
 from snapreport.ground.errors import InputError, OutputError, OutputExistsError
 from snapreport.ground.file_endings import is_named_as_file
-from snapreport.ground.files import check_output, write_atomically
+from snapreport.ground.files import check_output, made_folder, write_atomically
 from snapreport.ground.object_display import Shown
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.model.name_treatment import NamesWanted
@@ -22,7 +22,6 @@ from snapreport.runs.many_files import (
     PathLike,
     as_paths,
     check_options,
-    made_folder,
     names_wanted,
     output_folder,
     run_each,

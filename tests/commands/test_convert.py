@@ -41,6 +41,29 @@ def test_a_folder_as_output_is_written_into(run: Run, snapshot: Path, folder: Pa
     assert (folder / "bundles" / "snap.zip").is_file()
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("convert",), "snap.zip"),
+        (("render",), "snap.html"),
+        (("render", "--format", "md"), "snap.md"),
+        (("export", "csv"), "snap.csv"),
+        (("check", "--max-peak", "1TiB"), "snap.check.md"),
+    ],
+)
+def test_an_output_that_ends_in_a_slash_is_a_folder_and_is_made(
+    run: Run, snapshot: Path, folder: Path, command: tuple[str, ...], name: str
+) -> None:
+    result = run(*command, snapshot, "-o", "made/v1.7/")
+    assert (result.exit_code, result.stdout) == (0, f"made/v1.7/{name}\n")
+    assert os.listdir(folder / "made" / "v1.7") == [name]
+
+
+def test_a_folder_made_for_an_output_that_fails_is_removed(run: Run, folder: Path) -> None:
+    assert run("convert", "missing.pickle", "-o", "made/v1.7/").exit_code == 1
+    assert os.listdir(folder) == []
+
+
 def test_quiet_leaves_stderr_empty(run: Run, snapshot: Path) -> None:
     result = run("convert", snapshot, "--quiet")
     assert result.stdout == "snap.zip\n"

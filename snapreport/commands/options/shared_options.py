@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import click
 
 import snapreport
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.files import made_folder
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.units import parse_size
@@ -47,16 +49,25 @@ def sources_argument(metavar: str) -> Callable[[F], F]:
     return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
 
 
-def output_option(metavar: str) -> Callable[[F], F]:
-    """``-o``: the file to write, or a folder to write into."""
-    return click.option(
-        "-o",
-        "--output",
-        metavar=metavar,
-        type=ANY_PATH,
-        help="File to write, or folder to write into. "
-        "By default a file in the current folder, named after the input.",
-    )
+def output_option(
+    metavar: str,
+    what: str = "File to write, or folder to write into. "
+    "By default a file in the current folder, named after the input.",
+) -> Callable[[F], F]:
+    """``-o``: the file to write, or a folder to write into; one that ends in a slash is made."""
+
+    def decorate(command: F) -> F:
+        @click.option("-o", "--output", metavar=metavar, type=click.Path(), help=what)
+        @functools.wraps(command)
+        def with_output(output: str | None, **values: Any) -> Any:
+            path = None if output is None else as_path(output)
+            names_folder = path is not None and str(output).endswith(("/", os.sep))
+            with made_folder(path) if path and names_folder else nullcontext():
+                return command(output=path, **values)
+
+        return with_output  # type: ignore[return-value]
+
+    return decorate
 
 
 def device_option(what: str) -> Callable[[F], F]:
