@@ -19,7 +19,7 @@ from tests.commands.conftest import Run
         (("render", "{}", "-o", "x.zip"), "end the name in .html or .md, or make a bundle with"),
         (("render", "{}", "--format", "html", "-o", "x.md"), "end the name in .html, or make"),
         (("render", "{}", "-o", "x.json"), "'snapreport export json'"),
-        (("render", "{}", "{}.2", "-o", "x.json"), "none of .html, .md and .zip"),
+        (("render", "{}", "{}.2", "-o", "x.json"), "has to end in .html, .md or .zip"),
         (("convert", "{}", "{}.2", "-o", "x.zip"), "here -o names a folder"),
         (("diff", "{}", "{}.2", "-o", "x.zip"), "end the name in .html or .md, or make a bundle"),
         (("render", "{}", "-o", "x.other"), "or give the format with --format html or --format md"),
