@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
+from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_bundle, viewer_files
 from snapreport.exporters import EXPORTS
 from snapreport.exporters.export_input import DeviceExport, Export
@@ -16,7 +16,7 @@ from snapreport.exporters.export_limit import limited
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
-from snapreport.ground.files import check_output, output_path, write_atomically
+from snapreport.ground.files import check_output, write_atomically
 from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
@@ -91,13 +91,13 @@ def export(
         raise ExportError(f"{format} exports the entire snapshot; no device can be chosen for it.")
     source = as_path(path)
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
-    wanted = named_output(
-        source, None if output is None else as_path(output), EXPORTS[format], names
-    )
+    wanted = None if output is None else as_path(output)
     read = partial(load_named, source, names, progress)
-    if format == "snapviewer":
+    if format == "snapviewer" and wanted is not None:  # the files go into that folder itself
         return _export_folder(source, wanted, device, read, force, progress)
-    target = output_path(source, wanted, EXPORTS[format])
+    target = target_path(source, wanted, EXPORTS[format], names)
+    if format == "snapviewer":
+        return _export_folder(source, target, device, read, force, progress)
     check_output(target, force)
     if format in ("json", "pickle"):
         _export_raw(source, format, target, read if names.redacted else None, force, progress)
@@ -159,13 +159,12 @@ def _export_raw(
 
 def _export_folder(
     source: Path,
-    wanted: Path | None,
+    folder: Path,
     device: str | int | None,
     read: Callable[[], Snapshot],
     force: bool,
     progress: Progress,
 ) -> Path:
-    folder = wanted or output_path(source, None, EXPORTS["snapviewer"])
     check_ending(folder, EXPORTS["snapviewer"])
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder for SnapViewer's files.")

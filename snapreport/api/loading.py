@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import DeviceError
-from snapreport.ground.files import stem_of
+from snapreport.ground.files import output_path, stem_of
 from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
@@ -223,20 +223,17 @@ def loaded(given: PathLike | Snapshot, keep_paths: bool, progress: Progress) -> 
     return load(given, keep_paths=keep_paths, progress=progress)
 
 
-def named_output(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path | None:
-    """Return the path to write to; with redaction, the input's own name gets a stand-in.
+def target_path(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path:
+    """Return where to write what is made from a file; raises as ``output_path()``.
 
     Args:
         source: the input file.
-        output: the file to write, which is returned; or a folder to write into, or None.
-        ending: the extension of the name, with its dot.
-        names: how names are treated.
+        output: the file to write, an existing folder to write into, or None for the current one.
+        ending: the extension if the output is named after the input, with its dot.
+        names: how names are treated; with redaction that name gets stand-ins, too.
     """
-    if not names.redacted or (output is not None and not output.is_dir()):
-        return output
-    if output is not None and ending == ".snapviewer":
-        return output
-    return (output or Path()) / (redacted_names([stem_of(source.name)], names.salt)[0] + ending)
+    stem = redacted_names([stem_of(source.name)], names.salt)[0] if names.redacted else ""
+    return output_path(source, output, ending, stem)
 
 
 def redacted_names(names: Sequence[str], salt: str | None) -> list[str]:

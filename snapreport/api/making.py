@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapreport.api.loading import PathLike, Snapshot, load_named, named_output
+from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_manifest, write_bundle
 from snapreport.diagnosis.trust.self_checks import find_warnings
 from snapreport.ground.cards.card_lookup import wanted_card
 from snapreport.ground.errors import BundleError
-from snapreport.ground.files import check_output, output_path, report_format, write_atomically
+from snapreport.ground.files import check_output, report_format, write_atomically
 from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from snapreport.model.category_rules import Rule
     from snapreport.model.findings import Findings
     from snapreport.reporters.reporter import Reporter
-
-
-def target_path(source: Path, output: Path | None, ending: str, names: NamesWanted) -> Path:
-    """Return the path of a file's bundle or report.
-
-    Args:
-        source: the input file.
-        output: the file to write, an existing folder to write into, or None for the current one.
-        ending: the extension if the output is named after the input, with its dot.
-        names: how names are treated; with redaction that name gets stand-ins, too.
-
-    Raises:
-        OutputError: it is the input itself, or ``-``, which is not accepted as a name.
-    """
-    return output_path(source, named_output(source, output, ending, names), ending)
 
 
 def convert(

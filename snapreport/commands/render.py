@@ -127,7 +127,7 @@ def render(
         refuse_for_file(run, pages=pages)
         if format_ == "zip":
             raise click.UsageError("--format zip is for a run; snapreport convert makes a bundle.")
-        from snapreport.api.making import target_path
+        from snapreport.api.loading import target_path
 
         format_ = format_ or report_format(output)
         output = target_path(sources[0], output, f".{format_}", names)

@@ -64,13 +64,14 @@ def telling_folders(paths: Sequence[Path]) -> list[tuple[str, ...]]:
     return [parts[first : len(parts) - last] for parts in parents]
 
 
-def output_path(source: Path, output: Path | None, ending: str) -> Path:
+def output_path(source: Path, output: Path | None, ending: str, stem: str = "") -> Path:
     """Return where to write what is made from a file.
 
     Args:
         source: the input file; ``snap.pickle.gz`` gives ``snap`` and the ending.
         output: the file to write, an existing folder to write into, or None for the current one.
         ending: the ending of a name made from the input's, with its dot: what will be written.
+        stem: what that name is before its ending, if not the input's.
 
     Raises:
         OutputError: that would be the input itself, or ``-``, which is not a file here, or a name
@@ -82,7 +83,7 @@ def output_path(source: Path, output: Path | None, ending: str) -> Path:
         )
     chosen = output
     if output is None or output.is_dir():
-        output = (output or Path()) / (stem_of(source.name) + ending)
+        output = (output or Path()) / ((stem or stem_of(source.name)) + ending)
     if output.is_file() and source.is_file() and output.samefile(source):
         raise OutputError(f"{output} is the input itself; name another file with -o.")
     if output is chosen:
