@@ -29,7 +29,7 @@ from snapreport.model.moment_wanted import CURVES
 from snapreport.model.name_treatment import REDACTED
 
 if TYPE_CHECKING:
-    from snapreport.reporters.reporter import DiffReporter
+    from snapreport.reporters.reporter import Reporter
 
 _PROFILER = "profiler"
 
@@ -155,7 +155,7 @@ def render_diff(
     return target
 
 
-def _reporter(kind: str) -> DiffReporter:
+def _reporter(kind: str) -> Reporter[Diff]:
     if kind == "html":
         from snapreport.reporters.page.diff_page import DiffHtmlReporter
 

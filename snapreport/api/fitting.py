@@ -18,7 +18,12 @@ MOST_TRIES = 8
 
 
 def render_cut(
-    reporter: Reporter, findings: Findings, cut: Cut | None, fit: int | None, *, draws: bool
+    reporter: Reporter[Findings],
+    findings: Findings,
+    cut: Cut | None,
+    fit: int | None,
+    *,
+    draws: bool,
 ) -> bytes:
     """Render with a cut, and with the least thinning that brings the report to ``fit`` bytes.
 

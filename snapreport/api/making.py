@@ -224,7 +224,7 @@ def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
     return Cutter(snapshot.figures(), cut).drawn()
 
 
-def _reporter(kind: str) -> Reporter:
+def _reporter(kind: str) -> Reporter[Findings]:
     if kind == "html":
         from snapreport.reporters.page.page_report import HtmlReporter
 

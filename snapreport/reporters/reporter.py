@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
-from snapreport.compare.diff_types import Diff
-from snapreport.model.findings import Findings
-
-
-class Reporter(Protocol):
-    """Writes the findings about a file in one format."""
-
-    def render(self, findings: Findings, out: BinaryIO) -> None:
-        """Write an entire report; ``out`` stays open."""
-        ...
+Subject = TypeVar("Subject", contravariant=True)
 
 
-class DiffReporter(Protocol):
-    """Writes a comparison of two recordings in one format."""
+class Reporter(Protocol[Subject]):
+    """Writes the findings about a file, or a comparison of two, in one format."""
 
-    def render(self, diff: Diff, out: BinaryIO) -> None:
+    def render(self, subject: Subject, out: BinaryIO, /) -> None:
         """Write an entire report; ``out`` stays open."""
         ...

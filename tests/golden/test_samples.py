@@ -12,6 +12,7 @@ import pytest
 
 import snapreport
 from snapreport.ground.version import __version__
+from snapreport.model.findings import Findings
 from snapreport.reporters.json.json_report import JsonReporter
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.reporter import Reporter
@@ -29,7 +30,7 @@ SAMPLES = (
     "truncated_ring.pickle",
     "two_streams.pickle",
 )
-REPORTERS: dict[str, Reporter] = {
+REPORTERS: dict[str, Reporter[Findings]] = {
     "json": JsonReporter(),
     "md": MarkdownReporter(),
     "txt": TextReporter(width=100),

@@ -16,7 +16,7 @@ from snapreport.model.diagnoses import Diagnosis, Finding
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
 from snapreport.reporters.terminal.diagnosis_text import findings as write_findings
-from snapreport.reporters.words.finding_words import SEVERITY_WORDS, tally
+from snapreport.reporters.words.finding_words import tally
 from snapreport.reporters.words.plain_text import location, named_place, one_line
 from snapreport.reporters.words.summary_rows import (
     AMOUNT_HEADINGS,
@@ -151,7 +151,7 @@ class OverviewScreen(ListScreen):
 
     def _finding(self, finding: Finding) -> list[_Row]:
         mark = "▾" if finding.id in self.opened else "▸"
-        word = SEVERITY_WORDS[finding.severity]
+        word = finding.severity.capitalize()
         if finding.id in self.opened:
             shown = page_lines(
                 self.width - 2, lambda page: write_findings(page, [finding], full=True)

@@ -8,10 +8,11 @@ from snapreport.ground.units import format_count
 from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion, Table
 from snapreport.reporters.markdown.markdown_parts import folded, table
 from snapreport.reporters.words.finding_words import (
+    cells_of,
     conditions,
     figure_text,
     frees_text,
-    value_text,
+    texts_of,
 )
 from snapreport.reporters.words.plain_text import code_span, escaped, one_line
 
@@ -77,16 +78,11 @@ def _figures(finding: Finding) -> Iterator[str]:
 
 def _table(of: Table) -> Iterator[str]:
     yield f"**{escaped(of.title)}**"
+    left = texts_of(of)
     rows = [
-        [
-            code_span(value_text(value, column.unit), _CELL)
-            if column.unit == "text"
-            else value_text(value, column.unit)
-            for value, column in zip(row, of.columns, strict=True)
-        ]
-        for row in of.rows[:_ROWS]
+        [code_span(cell, _CELL) if i in left else cell for i, cell in enumerate(row)]
+        for row in cells_of(of, _ROWS)
     ]
-    left = [i for i, column in enumerate(of.columns) if column.unit == "text"]
     yield table([escaped(column.title) for column in of.columns], rows, left)
     rest = max(len(of.rows) - _ROWS, 0) + of.left_out
     if rest:

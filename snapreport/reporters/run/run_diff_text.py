@@ -55,7 +55,7 @@ def write_run_diff(page: Page, diff: RunDiff, most: int | None) -> None:
                 )
                 for each in changed[:most]
             ],
-            texts=[False, False, False, True, True],
+            left=(3, 4),
         )
         page.more(len(changed) - most, "rank")
     for note in diff.notes:

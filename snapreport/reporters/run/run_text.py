@@ -96,7 +96,7 @@ def _write_ranks(page: Page, run: Run, findings: RunFindings, most: int) -> None
     ]
     page.part("Ranks" + (", the odd ones first" if odd else ""))
     headings = ("peak", "vs. median", "reserved", "rank", "group", "out of memory")
-    page.table(headings, cells, texts=[False, False, False, True, True, True])
+    page.table(headings, cells, left=(3, 4, 5))
     page.more(len(rows) - most, "rank")
 
 

@@ -39,7 +39,7 @@ def amounts(
 
 def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | None) -> None:
     """Write live allocations by what they have in common."""
-    shown = found if most is None else found[:most]
+    shown = found[:most]
     page.table(
         ("bytes", "share", "count", "requested", by),
         [
@@ -60,7 +60,7 @@ def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | 
 
 def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
     """Write the line tracer's table."""
-    shown = found if most is None else found[:most]
+    shown = found[:most]
     code = {line.source for line in shown if line.source}
     headings = ("bytes", "cumulative", "median", "count", "allocated", "line", "code")
     rows = [
@@ -79,7 +79,7 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
     page.table(
         headings[:used],
         [row[:used] for row in rows],
-        [False] * 5 + [True] * (2 if code else 1),
+        (5, 6),
         cut=lambda text, wide: (cut if text in code else cut_place)(text, wide),
     )
     _say_rest(page, len(found) - len(shown), sum(line.bytes for line in found[len(shown) :]))
@@ -103,7 +103,7 @@ def allocations(
         events: the device's number of events.
         most: the most rows to write; None for all.
     """
-    count = len(live.rows) if most is None else min(most, len(live.rows))
+    shown = live.rows[:most].tolist()
     page.table(
         ("bytes", "requested", "address", "made", "freed", "call site"),
         [
@@ -117,10 +117,10 @@ def allocations(
                 else format_count(int(rows.free_requested_event[i])),
                 sites[k],
             )
-            for k, i in enumerate(live.rows[:count].tolist())
+            for k, i in enumerate(shown)
         ],
     )
-    _say_rest(page, len(live.rows) - count, int(live.bytes[count:].sum()))
+    _say_rest(page, len(live.rows) - len(shown), int(live.bytes[len(shown) :].sum()))
 
 
 def stages(

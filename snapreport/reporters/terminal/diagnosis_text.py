@@ -9,13 +9,13 @@ from snapreport.model.diagnoses import Figure, Finding, Suggestion, Table
 from snapreport.model.findings import Findings
 from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.finding_words import (
-    SEVERITY_WORDS,
+    cells_of,
     conditions,
     figure_text,
     frees_text,
     reasons,
     tally,
-    value_text,
+    texts_of,
 )
 from snapreport.reporters.words.plain_text import one_line
 
@@ -57,7 +57,7 @@ def findings(page: Page, found: Sequence[Finding], *, full: bool) -> None:
 
 
 def _finding(page: Page, finding: Finding, most: int | None) -> None:
-    head = f"{SEVERITY_WORDS[finding.severity].upper()}: {one_line(finding.title)}  [{finding.id}]"
+    head = f"{finding.severity.upper()}: {one_line(finding.title)}  [{finding.id}]"
     for line in textwrap.wrap(head, page.width, subsequent_indent=_INDENT, break_on_hyphens=False):
         page.say(line, finding.severity)
     _indented(page, one_line(finding.explanation))
@@ -99,19 +99,9 @@ def _figures(page: Page, figures: Sequence[Figure]) -> None:
 def _table(page: Page, table: Table, most: int | None) -> None:
     page.say()
     _indented(page, one_line(table.title))
-    shown = table.rows if most is None else table.rows[:most]
-    page.table(
-        [column.title for column in table.columns],
-        [
-            [
-                value_text(value, column.unit)
-                for value, column in zip(row, table.columns, strict=True)
-            ]
-            for row in shown
-        ],
-        [column.unit == "text" for column in table.columns],
-        indent=_INDENT * 2,
-    )
+    shown = cells_of(table, most)
+    headings = [column.title for column in table.columns]
+    page.table(headings, shown, texts_of(table), indent=_INDENT * 2)
     rest = len(table.rows) - len(shown) + table.left_out
     if rest:
         page.say(f"{_INDENT * 2}and {rest:,} more")

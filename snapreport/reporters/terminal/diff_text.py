@@ -120,7 +120,7 @@ def _parts(page: Page, diff: Diff) -> None:
 def _stages(page: Page, diff: Diff, most: int | None) -> None:
     if not diff.stages:
         return
-    stages = diff.stages if most is None else diff.stages[:most]
+    stages = diff.stages[:most]
     page.say()
     page.say("Peaks inside stages, in allocated bytes")
     page.table(

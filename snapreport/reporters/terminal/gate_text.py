@@ -35,7 +35,7 @@ def write_verdict(page: Page, verdict: Verdict, most: int) -> None:
     if verdict.checks:
         page.say()
         rows = map(check_row, verdict.checks)
-        page.table(HEADINGS, rows, texts=[True, True, True, False, False, False])
+        page.table(HEADINGS, rows, left=(0, 1, 2))
     for check in verdict.checks:
         if not check.passed:
             _failed(page, check, most)

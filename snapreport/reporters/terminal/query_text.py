@@ -31,13 +31,14 @@ def table(answer: QueryAnswer, width: int, most: int | None) -> bytes:
     found = list(itertools.islice(answer.rows, None if most is None else most + 1))
     shown = found[:most]
     texts = [[_text(cell) for cell in row] for row in shown]
-    numbers = [
-        any(isinstance(row[i], (int, float)) for row in shown)
-        and all(row[i] is None or isinstance(row[i], (int, float)) for row in shown)
+    left = [
+        i
         for i in range(len(answer.columns))
+        if not any(isinstance(row[i], (int, float)) for row in shown)
+        or not all(row[i] is None or isinstance(row[i], (int, float)) for row in shown)
     ]
     page = Page(width)
-    page.table(answer.columns, texts, [not number for number in numbers], cut=cut)
+    page.table(answer.columns, texts, left, cut=cut)
     if not shown:
         page.say("(no rows)")
     if len(found) > len(shown):

@@ -54,7 +54,7 @@ def _device(page: Page, device: Plain) -> None:
             (one_line(name), format_bytes(_number(peak, "bytes")), str(_number(peak, "event")))
             for name, peak in curves
         ]
-        page.table(("memory", "peak", "event"), rows, [True, False, False])
+        page.table(("memory", "peak", "event"), rows, left=(0,))
     _sites(page, device)
 
 

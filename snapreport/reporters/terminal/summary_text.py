@@ -69,8 +69,7 @@ def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:
         if finding.severity != "note":
             page.say(f"! {one_line(finding.title)}  [{finding.id}]", finding.severity)
     page.part(moment(device))
-    texts = [heading == AMOUNT_HEADINGS[0] for heading in AMOUNT_HEADINGS]
-    page.table(AMOUNT_HEADINGS, amount_rows(device), texts)
+    page.table(AMOUNT_HEADINGS, amount_rows(device), left=(0,))
     if device.peaks["allocated"].width:
         page.say(width_text(device.peaks["allocated"]))
     if device.recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -83,7 +83,7 @@ class Page:
         self,
         headings: Sequence[str],
         rows: Iterable[Iterable[str]],
-        texts: Sequence[bool] | None = None,
+        left: Collection[int] | None = None,
         *,
         shares: Sequence[float] = (),
         cut: Callable[[str, int], str] = cut_site,
@@ -94,13 +94,16 @@ class Page:
         Args:
             headings: one for each column.
             rows: each with a cell for each heading.
-            texts: which columns are texts; None for the last and those without a heading.
+            left: the columns of texts; None for the last one and those without a heading.
             shares: each row's share of the total, to colour its first figure; none for no colours.
             cut: shortens a text to a number of columns.
             indent: what each line begins with.
         """
-        if texts is None:
-            texts = [not heading for heading in headings[:-1]] + [True]
+        last = len(headings) - 1
+        texts = [
+            i in left if left is not None else i == last or not heading
+            for i, heading in enumerate(headings)
+        ]
         width = self.width - len(indent)
         head, lines = lay_out_columns(headings, rows, texts, width, cut)
         for line in head:

@@ -48,7 +48,7 @@ def device_trust(page: Page, name: str, found: Trust) -> None:
                 (name, format_bytes(peak.bytes), exactness(peak))
                 for name, peak in facts.peaks.items()
             ],
-            texts=(True, False, True),
+            left=(0, 2),
         )
     if facts.missing:
         page.part("Allocations without a call stack")
@@ -99,4 +99,4 @@ def _reserved(page: Page, moments: list[tuple[str, ReservedParts]]) -> None:
     for _, parts in moments:
         total += [format_bytes(parts.reserved), difference_text(parts) or "to the byte"]
     headings = ["", *(heading for title, _ in moments for heading in (title, "share"))]
-    page.table(headings, [*rows, total], texts=[True, *([False, False] * len(moments))])
+    page.table(headings, [*rows, total], left=(0,))

@@ -22,7 +22,7 @@ def peak_as_it_was(device: str, curve: str, peak: int, event: int) -> str:
 
 def table(page: Page, every: Sequence[WhatIf], by: str, most: int | None) -> None:
     """Write the peak without each group, the lowest first."""
-    shown = every if most is None else every[:most]
+    shown = every[:most]
     page.table(
         ("peak without", "lower by", "held there", "then at event", by),
         [

@@ -18,12 +18,11 @@ from snapreport.model.diagnoses import (
     Finding,
     Frees,
     Suggestion,
+    Table,
     Unit,
     Value,
 )
 from snapreport.reporters.words.summary_rows import event_name
-
-SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "note": "Note"}
 
 
 def value_text(value: Value, unit: Unit) -> str:
@@ -42,6 +41,17 @@ def value_text(value: Value, unit: Unit) -> str:
     if unit == "time_us":
         return format_duration(number)
     return format_number(value)
+
+
+def texts_of(table: Table) -> list[int]:
+    """Return the columns of a table that hold texts."""
+    return [i for i, column in enumerate(table.columns) if column.unit == "text"]
+
+
+def cells_of(table: Table, most: int | None) -> list[list[str]]:
+    """Return the first rows of a table as texts, ``most`` of them or all."""
+    units = [column.unit for column in table.columns]
+    return [list(map(value_text, row, units)) for row in table.rows[:most]]
 
 
 def figure_text(figure: Figure) -> str:
