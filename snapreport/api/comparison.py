@@ -11,7 +11,7 @@ from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.api.moment import Moment
 from snapreport.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
-from snapreport.compare.two_recordings import Recording, find_diff
+from snapreport.compare.two_recordings import Side, find_diff
 from snapreport.ground.errors import DeviceError, MomentError, OutputError
 from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import (
@@ -83,18 +83,12 @@ def diff(
     one, other = load_pair(base, new, keep_paths, progress)
     devices = _pick_devices(one, other, device, new_device)
     progress("Comparing", None)
-    before, after = (
-        _moment(found, curve, at, stage, event)
-        for found, event in zip(devices, (base_event, new_event), strict=True)
+    sides = (
+        Side(each.file, each.figures, _moment(each, curve, at, stage, event).event, curve)
+        for each, event in zip(devices, (base_event, new_event), strict=True)
     )
-    found = find_diff(
-        Recording(before.device.file, before.device.figures, before.event),
-        Recording(after.device.file, after.device.figures, after.event),
-        curve=curve,
-        by=by,
-        moment=_words(at, stage, base_event, new_event),
-        rules=rules,
-    )
+    moment = _words(at, stage, base_event, new_event)
+    found = find_diff(*sides, by=by, moment=moment, rules=rules)
     files = (as_path(each) for each in (base, new) if not isinstance(each, Snapshot))
     return replace(found, files=tuple(files))
 

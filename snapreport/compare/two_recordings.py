@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,25 +34,7 @@ from snapreport.model.stacks import UNKNOWN_LINE
 from snapreport.native.sorting import sum_groups, unique
 
 
-@dataclass(frozen=True, eq=False)
-class Recording:
-    """One side of a comparison: a device of a file, at an event."""
-
-    file: History
-    figures: DeviceFigures
-    event: int
-    """-1 for the start."""
-
-
-def find_diff(
-    base: Recording,
-    new: Recording,
-    *,
-    curve: str = "allocated",
-    by: str = "site",
-    moment: str = "at the peak",
-    rules: Sequence[Rule] | None = None,
-) -> Diff:
+def find_diff(base: Side, new: Side, *, by: str, moment: str, rules: Sequence[Rule] | None) -> Diff:
     """Compare two recordings at a moment of each.
 
     The changes of the sites, of their parts, of the categories and of the groups each add up to the
@@ -62,13 +43,12 @@ def find_diff(
 
     Args:
         base: the earlier recording.
-        new: the later recording.
-        curve: ``allocated``, ``requested``, ``active`` or ``reserved``.
+        new: the later recording, with the same curve.
         by: one of ``DIFF_GROUPINGS``.
         moment: how the two events were chosen, for the reader.
         rules: for categories; None for the built-in ones.
     """
-    sides = (_Side(base, curve), _Side(new, curve))
+    sides = (base, new)
 
     def grouped(by: str) -> tuple[Change, ...]:
         if by == "site":
@@ -81,7 +61,7 @@ def find_diff(
 
     sites, categories = grouped("site"), grouped("category")
     groups = sites if by == "site" else categories if by == "category" else grouped(by)
-    one, other = sides[0].summary(), sides[1].summary()
+    one, other, curve = base.summary(), new.summary(), base.curve
     parts = _sum_up(sites)
     return Diff(
         base=one,
@@ -101,13 +81,13 @@ def find_diff(
     )
 
 
-class _Side:
-    """What one recording holds at its moment, by call site or group."""
+class Side:
+    """What a device of one recording holds at a moment, by call site or group."""
 
-    def __init__(self, recording: Recording, curve: str) -> None:
-        self.recording = recording
-        self.file, self.figures = recording.file, recording.figures
-        self.event, self.curve = recording.event, curve
+    def __init__(self, file: History, figures: DeviceFigures, event: int, curve: str) -> None:
+        """Take the device's figures, the moment's event (-1 for the start) and a curve."""
+        self.file, self.figures = file, figures
+        self.event, self.curve = event, curve
         rows = self.figures.history.allocations
         live = rows.live_at(self.event, "active" if curve == "reserved" else curve)
         self.live = np.flatnonzero(live)
@@ -163,7 +143,7 @@ def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64
     return number, SiteList(tuple(used), stacks)
 
 
-def _compare_sites(base: _Side, new: _Side) -> list[Change]:
+def _compare_sites(base: Side, new: Side) -> list[Change]:
     held = [s.held(s.number, len(s.sites.sites) + len(MISSING_REASONS)) for s in (base, new)]
     changes = []
     for pair in match_sites(base.sites, new.sites):
@@ -219,7 +199,7 @@ def _in_use(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.base_count or change.new_count]
 
 
-def _compare_files(base: _Side, new: _Side) -> list[Change]:
+def _compare_files(base: Side, new: Side) -> list[Change]:
     """Compare by file, matched by ``pair_files`` and named as in NEW."""
     reasons: list[Hashable] = [("no stack", reason) for reason in MISSING_REASONS]
     names: dict[Hashable, str] = dict(zip(reasons, MISSING_REASONS, strict=True))
@@ -233,7 +213,7 @@ def _compare_files(base: _Side, new: _Side) -> list[Change]:
 
 
 def _compare_labels(
-    sides: tuple[_Side, _Side], labels: Sequence[Labels], name: Callable[[Hashable], str] = str
+    sides: tuple[Side, Side], labels: Sequence[Labels], name: Callable[[Hashable], str] = str
 ) -> list[Change]:
     """Compare groups with the same label; several numbers may have one label."""
     sums: dict[Hashable, list[int]] = {}
@@ -250,7 +230,7 @@ def _compare_labels(
     )
 
 
-def _unused(base: _Side, new: _Side) -> list[Change]:
+def _unused(base: Side, new: Side) -> list[Change]:
     """Return the change of what a curve counts besides allocations: unused reserved memory."""
     rest = [side.bytes - int(side.weight.sum()) for side in (base, new)]
     if not any(rest):

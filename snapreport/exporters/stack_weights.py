@@ -66,9 +66,7 @@ def weigh_stacks(export: Export) -> list[StackWeight]:
         strict=True,
     )
     found = [
-        StackWeight(
-            _path(stacks, n) if n >= 0 else (), "" if n >= 0 else MISSING_REASONS[-n], *sums
-        )
+        StackWeight(tuple(stacks.path_from(n))[::-1], "" if n >= 0 else MISSING_REASONS[-n], *sums)
         for n, *sums in columns
     ]
     return sorted(found, key=lambda each: (-each.live_bytes, -each.all_bytes, each.frames))
@@ -82,14 +80,6 @@ def _callers(stacks: StackTable) -> NDArray[np.int64]:
         if stacks.node_parent[node] >= 0:
             found[node] = found[stacks.node_parent[node]]
     return found
-
-
-def _path(stacks: StackTable, node: int) -> tuple[int, ...]:
-    frames = []
-    while node >= 0:
-        frames.append(int(stacks.node_frame[node]))
-        node = int(stacks.node_parent[node])
-    return tuple(reversed(frames))
 
 
 def frame_text(name: str, filename: str, line: int) -> str:
@@ -151,4 +141,4 @@ def moment_text(device: DeviceId, curve: str, event: int) -> str:
 def stack_texts(stacks: StackTable, nodes: Sequence[int]) -> list[str]:
     """Return stacks as text, a line for each frame, innermost first."""
     texts = frame_texts(stacks.frames)
-    return ["\n".join(texts[f] for f in reversed(_path(stacks, node))) for node in nodes]
+    return ["\n".join(texts[f] for f in stacks.path_from(node)) for node in nodes]

@@ -122,8 +122,11 @@ class StackTable(Shown):
         return int(own.sum()) + int(used.sum(dtype=np.float64))
 
     def path(self, stack_id: int) -> Iterator[int]:
-        """Yield the frame ids of one stack, innermost first; nothing for NO_STACK."""
-        node = int(self.stack_node[stack_id]) if stack_id >= 0 else -1
+        """Return the frame ids of one stack, innermost first; none for NO_STACK."""
+        return self.path_from(int(self.stack_node[stack_id]) if stack_id >= 0 else -1)
+
+    def path_from(self, node: int) -> Iterator[int]:
+        """Yield the frame ids from a node outward; nothing for -1."""
         while node >= 0:
             yield int(self.node_frame[node])
             node = int(self.node_parent[node])
