@@ -1,4 +1,4 @@
-"""List every string in a bundle: each member, each table, and whatever else is in the zip."""
+"""List every string in a bundle: in its members, its tables, and anything else in the zip."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def bundle_strings(path: Path, tally: Tally) -> None:
 
 
 def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
-    """Count what stands in quotes; strips have numbers only, and keys of ours."""
+    """Count the texts in quotes; strips have only numbers and our own keys."""
     found: set[bytes] = set()
     before = b""
     with archive.open(member) as file:
@@ -101,7 +101,7 @@ def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> No
     (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
     for column in answer.columns:
         if (table, column) in (("stacks", "callstack"), ("meta", "value")):
-            continue  # lines are frames, which have a table; values are walked by their keys below
+            continue  # frames have their own table; values are walked with their keys below
         name = _quoted(column)
         texts = _rows(
             database,

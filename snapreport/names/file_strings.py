@@ -34,10 +34,10 @@ def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
     """List every string that a file gives away, by kind.
 
     Args:
-        path: a page, Markdown, text, SVG, CSV, pprof's profile or Perfetto's trace, all told by
-            the name's ending, also with ``.gz`` behind it; a bundle, Parquet, ``elements.db`` or
-            other JSON of ours; the folder of ``export snapviewer``; or a snapshot as it is: what
-            its report would give away is less.
+        path: a page, Markdown, text, SVG, CSV, a pprof profile or a Perfetto trace, each recognized
+            by its extension, also with ``.gz`` after it; a bundle, Parquet, ``elements.db`` or
+            other JSON of ours; the folder of ``export snapviewer``; or a snapshot as it is, which
+            gives away more than its report would.
         progress: called with what is being done.
 
     Raises:
@@ -78,7 +78,7 @@ def _file(path: Path, tally: Tally, progress: Progress) -> None:
 
 
 def _ending(path: Path) -> tuple[str, bool]:
-    """Return how a name ends, in small letters, without ``.gz``; and whether that was there."""
+    """Return a name's extension in lower case, without ``.gz``, and whether it had ``.gz``."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         return (suffixes[-2] if len(suffixes) > 1 else ""), True
@@ -106,7 +106,7 @@ def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None
     known = begin[:1] == b"\x80" or begin[:2] == _GZIP or begin[:4] == _ZSTD
     json = begin.lstrip()[:1] in (b"{", b"[")
     if begin and not known and not json:
-        kind = "is a picture of pixels" if begin[:4] == _PNG else "is of no kind that it knows"
+        kind = "is a bitmap image" if begin[:4] == _PNG else "is not a kind of file that it reads"
         raise InputError(
             f"{path} {kind}; strings reads reports, bundles, snapshots and their exports, SVG,"
             " CSV, JSON and text."
@@ -143,7 +143,7 @@ def _unpacked(data: bytes) -> bytes:
     except zlib.error as error:
         raise InputError(f"is a damaged gzip file ({error}); copy it again.") from error
     if unpacker.unconsumed_tail or unpacker.unused_data:
-        raise InputError("unpacks to more than one file, or to over 1 GiB, as none of ours does.")
+        raise InputError("unpacks to several files or to over 1 GiB, which none of ours does.")
     if not unpacker.eof:
         raise InputError("is a gzip file that is cut off; copy it again.")
     return unpacked

@@ -1,6 +1,6 @@
-"""Replace strings in a history: all that a bundle or a report could show.
+"""Replace the strings in a history: all that a bundle or a report could show.
 
-Only the tables of distinct strings change; columns of allocations and events stay.
+Only the tables of distinct strings change; the columns of allocations and events stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find home directories in texts and whose they are, and replace them by ``~``."""
+"""Find home directories in texts and their owners, and replace them by ``~``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BEGIN = r"(?<![\w.~-])(?<!(?<![\w.~-])\.\./)(?:(?:\.\./)*\.\.)?"
 _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]{1,255}"
 _SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
 _DEEPEST = 12
-"""Folders of a path that are looked at."""
+"""How many folders of a path are looked at."""
 _PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST}}})")
 _SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
 _USERS = r"(?i:Users|Documents and Settings)"
@@ -27,20 +27,20 @@ _WINDOWS = re.compile(
 _TILDE = re.compile(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
 # Where PyTorch keeps what it compiled: its folder is named after the user.
 _COMPILED = re.compile(r"(?<=torchinductor_)(?!~)([^\\/\s\"':]{1,255})")
-# How editors name the machine that they are connected to.
+# The names that editors give to the machine that they are connected to.
 _REMOTE = re.compile(
     r"((?:ssh-remote|dev-container|attached-container|k8s-container|tunnel)(?:\+|%2[bB]))"
     r"(?!~)[\w.%@-]{1,255}"
 )
 
 _HOMES = frozenset({"home", "homes", "Users"})
-"""Folders that hold the homes of users, a folder each; ``users`` is one at any depth."""
+"""Folders that hold the homes of users; ``users`` is one at any depth, the others near the root."""
 _WINDOWS_HOMES = ("users", "documents and settings")
 _DISKS = re.compile(
     r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
     r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
 )
-"""Where clusters mount the disks that their users share."""
+"""Folders where clusters mount the disks that their users share."""
 _EVERYONES = re.compile(
     r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
     r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
@@ -63,7 +63,7 @@ def names_someone(user: str) -> bool:
 
 
 def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where in a text homes and servers begin and end, and whose: empty where unsure."""
+    """Yield the begin and end of homes and servers in a text, and the owner, ``""`` if unsure."""
     if "/" not in text and "\\" not in text and "+" not in text and "%2" not in text:
         return
     for found in _PATH.finditer(text):
@@ -103,7 +103,7 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
 
     Args:
         text: any.
-        folders: finds more that counts as one, as from ``folders_of()``.
+        folders: finds other folders that count as homes, as from ``folders_of()``.
     """
     if folders is not None:
         text = folders.sub("~", text)
@@ -122,7 +122,7 @@ def hide_servers(path: str) -> str:
 
 
 def home_of(parts: list[str], users: Collection[str]) -> int:
-    """Return how many parts of an absolute path are a home; 0 where there is no home in it.
+    """Return how many parts of an absolute path are a home; 0 if it has no home.
 
     Args:
         parts: of the path, the first being ``""`` or a drive such as ``C:``.
@@ -132,7 +132,7 @@ def home_of(parts: list[str], users: Collection[str]) -> int:
 
 
 def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
-    """Return how many folders of a path are a home, and whose; ``""`` where unsure."""
+    """Return how many folders of a path are a home, and its owner, ``""`` if unsure."""
     if folders[:2] == ["", "root"]:
         return 2, ""
     for i, (part, below) in enumerate(itertools.pairwise(folders[:_DEEPEST])):

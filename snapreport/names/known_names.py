@@ -1,6 +1,6 @@
-"""Lists of the names of PyTorch, Python and known libraries, as they were installed.
+"""Lists of names in installed copies of PyTorch, Python and known libraries.
 
-``tools/known_names.py`` makes them. Words of up to two letters are in none: they tell nothing.
+``tools/known_names.py`` makes them. They leave out words of one or two letters, which say nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LISTS = Path(__file__).with_name("known_names.txt.xz")
 _WORD = re.compile(r"\w+")
 _SHORTEST = 3
 _CUT = 250
-"""Names that are this long may have been cut off where they were recorded."""
+"""Names of this length may have been cut off when they were recorded."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class KnownNames:
     sets: dict[str, frozenset[str]]
 
     def has(self, kind: str, word: str) -> bool:
-        """Say whether a word is listed, or too short to tell anything."""
+        """Say whether a word is listed, or too short to say anything."""
         return len(word) < _SHORTEST or word in self.sets[kind]
 
     def is_cpp(self, name: str) -> bool:

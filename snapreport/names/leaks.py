@@ -23,20 +23,20 @@ class Leak:
     what: str
     """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
     found: str
-    """That part; of a token only its beginning."""
+    """The part itself; of a token only its beginning."""
     why: str
-    """What makes it one."""
+    """Why it counts as one."""
     kind: str
-    """The kind of the string that it is in."""
+    """The kind of the string that contains it."""
     text: str
 
 
 def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:
-    """Return what among strings should not be in public, each part of each string once.
+    """Return the parts of strings that should not be public, each part of each string once.
 
     Args:
         given: as from ``list_strings()``.
-        known: names to look for; those of users whose homes are found come on top.
+        known: names to look for, besides those of users whose homes are found.
     """
     rows = [row for row in given if (row.kind, row.text) not in _FORMATS]
     plain = [(row, _plain(row)) for row in rows]
@@ -51,7 +51,7 @@ def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:
 
 
 def _plain(row: Given) -> str:
-    """Return a string without what Markdown needs to show it as it is."""
+    """Return a string without the escapes that Markdown needs."""
     if row.kind != "line":
         return row.text
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", row.text.replace("\u200b", ""))

@@ -1,4 +1,4 @@
-"""List every string in a report page: its text, its attributes, and what is packed in it."""
+"""List every string in a report page: its text, its attributes, and the data packed in it."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ _COLUMNS = {
 
 
 def page_strings(text: str, tally: Tally, picture: bool = False) -> None:
-    """Count every string of a page that is not in the templates that all pages are made from.
+    """Count every string of a page, except those of the templates that pages are made from.
 
     Args:
         text: the page.
-        tally: what counts them.
-        picture: it is an SVG, such as a page saves.
+        tally: counts the strings.
+        picture: whether it is an SVG, such as a page saves.
 
     Raises:
-        InputError: what is packed in it cannot be unpacked.
+        InputError: the data packed in it cannot be unpacked.
     """
     parser = _Page(tally, _SILENT_IN_A_PICTURE if picture else _SILENT)
     parser.feed(text)
@@ -73,7 +73,7 @@ class _Page(HTMLParser):
         self._inside: dict[str, str | None] | None = None
         self._tag = ""
         self._data: list[str] = []
-        self._first: bytes | None = None  # of the payload; the rest comes behind the scripts
+        self._first: bytes | None = None  # of the payload; the rest comes after the scripts
         folder = templates_folder()
         self._ours = "\n".join(
             " ".join(path.read_text("utf-8").split()) for path in sorted(folder.glob("*.j2"))
@@ -113,8 +113,8 @@ class _Page(HTMLParser):
 
     def close(self) -> None:
         super().close()
-        if self._inside is not None:  # an element that was never closed, of which some
-            # versions of Python do not give the rest
+        if self._inside is not None:
+            # The element was never closed, and some versions of Python do not give its rest.
             self._lines(self._tag, "".join(self._data) + self.rawdata)
             self._inside = None
         self._end_of_payload(b"")
@@ -177,7 +177,7 @@ def _payload(body: bytes, later: bytes, tally: Tally) -> None:
     length = int.from_bytes(body[:4], "little")
     header = _json(body[4 : 4 + length])
     if not isinstance(header, dict):
-        raise InputError("has data packed in it that are none of ours.")
+        raise InputError("has data packed in it that snapreport did not write.")
     columns = body[(4 + length + 7) & ~7 :]
     strings = header.pop("strings", [])
     try:
@@ -205,7 +205,7 @@ def _used(header: dict[str, Any], columns: bytes, later: bytes) -> dict[str, set
 
 
 def _column(entry: dict[str, Any], area: bytes) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return a column as ``reporters/payload.py`` packed it: its lowest bytes first."""
+    """Return a column that ``reporters/page/payload.py`` packed, all lowest bytes first."""
     typed = np.dtype("<" + _TYPES[entry["type"]])
     length = int(entry["length"])
     raw = np.frombuffer(area, np.uint8, length * typed.itemsize, int(entry["offset"]))

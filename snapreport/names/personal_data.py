@@ -1,7 +1,7 @@
 """Find parts of texts that should not be public, and remove them.
 
-The recorder takes them out before it writes anything, loading a snapshot takes them out of what
-a recorder noted, and ``strings --check`` finds those that are left: all three by what is here.
+The recorder uses this before it writes anything, loading a snapshot uses it on what a recorder
+noted, and ``strings --check`` uses it to find what is left.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Private:
     what: str
     """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
     why: str
-    """What makes it one."""
+    """Why it counts as one."""
 
 
 def find_private(text: str, known: Known) -> Iterator[Private]:
-    """Yield the parts of a text that should not be in public; they may overlap."""
+    """Yield the parts of a text that should not be public; they may overlap."""
     for begin, end, _ in find_homes(text):
         yield Private(begin, end, "home directory", "a path to a user's own folder, or its server")
     for what, names in (("user name", known.users), ("host name", known.hosts)):
@@ -92,7 +92,7 @@ def hide_private(text: str, known: Known, keep: Collection[str] = ()) -> str:
         if part.end <= at:
             continue
         stand_in = "~" if part.what == "home directory" else _STAND_INS.get(part.what, HIDDEN)
-        if part.begin >= at:  # else it is part of the one before
+        if part.begin >= at:  # otherwise it overlaps the one before
             pieces += [text[at : part.begin], stand_in]
         at = part.end
     return hide_homes("".join(pieces) + text[at:])

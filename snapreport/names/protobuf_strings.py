@@ -11,8 +11,8 @@ from snapreport.names.tally import Tally
 _NUMBERS = ""
 """A field of packed numbers."""
 
-# Fields by their numbers: a message, the kind of a text, or numbers. Whatever is not here is no
-# field of ours, and listed as it stands.
+# Fields by their numbers: a message, the kind of a text, or numbers. We write no other fields, so
+# any other is listed as it is.
 _Message = Mapping[int, Any]
 _PAIR: _Message = {}
 PPROF: _Message = {
@@ -41,10 +41,10 @@ def message_strings(data: bytes, message: _Message, tally: Tally) -> None:
     Args:
         data: the encoded message.
         message: ``PPROF`` or ``PERFETTO``.
-        tally: gets them.
+        tally: counts the strings.
 
     Raises:
-        InputError: it is no message.
+        InputError: it is not a message.
     """
     for field, content in contents(memoryview(data)):
         within = message.get(field)

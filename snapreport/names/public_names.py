@@ -32,9 +32,9 @@ _VERSIONED = re.compile(
 _CUDA_FILE = re.compile(
     r"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d{1,3}_(\w+)\.compute_\d{2,3}a?\.cudafe1\.cpp$"
 )
-# As Inductor names what it compiled: by a hash, in a folder that is a part of it.
+# Inductor names a file that it compiled by a hash, in a folder named by a part of the hash.
 _INDUCTOR = re.compile(r"([a-z2-7]{2})/[cf]\1[a-z2-7]{48,49}\.py$")
-# What compilers and linkers put behind a function's name.
+# Compilers and linkers add these to a function's name.
 _CLONED = r"(?:\.(?:cold|part|isra|constprop|llvm|lto_priv|localalias)(?:\.\d{1,20})?){1,4}"
 _CLONE = re.compile(rf"(?: ?\[clone {_CLONED}\]|{_CLONED}|@@?GLIBC_[\d.]{{1,9}})$")
 _OPTIMIZERS = words(
@@ -150,7 +150,7 @@ def known_parts(name: str, packages: Collection[str]) -> list[bool] | None:
         return None
     folders = [known.has("files", part) for part in parts[1:-1]]
     found = [True, *folders, known.has("files", parts[-1].removesuffix(".py"))]
-    # A profile leaves out where packages are installed. A name of public parts alone tells nothing.
+    # Profiles leave out where packages are installed, and a name of only public parts says nothing.
     return found if first in packages or first.startswith("python3") or all(found) else None
 
 

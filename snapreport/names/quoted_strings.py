@@ -1,7 +1,7 @@
-"""Mark strings of a stranger's file: those that read like a sentence are put in quotes.
+"""Put strings of a stranger's file in quotes if they read like a sentence.
 
-Readers of our sentences, language models above all, must see which words are the file's. Ordinary
-names of programs stay unchanged, so that all figures do, too.
+Readers of our sentences, language models above all, must see which words come from the file.
+Ordinary names in programs stay unchanged, and so do all figures.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from snapreport.names.history_strings import Changes, Kind, change_strings
 from snapreport.names.public_names import is_public_stage
 
 LONGEST_QUOTE = 80
-"""Letters of a sentence that are shown."""
+"""The most letters of a sentence that are shown."""
 LONGEST_NAME = 300
-"""Letters of anything else; templates of C++ make long names."""
+"""The most letters of anything else; C++ templates make long names."""
 
 _PROSE = re.compile(r"(?<![^\W\d_])[^\W\d_]+(?:[,.;:!?]*\s+[^\W\d_]+){2,}")
 """Three words, with nothing between them that programs put between names."""
@@ -28,12 +28,12 @@ _GAP = re.compile(r"\s+")
 
 
 def quote_names(history: History) -> History:
-    """Return a history whose strings cannot be taken for ours."""
+    """Return a history whose strings cannot be mistaken for ours."""
     frames = history.stacks.frames
     files = {file: _file(file) for file in set(frames.filenames)}
 
     def function(name: str, file: str) -> str:
-        # Of C++ names the first words tell what kind of frame it is, and those must stay.
+        # The first words of a C++ name say what kind of frame it is, so they must stay.
         return _joined(name) if is_native_file(file) else quoted(name)
 
     def fields(given: dict[str, str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ def quote_names(history: History) -> History:
 
 
 def quoted(text: str) -> str:
-    """Return a text of the file: as it is, or in quotes and cut where it reads like a sentence."""
+    """Return a text of the file, in quotes and cut if it reads like a sentence."""
     begin = text[:LONGEST_NAME]  # the rest is not shown
     if begin.isascii() and not _PROSE.search(begin) and not _MARKUP.search(begin):
         return _cut(text, LONGEST_NAME)
@@ -60,7 +60,7 @@ def _flat(text: str) -> str:
 
 
 def _joined(name: str) -> str:
-    """Return a C++ name; the words of a sentence in it are no longer words."""
+    """Return a C++ name in which the words of any sentence are joined by dots."""
     joined = _PROSE.sub(lambda found: _GAP.sub("·", found[0]), name[:LONGEST_NAME])
     return joined if len(name) <= LONGEST_NAME else f"{joined}… ({_mark(name)})"
 

@@ -42,7 +42,7 @@ from snapreport.names.public_names import (
 from snapreport.names.short_paths import shorten
 
 FOLDER = "project"
-"""What redacted file names begin with."""
+"""The folder that redacted file names begin with."""
 
 _ROUNDS = 100_000
 _HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -55,7 +55,7 @@ _FILE_WORDS = words(
     "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
     " recording run snap snapshot step torch train worker"
 )
-"""Words that stay in file names, as they do not say whose the file is."""
+"""Words that stay in file names because they do not say whose the file is."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
 _STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
@@ -65,10 +65,10 @@ class StandIns:
     """Stand-ins for names; equal salts give equal ones."""
 
     def __init__(self, salt: str | None) -> None:
-        """Take the salt, or a random one that is forgotten, if None.
+        """Take the salt; None for a random one that is not kept.
 
         Raises:
-            ValueError: it is short, or empty as of a variable that was never set.
+            ValueError: it is too short, or empty, as if from an unset variable.
         """
         if salt is not None and is_short_salt(salt):
             raise ValueError(f"the salt {SHORT_SALT}")
@@ -86,9 +86,9 @@ class StandIns:
 
 @lru_cache(maxsize=1)
 def _key_of(salt: str) -> bytes:
-    """Return the key of a salt: slow on purpose, so that a weak one is not soon found by trying.
+    """Return the key of a salt; slow on purpose, so that a weak salt is hard to find by trying.
 
-    The last one is kept: the name of what is written and the names in it are made with the same.
+    The last key is kept: the name of an output and the names in it are made with the same one.
     """
     return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
 
@@ -143,14 +143,14 @@ def _function(name: str, file: str, own: bool, names: StandIns) -> str:
     if is_native_file(file):
         own = not is_public_native_function(name)
     elif file.startswith("<") and not file.startswith("<frozen "):
-        own = True  # anyone may make code from a text
+        own = True  # any program may compile code from a text
     if not own or is_public_function(name):
         return name
     return f"function_{names.of('function', name)}"
 
 
 def redact_name(name: str, names: StandIns) -> str:
-    """Return a stand-in for the name of a file that is written: what tells ranks apart stays."""
+    """Return a stand-in for the name of an output; numbers and words such as ``rank`` stay."""
     return _WORD.sub(
         lambda found: (
             found[0] if found[0].lower() in _FILE_WORDS else names.letters("output", found[0])

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 HIDDEN = "HIDDEN"
-"""What stands where a key was."""
+"""What replaces a key."""
 
-# Everything is bounded, or begins where a run does: a stranger's text takes no longer than it is.
+# All repetitions are bounded or begin where a run does, so the time is linear in a stranger's text.
 _PREFIXES = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
     r"(?P<GitHub>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"
@@ -34,15 +34,15 @@ _SECRET = re.compile(
 )
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
 _PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
-# Hashes that PyTorch and Triton name what they compiled by: base32 of a SHA-256.
+# Names that PyTorch and Triton give to compiled code: a SHA-256 in base32.
 _COMPILED = re.compile(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
-# What we write ourselves: in a page's policy, and behind the source's name.
+# Hashes that we write ourselves: in a page's policy, and after the source's name.
 _OURS = re.compile(r"'sha256-[A-Za-z0-9+/=]{44}'|SHA-256 `?[0-9a-f]{64}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _LEAST_ENTROPY = 3.8
 """Bits for each character; words and their abbreviations have less, at this length."""
 
-# Of a command: --wandb-key, trainer.api_key=, DB_PASSWORD=; --max-tokens is none.
+# Options such as --wandb-key, trainer.api_key= and DB_PASSWORD=, but not --max-tokens.
 _OPTION = re.compile(
     r"(?i)\A(?P<name>[\w.+/-]{0,128}(?:key|token|passw(?:or)?d|passwd|pwd|passphrase|secret|credentials?))"
     r"(?P<rest>=.*)?$",
@@ -51,7 +51,7 @@ _OPTION = re.compile(
 
 
 def find_keys(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where in a text keys begin and end, and what makes each one."""
+    """Yield the begin and end of each key in a text, and why it counts as one."""
     for found in _PREFIXES.finditer(text):
         kind = (found.lastgroup or "").replace("_", " ")
         yield found.start(), found.end(), f"begins as a key of {kind}"
@@ -67,7 +67,7 @@ def find_keys(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def is_hash(text: str) -> bool:
-    """Say whether a text is a hash in hexadecimal digits and nothing else."""
+    """Say whether a text is nothing but a hash in hexadecimal digits."""
     return _HEX.fullmatch(text) is not None
 
 

@@ -3,8 +3,8 @@
 A file of a package is named from its package on (``torch/nn/modules/module.py``), one of Python
 from Python's version on (``python3.11/threading.py``), one of the project from the last folder of
 the path that all of the project's files share (``train/models.py``), and elsewhere a home is
-``~``. Whether a name is of a library, of Python or of the project is answered alike before and
-after, and different names stay different.
+``~``. A name of a library, of Python or of the project is still recognized as such, and different
+names stay different.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from snapreport.names.public_notes import hide_in_recording
 _PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
 _PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
 _NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
-# Started by their names, and wherever they are installed: no part of the project.
+# Scripts that are started by name are not part of the project, wherever they are installed.
 _SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
 _RESERVED = re.compile(
     r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
@@ -39,12 +39,12 @@ _RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 @dataclass(frozen=True)
 class ShortNames:
-    """What the file names of a recording are shortened to."""
+    """The short file names of a recording."""
 
     names: Mapping[str, str]
-    """Every name, and its short one; the same where there is nothing to leave out."""
+    """The short name of every name; the same name if nothing can be left out."""
     root: tuple[str, ...]
-    """The folder of the project as its parts; empty where there is none."""
+    """The folder of the project as its parts; empty if there is none."""
     packages: tuple[str, ...]
     """The folders that short names of packages begin with, in order."""
 
@@ -67,7 +67,7 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
     root = _root(loose, users, {path.split("/")[0] for _, path in places.values()})
     found: dict[str, str] = {}
     taken: set[str] = set()
-    numbers: dict[str, int] = {}  # those up to here are taken
+    numbers: dict[str, int] = {}  # the next number to try for each short name
     # Names that stay as they are come first: no other may become one of them.
     wanted = {name: _short(name, paths[name], places[name], root, users) for name in paths}
     for name in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
@@ -106,8 +106,8 @@ def _is_absolute(parts: list[str]) -> bool:
 def _root(
     loose: list[tuple[str, ...]], users: Collection[str], others: set[str]
 ) -> tuple[str, ...]:
-    """Return the deepest folder that all files of the project share, if its name can stand."""
-    # An editor's debugger, or a model's code from a hub's cache, is in a hidden folder.
+    """Return the deepest folder that all files of the project share, if its name is unambiguous."""
+    # An editor's debugger, and a model's code from a hub's cache, are in hidden folders.
     open_ones = [path for path in loose if not any(part[:1] == "." for part in path)] or loose
     if not open_ones:
         return ()
@@ -165,12 +165,12 @@ def _python(text: str) -> str:
 
 
 def _judge(name: str) -> tuple[object, ...]:
-    """Return what we infer from a file's name alone."""
+    """Return everything that we infer from a file's name."""
     return classify_file(name), *(rule.search(name) is not None for rule in _RULES)
 
 
 def shorten(history: History) -> History:
-    """Return a history with short paths; the same where its names are no longer as recorded."""
+    """Return a history with short paths; unchanged if its names are no longer as recorded."""
     if history.names.done != KEPT:
         return history
     files = set(history.stacks.frames.filenames)
@@ -202,7 +202,7 @@ _STANDARD = re.compile(
 
 
 def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
-    """Return what shortens the paths in a text."""
+    """Return a function that shortens the paths in a text."""
     folders = folders_of(users)
     below = None
     if len(root) > 2:

@@ -37,7 +37,7 @@ def csv_strings(text: str, tally: Tally) -> None:
 
 
 def parquet_strings(path: Path, tally: Tally) -> None:
-    """Count the names of columns, their texts, and what is noted of the file.
+    """Count the names of columns, their texts, and the notes about the file.
 
     Raises:
         InputError: it is damaged, or pyarrow is not installed.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# What the value of a key is; others keep their key's name.
+# The kinds of values by their keys; other values have their key's name as their kind.
 _KINDS = {
     "filename": "file",
     "file": "file",
@@ -33,10 +33,10 @@ class Given:
     """A distinct string in a file."""
 
     kind: str
-    """Such as ``file``, ``function``, ``stage``, ``setting``, or where it stands."""
+    """Such as ``file``, ``function``, ``stage``, ``setting``, or else where it is."""
     text: str
     count: int
-    """How often it occurs; once in tables that hold every string once."""
+    """How often it occurs; 1 in tables that hold every string once."""
 
 
 class Tally:
@@ -50,17 +50,13 @@ class Tally:
         if text:
             self._found[kind, text] += count
 
-    def has(self, text: str) -> bool:
-        """Say whether a string was counted, whatever its kind."""
-        return any(known == text for _, known in self._found)
-
     def given(self) -> list[Given]:
         """Return every string, by kind and text."""
         rows = sorted(self._found.items())
         return [Given(kind, text, count) for (kind, text), count in rows]
 
     def walk(self, value: Any, kind: str = "text") -> None:
-        """Count every string in dicts and lists, keys of our own and PyTorch's too."""
+        """Count every string in dicts and lists, including all keys."""
         seen: set[int] = set()
         waiting: list[tuple[Any, str]] = [(value, kind)]
         while waiting:

@@ -138,15 +138,15 @@ def test_every_cut_of_a_message_is_an_expected_error(run: Run, homely: Path, fol
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.png", b"\x89PNG\r\n\x1a\n", "picture of pixels"),
-        ("x.bin", b"\x7fELF\x02\x01\x01", "no kind that it knows"),
+        ("x.png", b"\x89PNG\r\n\x1a\n", "bitmap image"),
+        ("x.bin", b"\x7fELF\x02\x01\x01", "not a kind of file that it reads"),
         ("x.pb", b"\x0a\xff", "cut off"),
         ("x.pb", b"\x0f", "damaged"),
         ("x.pb", b"\x0a" + b"\xff" * 12, "damaged"),
         ("x.perfetto-trace", b"", "empty"),
         ("x.pb.gz", b"\x1f\x8b\x08 no", "damaged gzip"),
         ("x.html.gz", gzip.compress(b"<p>x", mtime=0)[:-9], "cut off"),
-        ("x.html.gz", gzip.compress(b"<p>x", mtime=0) * 2, "more than one"),
+        ("x.html.gz", gzip.compress(b"<p>x", mtime=0) * 2, "several files"),
         ("x.parquet", b"PAR1 no", "damaged Parquet"),
         ("elements.db", b"SQLite format 3\0" + b"\xff" * 200, "elements.db"),
         ("x.json", b'{"a": ', "damaged JSON"),
