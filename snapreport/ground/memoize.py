@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,26 @@ def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found
 def once_for_both(
     work: Callable[[_Table, _Other], _Found],
 ) -> Callable[[_Table, _Other], _Found]:
-    """Cache a function's result for two objects, keeping only the last second one per first."""
-    known: WeakKeyDictionary[_Table, tuple[_Other, _Found]] = WeakKeyDictionary()
+    """Cache a function's result for two objects, keeping only the last second one per first.
+
+    Neither is kept in use by that, even if the second one has the first in it.
+    """
+    known: WeakKeyDictionary[_Table, tuple[Callable[[], _Other | None], _Found]]
+    known = WeakKeyDictionary()
 
     @functools.wraps(work)
     def ask(table: _Table, other: _Other) -> _Found:
         before = known.get(table)
-        if before is None or before[0] is not other:
-            before = known[table] = other, work(table, other)
+        if before is None or before[0]() is not other:
+            before = known[table] = _weakly(other), work(table, other)
         return before[1]
 
     return ask
+
+
+def _weakly(other: _Other) -> Callable[[], _Other | None]:
+    """Return what returns an object as long as it is in use; a tuple is simply kept."""
+    return (lambda: other) if isinstance(other, tuple) else ref(other)
 
 
 def shared(values: NDArray[_Number]) -> NDArray[_Number]:

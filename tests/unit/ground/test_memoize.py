@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import pytest
 
+from snapreport.diagnosis.conclude import find
 from snapreport.figures.callsites import find_site_frames, label_sites
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
@@ -52,6 +53,15 @@ def test_for_two_objects_the_other_one_has_to_be_the_same_as_the_last_time() -> 
     del one
     gc.collect()
     assert gone() is None
+
+
+def test_a_file_is_let_go_with_all_that_was_worked_out_about_its_devices() -> None:
+    file = trace().alloc("a", 4, frames=[frame("f")]).segment("a", MIB, (4, 4, "live")).file()
+    find(file)  # roles, passes and steps depend on a device and on the file that it is in
+    gone = weakref.ref(file), weakref.ref(file.devices[0])
+    del file
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
 
 
 def test_nobody_changes_what_others_get_too() -> None:
