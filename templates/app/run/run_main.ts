@@ -6,7 +6,6 @@ import { h, textOf } from "../views/shared/dom"
 import { themeSwitch } from "../views/page/theme_switch"
 import type { Window } from "../lib/picture/window"
 import { RunData } from "./data/run_data"
-import { RunPayload } from "./data/run_payload"
 import { RunStore } from "./run_store"
 import { CurvesChart } from "./views/curves_chart"
 import { HeatMap } from "./views/heat_map"
@@ -30,7 +29,7 @@ interface RunApi {
 async function startRun(): Promise<void> {
   const root = document.documentElement
   document.querySelector(".masthead")!.append(themeSwitch())
-  const data = new RunData(new RunPayload(await unpack(textOf("payload"))))
+  const data = new RunData(await unpack(textOf("payload")))
   performance.mark("unpacked")
   const summary: unknown = JSON.parse(textOf("summary"))
   const slot = document.querySelector(".heat-slot")

@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url"
 import { unpack } from "../../lib/data/payload"
 import { NO_CELL } from "./cell_rows"
 import { RunData } from "./run_data"
-import { RunPayload } from "./run_payload"
 
 interface Golden {
   payload: string
@@ -34,7 +33,7 @@ const PATH = fileURLToPath(new URL("../../../../app/run/data/golden_run.json", i
 const golden = JSON.parse(readFileSync(PATH, "utf8")) as Golden
 
 test("what is read of a run is what was packed, and cells join as plain loops join them", async () => {
-  const data = new RunData(new RunPayload(await unpack(golden.payload)))
+  const data = new RunData(await unpack(golden.payload))
   assert.equal(data.count, golden.rows.length)
   assert.deepEqual(
     data.groups.map((name, k) => [name, data.members[k]]),

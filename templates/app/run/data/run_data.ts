@@ -1,7 +1,7 @@
 /** A run as the page works with it: a row is one device of one rank. */
 
 import { CellRows, NO_CELL } from "./cell_rows"
-import type { OddRank, RunPayload, ScaleEnds } from "./run_payload"
+import { type OddRank, RunPayload } from "./run_payload"
 
 export type RunAxis = "time" | "event" | "step"
 export type Quantity = "allocated" | "reserved" | "share"
@@ -27,100 +27,75 @@ export interface RunFailure {
 /** If step numbers span more than this, they are not used as an axis. */
 const MOST_STEPS = 1 << 16
 
-export class RunData {
-  readonly count: number
-  readonly label: string[]
-  readonly source: string[]
-  readonly host: string[]
+export class RunData extends RunPayload {
+  readonly label = this.texts("label")
+  readonly count = this.label.length
+  readonly source = this.texts("source")
+  readonly host = this.texts("host")
   /** The position in the parallel layout: `tp=0 pp=3`. */
-  readonly place: string[]
-  readonly kind: string[]
+  readonly place = this.texts("place")
+  readonly kind = this.texts("kind")
   /** A link to the page of the rank; "" for none. */
-  readonly link: string[]
-  readonly rank: Int32Array
-  readonly dump: Int32Array
-  readonly group: Int32Array
-  readonly events: Float64Array
-  readonly capacity: Float64Array
-  readonly allocated: Float64Array
-  readonly allocatedWidth: Float64Array
-  readonly reserved: Float64Array
-  readonly peakEvent: Float64Array
-  readonly peakTime: Float64Array
+  readonly link = this.texts("link")
+  readonly rank = this.ints(this.header.columns.rank)
+  readonly group = this.ints(this.header.columns.group)
+  readonly recorded = this.ints(this.header.columns.recorded)
+  readonly events = this.numbers("events")
+  readonly capacity = this.numbers("capacity")
+  readonly allocated = this.numbers("allocated")
+  readonly allocatedWidth = this.numbers("allocated_width")
+  readonly reserved = this.numbers("reserved")
+  readonly peakEvent = this.numbers("peak_event")
+  readonly peakTime = this.numbers("peak_time_us")
   /** Bytes that a row gains per step; NaN where that is not known. */
   readonly growth: Float64Array
-  readonly recorded: Int32Array
-  readonly groups: string[]
+  readonly groups = this.header.groups.map(({ name }) => name)
   /** Rows of each group. */
-  readonly members: number[][]
+  readonly members: number[][] = this.groups.map(() => [])
   /** The first finding about each row that is odd. */
-  readonly odd: Map<number, OddRank>
-  readonly scales: Record<string, Record<"allocated" | "reserved", ScaleEnds>>
+  readonly odd = new Map<number, OddRank>()
+  readonly scales = this.header.scales
   private readonly tables = new Map<string, CellRows | null>()
-  private readonly strings: string[]
   private readonly steps
   private readonly held
   private readonly failed
   private readonly found
 
-  constructor(private readonly payload: RunPayload) {
-    const { columns, groups, odd, scales, steps, holders, failed, findings, strings } = payload.header
-    const numbers = (name: string) => payload.floats(columns[name])
-    this.label = payload.texts("label")
-    this.count = this.label.length
-    this.source = payload.texts("source")
-    this.host = payload.texts("host")
-    this.place = payload.texts("place")
-    this.kind = payload.texts("kind")
-    this.link = payload.texts("link")
-    this.rank = payload.ints(columns.rank)
-    this.dump = payload.ints(columns.dump)
-    this.group = payload.ints(columns.group)
-    this.recorded = payload.ints(columns.recorded)
-    this.events = numbers("events")
-    this.capacity = numbers("capacity")
-    this.allocated = numbers("allocated")
-    this.allocatedWidth = numbers("allocated_width")
-    this.reserved = numbers("reserved")
-    this.peakEvent = numbers("peak_event")
-    this.peakTime = numbers("peak_time_us")
-    const known = payload.ints(columns.growth_known)
-    this.growth = numbers("growth").map((bytes, row) => (known[row] ? bytes : NaN))
-    this.groups = groups.map(({ name }) => name)
-    this.members = groups.map(() => [])
+  constructor(bytes: ArrayBuffer) {
+    super(bytes)
+    const { columns, odd, steps, holders, failed, findings } = this.header
+    const known = this.ints(columns.growth_known)
+    this.growth = this.numbers("growth").map((gained, row) => (known[row] ? gained : NaN))
     this.group.forEach((group, row) => group >= 0 && this.members[group].push(row))
-    this.odd = new Map()
     for (const each of odd) if (!this.odd.has(each.row)) this.odd.set(each.row, each)
-    this.scales = scales
     this.steps = {
-      starts: payload.starts(steps.count),
-      number: payload.floats(steps.number),
-      allocated: payload.bytesOf(steps.allocated),
-      left: payload.bytesOf(steps.left),
+      starts: this.starts(steps.count),
+      number: this.floats(steps.number),
+      allocated: this.bytesOf(steps.allocated),
+      left: this.bytesOf(steps.left),
     }
-    this.strings = strings
     this.held = {
-      starts: payload.starts(holders.count),
-      kind: payload.ints(holders.kind),
-      key: payload.ints(holders.key),
-      bytes: payload.bytesOf(holders.bytes),
-      count: payload.floats(holders.allocations),
-      size: payload.floats(holders.size),
-      ofSize: payload.floats(holders.of_size),
+      starts: this.starts(holders.count),
+      kind: this.ints(holders.kind),
+      key: this.ints(holders.key),
+      bytes: this.bytesOf(holders.bytes),
+      count: this.floats(holders.allocations),
+      size: this.floats(holders.size),
+      ofSize: this.floats(holders.of_size),
     }
     this.failed = {
-      starts: payload.starts(failed.count),
-      event: payload.floats(failed.event),
-      time: payload.floats(failed.time_us),
-      size: payload.floats(failed.size),
-      site: payload.ints(failed.site),
+      starts: this.starts(failed.count),
+      event: this.floats(failed.event),
+      time: this.floats(failed.time_us),
+      size: this.floats(failed.size),
+      site: this.ints(failed.site),
     }
-    this.found = { starts: payload.starts(findings.count), severity: payload.ints(findings.severity), title: payload.ints(findings.title) }
+    this.found = { starts: this.starts(findings.count), severity: this.ints(findings.severity), title: this.ints(findings.title) }
   }
 
   /** The axes on which something can be drawn, the best first. */
   get axes(): RunAxis[] {
-    const others = this.payload.header.axis === "time" ? (["time", "event"] as const) : (["event", "time"] as const)
+    const others = this.header.axis === "time" ? (["time", "event"] as const) : (["event", "time"] as const)
     return [...others, "step" as const].filter((axis) => this.cells(axis, "allocated"))
   }
 
@@ -150,10 +125,9 @@ export class RunData {
 
   private read(axis: RunAxis, curve: "allocated" | "reserved"): CellRows | null {
     if (axis === "step") return curve === "allocated" ? this.stepCells() : null
-    const { payload } = this
-    const cells = payload.header.cells[axis]
+    const cells = this.header.cells[axis]
     if (!cells || (curve === "reserved" && !this.reserved.some((bytes) => bytes >= 0))) return null
-    return new CellRows(payload.floats(cells.first), payload.ints(cells.shift), payload.ints(cells.count), payload.bytesOf(cells[curve]))
+    return new CellRows(this.floats(cells.first), this.ints(cells.shift), this.ints(cells.count), this.bytesOf(cells[curve]))
   }
 
   /** The peaks of steps as cells one step wide; missing step numbers have empty cells. */
@@ -185,7 +159,7 @@ export class RunData {
   /** What held the memory at a row's peak. */
   holders(row: number): RunHolder[] {
     const { starts, kind, key, bytes, count, size, ofSize } = this.held
-    const { strings } = this
+    const { strings } = this.header
     return range(starts, row).map((k) => ({
       kind: strings[kind[k]],
       key: strings[key[k]],
@@ -206,14 +180,14 @@ export class RunData {
       event: event[k],
       timeUs: time[k] < 0 ? null : time[k],
       size: size[k],
-      site: this.strings[site[k]],
+      site: this.header.strings[site[k]],
     }))
   }
 
   /** The severity and title of each finding in a row's own report. */
   findings(row: number): [severity: string, title: string][] {
     const { starts, severity, title } = this.found
-    return range(starts, row).map((k) => [this.strings[severity[k]], this.strings[title[k]]])
+    return range(starts, row).map((k) => [this.header.strings[severity[k]], this.header.strings[title[k]]])
   }
 }
 

@@ -67,6 +67,10 @@ export class RunPayload extends ColumnBlock<RunHeader> {
     if (this.header.format !== RUN_FORMAT) throw new Error(`unknown format ${this.header.format} of a run's data`)
   }
 
+  numbers(name: string): Float64Array {
+    return this.floats(this.header.columns[name])
+  }
+
   bytesOf({ unit, column }: BytesSpec): Float64Array {
     const values = this.floats(column)
     if (unit > 1) for (let k = 0; k < values.length; k++) values[k] *= unit
