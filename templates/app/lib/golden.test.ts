@@ -4,7 +4,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./data/curves"
-import { type Device, framesOf, missingReason, type Stacks, version } from "./data/device"
+import { type Device, framesOf, missingReason, type Stacks } from "./data/device"
 import { readDevice, readLater, readStacks } from "./data/read_device"
 import { EventTable, parseFilter } from "./tables/events"
 import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./text/format"
@@ -12,7 +12,9 @@ import { fragmentationOf } from "./data/fragmentation"
 import { groupBy } from "./tables/grouping"
 import { History } from "./data/history"
 import { cumulative, linesAt, mapLines } from "./tables/lines"
-import { originsOf, sumLive, versionsOf } from "./tables/live"
+import { originsOf } from "./data/origins"
+import { amountsLive } from "./data/lives"
+import { versionsOf } from "./data/device"
 import { liveAt } from "./data/lives"
 import { Payload, unpack } from "./data/payload"
 import { filterTest } from "./tables/search"
@@ -154,7 +156,7 @@ function checkRows(device: Device, stacks: Stacks, { rows }: Expected, labels: L
     assert.deepEqual(
       {
         addr: device.addrValues[device.addr[row]],
-        version: version(device, row),
+        version: versionsOf(device)[row],
         requested: device.requested[row],
         block: device.block[row],
         block_max: device.blockMax[row],
@@ -223,7 +225,7 @@ function checkTrees({ device, stacks }: History, { trees }: Expected, labels: La
   const origins = originsOf(device, stacks)
   for (const wanted of trees) {
     const tree = new CallTree(device, stacks, origins, wanted.direction, wanted.folded)
-    const sums = tree.at(sumLive(device, origins, wanted.curve, wanted.event))
+    const sums = tree.at(amountsLive(device, wanted.curve, wanted.event, origins.ofAllocation, origins.length))
     const name = (node: number): Label => {
       if (node === ROOT) return ["", "", 0]
       return tree.frame[node] < 0 ? [tree.label(node), "", 0] : labelOf(stacks, tree.frame[node])

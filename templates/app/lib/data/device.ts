@@ -151,12 +151,17 @@ export function missingReason(device: Device, allocation: number): string {
   return device.missingReasons[device.missing[allocation]]
 }
 
-/** How many allocations came before this one at its address. */
-export function version(device: Device, allocation: number): number {
-  if (device.rest) return device.rest.versions[allocation]
-  let before = 0
-  for (let i = 0; i < allocation; i++) if (device.addr[i] === device.addr[allocation]) before++
-  return before
+const versions = new WeakMap<Device, Int32Array>()
+
+/** How many allocations came before each at its address; computed once. */
+export function versionsOf(device: Device): Int32Array {
+  const known = device.rest?.versions ?? versions.get(device)
+  if (known) return known
+  const next = new Int32Array(device.addrValues.length)
+  const made = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) made[i] = next[device.addr[i]]++
+  versions.set(device, made)
+  return made
 }
 
 /** Frame ids of a stack, innermost first. */

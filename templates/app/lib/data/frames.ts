@@ -40,8 +40,18 @@ export interface FrameText {
   code: string
 }
 
+/** A source line, or a reason why some allocations have none. */
+export interface Line extends FrameText {
+  /** Frame id, or -1. */
+  frame: number
+}
+
+export function withoutFrame(reason: string): Line {
+  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, path: "", code: "" }
+}
+
 /** The texts of a frame. C++ frames often have no file (`??`) and no line (0). */
-export function frameText(stacks: Stacks, frame: number): FrameText {
+export function frameText(stacks: Stacks, frame: number): Line {
   const fullName = stacks.strings[stacks.frameName[frame]]
   const file = stacks.strings[stacks.frameFile[frame]]
   const knownFile = !NO_FILE.test(file)
@@ -49,11 +59,11 @@ export function frameText(stacks: Stacks, frame: number): FrameText {
   const place = knownFile ? placeOf(file, line) : ""
   const code = stacks.strings[stacks.frameCode?.[frame] ?? -1] ?? ""
   const path = knownFile ? (line === null ? file : `${file}:${line}`) : ""
-  return { name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, path, code }
+  return { frame, name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, path, code }
 }
 
 /** The texts of a frame that is a call site; compiled code is named after its origin. */
-export function siteText(stacks: Stacks, frame: number): FrameText {
+export function siteText(stacks: Stacks, frame: number): Line {
   const text = frameText(stacks, frame)
   return { ...text, name: stacks.strings[stacks.siteName[frame]] ?? text.name }
 }

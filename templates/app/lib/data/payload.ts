@@ -164,11 +164,6 @@ export class ColumnBlock<H> {
     return ids.BYTES_PER_ELEMENT === 1 ? ids.slice() : ids // not a view, which would keep all bytes alive
   }
 
-  /** A column as it was packed, its differences not added up. */
-  plain(spec: ColumnSpec): ArrayLike<number> {
-    return this.raw(spec)
-  }
-
   /** A column of numbers up to 2^53: bytes, addresses and times. */
   floats(spec: ColumnSpec): Float64Array {
     const out = new Float64Array(this.raw(spec))
@@ -176,8 +171,10 @@ export class ColumnBlock<H> {
     return out
   }
 
-  /** Joins the bytes of each value: a column has the lowest bytes of all values first. */
-  private raw(spec: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
+  /** A column as it was packed, its differences not added up.
+   *
+   * Joins the bytes of each value: a column has the lowest bytes of all values first. */
+  raw(spec: ColumnSpec): InstanceType<(typeof ARRAYS)[ColumnType]> {
     const { type, length } = spec
     const width = ARRAYS[type].BYTES_PER_ELEMENT
     const planes = this.planes(spec)

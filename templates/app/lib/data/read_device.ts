@@ -1,9 +1,9 @@
 /** Unpacks a payload's columns into devices, and into the call stacks that they share. */
 
 import { type Ints, unitOf } from "./curves"
-import type { Device, Stacks } from "./device"
+import type { Device, Rest, Stacks } from "./device"
 import { fromLastUse, sumsInEvents } from "./orders"
-import type { Payload } from "./payload"
+import type { DeviceHeader, Payload } from "./payload"
 import { readReplays } from "./replays"
 import { withRest, withRow } from "./rest"
 import { readSteps } from "./steps"
@@ -47,7 +47,6 @@ export function readDevice(payload: Payload, index: number): Device {
     requested[i] = requestedOf[sizeClass[i]]
     block[i] = blockOf[sizeClass[i]]
   }
-  const later = { ints: new Int32Array(0), floats: new Float64Array(0) }
   const device: Device = {
     id: header.id,
     events: header.events,
@@ -60,50 +59,27 @@ export function readDevice(payload: Payload, index: number): Device {
     allocEvent,
     freeRequestedEvent,
     freeEvent,
-    addr: later.ints,
-    addrValues: later.floats,
     stack: payload.ids(columns.stack),
-    freeStack: later.ints,
     missing: payload.ids(columns.missing),
     missingReasons: payload.header.missing_reasons,
-    stream: later.ints,
     streamValues: payload.floats(columns.stream_values),
-    pool: later.ints,
     pools: header.pools,
-    category: later.ints,
     categoryRules: header.category_rules,
-    role: later.ints,
     roles: header.roles,
     roleMeanings: Object.fromEntries(payload.header.role_meanings),
-    compileContext: later.ints,
-    metadata: later.ints,
     oneColour: header.one_colour,
     timed: columns.event_time.length > 0,
-    eventTime: later.floats,
     timeOriginUs: header.time_origin_us,
     reservedEvent: payload.ints(columns.reserved_event),
     reservedBytes: payload.floats(columns.reserved_bytes),
     eventIndex: payload.ints(columns.event_index),
     eventAction: payload.ints(columns.event_action),
     actions: header.actions,
-    eventAddr: later.floats,
-    eventSize: later.floats,
-    eventStream: later.ints,
     eventStack: payload.ints(columns.event_stack),
-    segments: {
-      count: 0,
-      address: later.floats,
-      size: later.floats,
-      start: later.ints,
-      end: later.ints,
-      stream: later.ints,
-      pool: later.ints,
-      kind: later.ints,
-      expandable: later.ints,
-    },
     rest: null,
     steps: null,
     replays: [],
+    ...laterColumns(NOT_YET, columns, { allocEvent, freeRequestedEvent, freeEvent }, null),
   }
   return withRest(device, payload, header)
 }
@@ -118,38 +94,57 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
 /** Unpacks what the first picture does not need: addresses, times, segments and what only panels show. */
 export function readLater(payload: Payload, index: number, device: Device): void {
   const { columns, steps, replays } = payload.header.devices[index]
-  /** The row for what is not drawn one by one gets the first row's id, so that it adds no distinct value. */
-  const ids = (column: Ints, ofRest = column[0] ?? -1) => (device.rest ? withRow(column, ofRest) : column)
-  const addrValues = payload.floats(columns.addr_values)
-  const segmentStart = payload.ints(columns.segment_start)
-  const later: Partial<Device> = {
+  Object.assign(device, laterColumns(payload, columns, device, device.rest), {
     steps: steps && readSteps(payload, steps),
     replays: readReplays(payload, replays, device.events),
-    addr: ids(fromLastUse(payload.ids(columns.addr_back), payload.ids(columns.addr_first))),
+  })
+  payload.taken(index)
+}
+
+type Columns = Pick<Payload, "ints" | "ids" | "floats" | "raw">
+
+/** Columns that are not there yet: all are empty. */
+const NOT_YET: Columns = {
+  ints: () => new Int32Array(0),
+  ids: () => new Int32Array(0),
+  floats: () => new Float64Array(0),
+  raw: () => new Uint8Array(0),
+}
+
+function laterColumns(
+  from: Columns,
+  columns: DeviceHeader["columns"],
+  { allocEvent, freeRequestedEvent, freeEvent }: Pick<Device, "allocEvent" | "freeRequestedEvent" | "freeEvent">,
+  rest: Rest | null,
+) {
+  /** The row for what is not drawn one by one gets the first row's id, so that it adds no distinct value. */
+  const ids = (column: Ints, ofRest = column[0] ?? -1) => (rest ? withRow(column, ofRest) : column)
+  const addrValues = from.floats(columns.addr_values)
+  const segmentStart = from.ints(columns.segment_start)
+  return {
+    addr: ids(fromLastUse(from.ids(columns.addr_back), from.ids(columns.addr_first))),
     addrValues,
-    freeStack: ids(payload.ids(columns.free_stack), -1),
-    stream: ids(payload.ids(columns.stream)),
-    pool: ids(payload.ids(columns.pool)),
-    category: ids(payload.ids(columns.category)),
-    role: ids(payload.ids(columns.role)),
-    compileContext: ids(payload.ids(columns.compile_context)),
-    metadata: ids(payload.ids(columns.metadata), -1),
-    eventTime: sumsInEvents(payload.plain(columns.event_time), device.allocEvent, device.freeRequestedEvent, device.freeEvent),
-    eventAddr: picked(addrValues, payload.ints(columns.event_addr)),
-    eventSize: payload.floats(columns.event_size),
-    eventStream: payload.ints(columns.event_stream),
+    freeStack: ids(from.ids(columns.free_stack), -1),
+    stream: ids(from.ids(columns.stream)),
+    pool: ids(from.ids(columns.pool)),
+    category: ids(from.ids(columns.category)),
+    role: ids(from.ids(columns.role)),
+    compileContext: ids(from.ids(columns.compile_context)),
+    metadata: ids(from.ids(columns.metadata), -1),
+    eventTime: sumsInEvents(from.raw(columns.event_time), allocEvent, freeRequestedEvent, freeEvent),
+    eventAddr: picked(addrValues, from.ints(columns.event_addr)),
+    eventSize: from.floats(columns.event_size),
+    eventStream: from.ints(columns.event_stream),
     segments: {
-      count: columns.segment_start.length,
-      address: picked(addrValues, payload.ints(columns.segment_addr)),
-      size: picked(payload.floats(columns.segment_size_values), payload.ints(columns.segment_size)),
+      count: segmentStart.length,
+      address: picked(addrValues, from.ints(columns.segment_addr)),
+      size: picked(from.floats(columns.segment_size_values), from.ints(columns.segment_size)),
       start: segmentStart,
-      end: payload.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
-      stream: payload.ints(columns.segment_stream),
-      pool: payload.ints(columns.segment_pool),
-      kind: payload.ints(columns.segment_kind),
-      expandable: payload.ints(columns.segment_expandable),
+      end: from.ints(columns.segment_life).map((life, k) => segmentStart[k] + life),
+      stream: from.ints(columns.segment_stream),
+      pool: from.ints(columns.segment_pool),
+      kind: from.ints(columns.segment_kind),
+      expandable: from.ints(columns.segment_expandable),
     },
   }
-  Object.assign(device, later)
-  payload.taken(index)
 }

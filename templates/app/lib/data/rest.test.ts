@@ -3,10 +3,11 @@ import assert from "node:assert/strict"
 import { type Curve, type Strips, without } from "./curves"
 import { type Device, stripsOf } from "./device"
 import { EventTable, parseFilter, UNKNOWN } from "../tables/events"
-import { amountsAt, COLOURINGS, groupBy } from "../tables/grouping"
+import { COLOURINGS, groupBy } from "../tables/grouping"
 import { History } from "./history"
 import { linesAt, mapLines } from "../tables/lines"
-import { originsOf, sumLive } from "../tables/live"
+import { originsOf } from "./origins"
+import { amountsLive } from "./lives"
 import { liveAt } from "./lives"
 import { drawnRow, NOT_DRAWN, recordedRow, restAt } from "./rest"
 import { Store } from "../../store"
@@ -63,14 +64,14 @@ test("what panels add up is the curve, with the rest under a name of its own", (
       for (const event of [-1, 7, 30, 59]) {
         const total = history.at(curve, event)
         const live = liveAt(whole, curve, event).length
-        const sums = sumLive(cut, origins, curve, event)
+        const sums = amountsLive(cut, curve, event, origins.ofAllocation, origins.length)
         const lines = linesAt(cut, origins, map, curve, event)
         const add = (values: Iterable<number>) => [...values].reduce((sum, value) => sum + value, 0)
         assert.deepEqual([add(sums.bytes), add(sums.count)], [total, live])
         assert.deepEqual([add(lines.map((line) => line.bytes)), add(lines.map((line) => line.count))], [total, live])
         for (const [colouring] of COLOURINGS) {
           const grouping = groupBy(history, colouring)
-          const amounts = amountsAt(grouping, cut, curve, event)
+          const amounts = amountsLive(cut, curve, event, grouping.ofAllocation, grouping.groups.length)
           assert.deepEqual([add(amounts.bytes), add(amounts.count)], [total, live], colouring)
           const group = grouping.groups[grouping.ofAllocation[cut.rest!.row]]
           assert.equal(group.label, NOT_DRAWN)

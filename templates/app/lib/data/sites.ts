@@ -1,12 +1,11 @@
 /** Allocations grouped by the source line that made them, in the order of the summary's sites. */
 
 import type { Device, Stacks } from "./device"
-import { type FrameText, siteText } from "./frames"
+import { type Line, siteText, withoutFrame } from "./frames"
 import { amountsLive } from "./lives"
+import { originsOf } from "./origins"
 
-export interface Site extends FrameText {
-  /** Frame id, or -1 for allocations without frames. */
-  frame: number
+export interface Site extends Line {
   /** Block bytes live at the allocated peak. */
   bytes: number
   count: number
@@ -24,34 +23,27 @@ export interface Sites {
  * there and here: by bytes, then by frame, with reasons after frames.
  */
 export function groupBySite(device: Device, stacks: Stacks, peakEvent: number): Sites {
-  const { count, missing, missingReasons, stack } = device
-  const { stackSite } = stacks
-  // Stacks and reasons, which are few, have an id each, which maps to a row.
-  const reasons = missingReasons.length
-  const ids = new Int32Array(count)
-  const used = new Uint8Array(reasons + stackSite.length)
-  for (let i = 0; i < count; i++) used[(ids[i] = missing[i] || reasons + stack[i])] = 1
+  const origins = originsOf(device, stacks)
+  const frames = stacks.frameName.length
+  /** A frame, or a reason after all frames. */
+  const keyOf = (origin: number) => (origin < origins.stacks ? stacks.stackSite[origin] : frames + origin - origins.stacks)
+  const live = amountsLive(device, "allocated", peakEvent, origins.ofAllocation, origins.length)
   const rows = new Map<number, Site>()
-  const keyOf = (id: number) => (id < reasons ? stacks.frameName.length + id : stackSite[id - reasons])
-  const live = amountsLive(device, "allocated", peakEvent, ids, used.length)
-  used.forEach((yes, id) => {
-    if (!yes) return
-    const key = keyOf(id)
-    const row =
-      rows.get(key) ?? (id < reasons ? withoutFrames(missingReasons[id]) : { frame: key, ...siteText(stacks, key), bytes: 0, count: 0 })
+  for (const origin of origins.used) {
+    const key = keyOf(origin)
+    const text = () => (key < frames ? siteText(stacks, key) : withoutFrame(device.missingReasons[key - frames]))
+    const row = rows.get(key) ?? { ...text(), bytes: 0, count: 0 }
     rows.set(key, row)
-    row.bytes += live.bytes[id]
-    row.count += live.count[id]
-  })
+    row.bytes += live.bytes[origin]
+    row.count += live.count[origin]
+  }
   const order = [...rows].sort(
     ([a, { bytes, count }], [b, other]) => other.bytes - bytes || Math.sign(other.count) - Math.sign(count) || a - b,
   )
   const rank = new Map(order.map(([key], place) => [key, place]))
-  const rankOf = Int32Array.from(used, (yes, id) => (yes ? rank.get(keyOf(id))! : 0))
-  for (let i = 0; i < count; i++) ids[i] = rankOf[ids[i]]
-  return { rows: order.map(([, row]) => row), ofAllocation: ids }
-}
-
-function withoutFrames(reason: string): Site {
-  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, path: "", code: "", bytes: 0, count: 0 }
+  const rankOf = new Int32Array(origins.length)
+  for (const origin of origins.used) rankOf[origin] = rank.get(keyOf(origin))!
+  const ofAllocation = new Int32Array(device.count)
+  for (let i = 0; i < device.count; i++) ofAllocation[i] = rankOf[origins.ofAllocation[i]]
+  return { rows: order.map(([, row]) => row), ofAllocation }
 }

@@ -1,7 +1,8 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { layOut, type Tile } from "./flame"
-import { originsOf, sumLive } from "./live"
+import { originsOf } from "../data/origins"
+import { amountsLive } from "../data/lives"
 import { deviceOf, random, randomStrips, stacksOf } from "../testing"
 import { CallTree, ROOT, type TreeSums } from "./tree"
 
@@ -18,7 +19,8 @@ function randomSums(seed: number): TreeSums {
     Array.from(strips.birth, () => pick(40)),
   )
   const origins = originsOf(device, stacks)
-  return new CallTree(device, stacks, origins, "down", false).at(sumLive(device, origins, "allocated", 150))
+  const live = amountsLive(device, "allocated", 150, origins.ofAllocation, origins.length)
+  return new CallTree(device, stacks, origins, "down", false).at(live)
 }
 
 test("every byte of a node is in its tile's children, its gap, or the smaller ones together", () => {

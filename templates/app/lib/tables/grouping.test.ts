@@ -1,7 +1,8 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import type { Device } from "../data/device"
-import { type Colouring, COLOURINGS, amountsAt, groupBy, whyPlain } from "./grouping"
+import { type Colouring, COLOURINGS, groupBy, whyPlain } from "./grouping"
+import { amountsLive } from "../data/lives"
 import { History } from "../data/history"
 import type { StageSummary } from "../data/payload"
 import { deviceOf, random, randomStrips, stacksOf } from "../testing"
@@ -170,7 +171,7 @@ test("the amounts of all groups are those of what is live, at any event and in e
       const grouping = groupBy(history, colouring)
       const event = Math.floor(next() * 81) - 1
       for (const curve of ["allocated", "requested"] as const) {
-        const { bytes, count } = amountsAt(grouping, of, curve, event)
+        const { bytes, count } = amountsLive(of, curve, event, grouping.ofAllocation, grouping.groups.length)
         assert.equal(
           bytes.reduce((a, b) => a + b, 0),
           history.at(curve, event),
@@ -180,7 +181,7 @@ test("the amounts of all groups are those of what is live, at any event and in e
         const live = [...strips.birth.keys()].filter((i) => strips.birth[i] <= event && death[i] > event)
         grouping.groups.forEach((_, row) => assert.equal(count[row], live.filter((i) => grouping.ofAllocation[i] === row).length))
       }
-      const peak = amountsAt(grouping, of, "allocated", history.peakEvent.allocated)
+      const peak = amountsLive(of, "allocated", history.peakEvent.allocated, grouping.ofAllocation, grouping.groups.length)
       assert.deepEqual(
         grouping.groups.map((group) => group.bytes),
         [...peak.bytes],

@@ -1,10 +1,10 @@
 /** Allocations grouped by what the timeline colours them by. */
 
-import type { Curve, Ints } from "../data/curves"
+import type { Ints } from "../data/curves"
 import type { Device } from "../data/device"
 import { formatAddress, formatCount } from "../text/format"
 import type { History } from "../data/history"
-import { type Amounts, amountsLive } from "../data/lives"
+import { amountsLive } from "../data/lives"
 import { NOT_DRAWN } from "../data/rest"
 import { poolText } from "../data/segments"
 import { commonName, stageAtEvents } from "./stage_groups"
@@ -100,11 +100,6 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
     groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
     ofAllocation: ofAllocation.map((row, i) => (i === left.row ? 0 : place[row])),
   }
-}
-
-/** Bytes and allocations of each row that are live after an event, in one curve. */
-export function amountsAt({ ofAllocation, groups }: Grouping, device: Device, curve: Curve, event: number): Amounts {
-  return amountsLive(device, curve, event, ofAllocation, groups.length)
 }
 
 /** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */

@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { cumulative, type LineRow, linesAt, mapLines, NO_MATCH, rowsOfLine, sortLines } from "./lines"
-import { originsOf } from "./live"
+import { originsOf } from "../data/origins"
 import { filterTest } from "./search"
 import { deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
 

@@ -2,31 +2,20 @@
 
 import type { Curve } from "../data/curves"
 import { type Device, type Stacks, stripsOf } from "../data/device"
-import { frameText, type FrameText } from "../data/frames"
-import type { Origins } from "./live"
-import { liveAt } from "../data/lives"
+import { frameText, type Line, withoutFrame } from "../data/frames"
+import { type Amounts, liveAt } from "../data/lives"
+import type { Origins } from "../data/origins"
 import { restAt } from "../data/rest"
 import type { Test } from "./search"
 
 export const NO_MATCH = "no matching frame"
-
-/** A source line, or a reason why some allocations have none. */
-export interface Line extends FrameText {
-  /** Frame id, or -1. */
-  frame: number
-}
 
 /** Which line each allocation belongs to; the same at every event. */
 export interface LineMap {
   lines: Line[]
   ofOrigin: Int32Array
   /** What each line allocated in the entire recording, in the curves asked for so far. */
-  ever: Partial<Record<Curve, Ever>>
-}
-
-interface Ever {
-  bytes: Float64Array
-  count: Int32Array
+  ever: Partial<Record<Curve, Amounts>>
 }
 
 /** Chooses a line for every origin.
@@ -40,7 +29,7 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
   const lineOf = (key: string | number) => {
     let line = ofKey.get(key)
     if (line === undefined) {
-      line = lines.push(typeof key === "number" ? { frame: key, ...frameText(stacks, key) } : withoutFrame(key)) - 1
+      line = lines.push(typeof key === "number" ? frameText(stacks, key) : withoutFrame(key)) - 1
       ofKey.set(key, line)
     }
     return line
@@ -65,10 +54,6 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
     }
   }
   return { lines, ofOrigin, ever: {} }
-}
-
-function withoutFrame(reason: string): Line {
-  return { frame: -1, name: reason, fullName: reason, place: "", file: "", line: null, path: "", code: "" }
 }
 
 /** One row of the table. */
@@ -119,7 +104,7 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
   return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
 }
 
-function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Ever {
+function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Amounts {
   const ever = { bytes: new Float64Array(lines.length), count: new Int32Array(lines.length) }
   for (let i = 0; i < height.length; i++) {
     const line = ofOrigin[ofAllocation[i]]

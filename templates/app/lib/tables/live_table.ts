@@ -1,6 +1,5 @@
 /** The table of what is live: its order and its search. */
 
-import type { Curve } from "../data/curves"
 import type { Device } from "../data/device"
 import { formatAddress, formatBytes } from "../text/format"
 import type { Sites } from "../data/sites"
@@ -53,12 +52,12 @@ export function searchLive(live: Int32Array, device: Device, sites: Sites, typed
   )
 }
 
-/** Block and requested bytes of some allocations, and those that the curve counts. */
-export function addUp(live: Int32Array, device: Device, curve: Curve): { block: number; requested: number; counted: number } {
+/** Block and requested bytes of some allocations. */
+export function addUp(live: Int32Array, device: Device): { block: number; requested: number } {
   let [block, requested] = [0, 0]
   for (const i of live) {
     block += device.block[i]
     requested += device.requested[i]
   }
-  return { block, requested, counted: curve === "allocated" ? block : requested }
+  return { block, requested }
 }

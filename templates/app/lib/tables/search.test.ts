@@ -1,6 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { originsOf, sumLive } from "./live"
+import { originsOf } from "../data/origins"
+import { amountsLive } from "../data/lives"
 import { PatternError } from "../text/pattern"
 import { filterTest, searchTree, textTest } from "./search"
 import { deviceOf, stacksOf } from "../testing"
@@ -49,7 +50,7 @@ test("a search finds nodes in the order of the rows and counts bytes once", () =
   const device = deviceOf(strips, [0, 1, -1])
   const origins = originsOf(device, stacks)
   const tree = new CallTree(device, stacks, origins, "down", false)
-  const sums = tree.at(sumLive(device, origins, "allocated", 1))
+  const sums = tree.at(amountsLive(device, "allocated", 1, origins.ofAllocation, origins.length))
   const names = (typed: string, from = ROOT) => {
     const found = searchTree(sums, stacks, from, textTest(typed))
     return [

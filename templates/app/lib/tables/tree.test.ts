@@ -1,7 +1,8 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import type { Device } from "../data/device"
-import { originsOf, sumLive } from "./live"
+import { originsOf } from "../data/origins"
+import { amountsLive } from "../data/lives"
 import { groupBySite } from "../data/sites"
 import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
@@ -29,7 +30,8 @@ function treeOf(device: Device, direction: Direction = "down", folded = false): 
 }
 
 function at(tree: CallTree, device: Device, event: number): TreeSums {
-  return tree.at(sumLive(device, originsOf(device, STACKS), "allocated", event))
+  const { ofAllocation, length } = originsOf(device, STACKS)
+  return tree.at(amountsLive(device, "allocated", event, ofAllocation, length))
 }
 
 test("a node is its own bytes and its children's, and the root is the curve, at every event", () => {
@@ -165,7 +167,7 @@ test("a million allocations take a moment, not a second", () => {
   const origins = originsOf(device, STACKS)
   const tree = new CallTree(device, STACKS, origins, "down", true)
   const began = cpuMs()
-  const now = tree.at(sumLive(device, origins, "allocated", n - 60_000))
+  const now = tree.at(amountsLive(device, "allocated", n - 60_000, origins.ofAllocation, origins.length))
   assert.equal(now.total, 512 * 50_000)
   assert.ok(cpuMs() - began < 500)
 })

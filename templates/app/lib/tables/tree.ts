@@ -3,7 +3,7 @@
 import type { Device, Stacks } from "../data/device"
 import { isKept } from "../data/frames"
 import type { Amounts } from "../data/lives"
-import type { Origins } from "./live"
+import type { Origins } from "../data/origins"
 
 /** Top-down starts at the outermost frame, bottom-up at the one that allocated. */
 export type Direction = "down" | "up"

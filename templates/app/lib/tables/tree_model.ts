@@ -2,7 +2,8 @@
 
 import type { Curve } from "../data/curves"
 import type { Device, Stacks } from "../data/device"
-import { originsOf, sumLive } from "./live"
+import { amountsLive } from "../data/lives"
+import { type Origins, originsOf } from "../data/origins"
 import { refusal } from "../text/pattern"
 import { type Found, searchTree, textTest } from "./search"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
@@ -66,11 +67,14 @@ export class TreeModel {
   private typed = ""
   /** Why the search was refused; "" if it was not. */
   refused = ""
+  private readonly origins: Origins
 
   constructor(
     private readonly device: Device,
     private readonly stacks: Stacks,
-  ) {}
+  ) {
+    this.origins = originsOf(device, stacks)
+  }
 
   get tree(): CallTree {
     return this.side.tree
@@ -97,7 +101,7 @@ export class TreeModel {
   show(curve: Curve, event: number): void {
     this.curve = curve
     this.event = event
-    this.sums = this.tree.at(sumLive(this.device, originsOf(this.device, this.stacks), curve, event))
+    this.sums = this.tree.at(amountsLive(this.device, curve, event, this.origins.ofAllocation, this.origins.length))
     const { side } = this
     if (!side.touched) side.open = this.opening(side.top)
     this.searchAgain()
@@ -258,7 +262,7 @@ export class TreeModel {
     const key = `${direction}${folded}`
     let side = this.sides.get(key)
     if (!side) {
-      const tree = new CallTree(this.device, this.stacks, originsOf(this.device, this.stacks), direction, folded)
+      const tree = new CallTree(this.device, this.stacks, this.origins, direction, folded)
       side = { tree, open: new Set([ROOT]), touched: false, top: ROOT, back: [], chosen: -1 }
       this.sides.set(key, side)
     }

@@ -2,8 +2,9 @@
 
 import { cssColour } from "../../lib/picture/colours"
 import { formatBytes, plural } from "../../lib/text/format"
-import { amountsAt, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { type Grouping, rowsAt } from "../../lib/tables/grouping"
 import type { Theme } from "../../lib/picture/theme"
+import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
 import type { Geometry } from "./geometry"
@@ -21,7 +22,7 @@ export interface PictureLegend {
 
 /** The legend of a picture; groups that are left out of the timeline are left out here. */
 export function pictureLegend({ history, state }: Store, grouping: Grouping, colours: Uint8Array): PictureLegend {
-  const { bytes } = amountsAt(grouping, history.device, state.curve, state.cursor)
+  const { bytes } = amountsLive(history.device, state.curve, state.cursor, grouping.ofAllocation, grouping.groups.length)
   const all = rowsAt(grouping, bytes).filter((row) => !state.filtered.has(row))
   const shown = new Set([...all].sort((a, b) => bytes[b] - bytes[a]).slice(0, MOST_ROWS))
   const rest = all.filter((row) => !shown.has(row))

@@ -2,7 +2,7 @@
 
 import { COLOURINGS, groupBy, whyPlain } from "../../lib/tables/grouping"
 import { decodeLink, encodeLink, type Link } from "../../lib/text/link"
-import { originsOf } from "../../lib/tables/live"
+import { originsOf } from "../../lib/data/origins"
 import { drawnRow, recordedRow } from "../../lib/data/rest"
 import { CallTree, ROOT } from "../../lib/tables/tree"
 import { directionOf, parseKey, STACK_MODES, type StacksView, WHOLE_TREE } from "../../lib/tables/tree_model"

@@ -3,7 +3,7 @@
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
 import { frameKind } from "../../lib/data/frames"
 import { cumulative, type LineColumn, type LineMap, type LineRow, linesAt, mapLines, rowsOfLine, sortLines } from "../../lib/tables/lines"
-import { type Origins, originsOf } from "../../lib/tables/live"
+import { type Origins, originsOf } from "../../lib/data/origins"
 import { refusal } from "../../lib/text/pattern"
 import { filterTest } from "../../lib/tables/search"
 import type { State, Store } from "../../store"

@@ -1,7 +1,7 @@
 /** Every allocation that is live at the moment, one row each. */
 
 import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
-import { versionsOf } from "../../lib/tables/live"
+import { versionsOf } from "../../lib/data/device"
 import { liveAt } from "../../lib/data/lives"
 import { addUp, type LiveColumn, searchLive, sortLive } from "../../lib/tables/live_table"
 import { refusal } from "../../lib/text/pattern"
@@ -29,7 +29,6 @@ export class LivePanel implements Panel {
   private readonly list: VirtualList
   private readonly input: HTMLInputElement
   private readonly totals = h("p", { class: "totals-line", role: "status" })
-  private readonly versions: Int32Array
   private readonly columns: typeof COLUMNS
   private all: Int32Array = new Int32Array(0)
   private rows: Int32Array = new Int32Array(0)
@@ -40,7 +39,6 @@ export class LivePanel implements Panel {
 
   constructor(private readonly store: Store) {
     const { device } = store.history
-    this.versions = versionsOf(device)
     // A column with the same value in every row is left out.
     const pools = device.pool.some((pool) => pool !== device.pool[0])
     const streams = device.streamValues.length > 1
@@ -99,7 +97,7 @@ export class LivePanel implements Panel {
   }
 
   private search(typed: string): void {
-    const { history, state } = this.store
+    const { history } = this.store
     if (this.input.value !== typed) this.input.value = typed
     let refused = ""
     this.rows = this.all
@@ -109,7 +107,7 @@ export class LivePanel implements Panel {
       refused = refusal(error)
     }
     this.input.setAttribute("aria-invalid", String(refused !== ""))
-    const sum = addUp(this.rows, history.device, state.curve)
+    const sum = addUp(this.rows, history.device)
     const some = this.rows.length === this.all.length ? "" : `${formatCount(this.rows.length)} of `
     this.totals.replaceChildren(
       refused && `${refused}. `,
@@ -167,7 +165,7 @@ export class LivePanel implements Panel {
           "span",
           {},
           h("code", {}, formatAddress(device.addrValues[device.addr[i]])),
-          h("small", { title: "How many allocations came before at this address" }, ` v${this.versions[i]}`),
+          h("small", { title: "How many allocations came before at this address" }, ` v${versionsOf(device)[i]}`),
         )
       case "stream": {
         const stream = device.streamValues[device.stream[i]]

@@ -1,6 +1,6 @@
 /** Details of what is pinned, an allocation or a failed request: its facts and its call stacks. */
 
-import { framesOf, missingReason, version } from "../../lib/data/device"
+import { framesOf, missingReason, versionsOf } from "../../lib/data/device"
 import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
 import { frameKind, frameText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
@@ -60,7 +60,7 @@ export function details(history: History, allocation: number, colour: string, cl
     ["Free requested", ended(history, device.freeRequestedEvent[allocation])],
     ["Free completed", ended(history, device.freeEvent[allocation])],
     ["Lifetime", life.length],
-    ["Address", `${formatAddress(device.addrValues[device.addr[allocation]])} v${version(device, allocation)}`],
+    ["Address", `${formatAddress(device.addrValues[device.addr[allocation]])} v${versionsOf(device)[allocation]}`],
     ["Stream", streamText(device.streamValues[device.stream[allocation]])],
   ]
   if (device.pool[allocation] >= 0) facts.push(["Pool", poolText(device, device.pool[allocation])])

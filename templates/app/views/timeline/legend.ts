@@ -2,7 +2,8 @@
 
 import { cssColour } from "../../lib/picture/colours"
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
-import { amountsAt, type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
 import { button, linkButton } from "../shared/controls"
@@ -55,7 +56,7 @@ export class Legend {
     const { history, state } = this.store
     const { grouping } = this
     const { groups, ordered, colouring } = grouping
-    const { bytes, count } = amountsAt(grouping, history.device, state.curve, state.cursor)
+    const { bytes, count } = amountsLive(history.device, state.curve, state.cursor, grouping.ofAllocation, groups.length)
     const total = bytes.reduce((sum, each) => sum + each, 0)
     const shown = rowsAt(grouping, bytes)
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
