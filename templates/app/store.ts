@@ -18,14 +18,6 @@ export interface Selection {
   rows: Uint8Array
 }
 
-/** A ruler between two points of the timeline, in the window's units. */
-export interface Ruler {
-  x0: number
-  y0: number
-  x1: number
-  y1: number
-}
-
 export interface State {
   window: Window
   axis: Axis
@@ -46,7 +38,8 @@ export interface State {
   hoveredGroup: number
   chosenGroup: number
   selection: Selection | null
-  ruler: Ruler | null
+  /** A ruler from (x0, y0) to (x1, y1), in the window's units. */
+  ruler: Window | null
   /** Index of the replay that the timeline shows, or -1. */
   replay: number
   /** The open panel, and the text it searches for. */

@@ -1,6 +1,6 @@
 /** Draws the same rasters with Canvas 2D, where WebGL2 is missing. */
 
-import type { Rgb } from "../lib/picture/colours"
+import { cssColour, type Rgb } from "../lib/picture/colours"
 import { ID, type Raster } from "../lib/picture/raster"
 import type { Window } from "../lib/picture/window"
 import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
@@ -54,13 +54,13 @@ export class StripCanvas implements StripPainter {
   draw(window: Window, plot: PlotPx, highlight: Highlight, overlay: boolean): void {
     const { context: c, canvas } = this
     c.imageSmoothingEnabled = false
-    c.fillStyle = `rgb(${this.page.join(" ")})`
+    c.fillStyle = cssColour(this.page)
     c.fillRect(0, 0, canvas.width, canvas.height)
     c.save()
     c.beginPath()
     c.rect(plot.left, plot.top, plot.width, plot.height)
     c.clip()
-    c.fillStyle = `rgb(${this.background.join(" ")})`
+    c.fillStyle = cssColour(this.background)
     c.fillRect(plot.left, plot.top, plot.width, plot.height)
     for (const picture of [this.base, this.detail]) {
       if (!picture) continue

@@ -3,6 +3,7 @@
 import { curveOf, type Ints, type Strips } from "./data/curves"
 import type { Device, Segments, Stacks } from "./data/device"
 import { NOT_DRAWN } from "./data/rest"
+import { linear, type Rgb } from "./picture/colours"
 
 /** A repeatable source of numbers in [0, 1). */
 export function random(seed: number): () => number {
@@ -224,6 +225,11 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
       ever: { count: ever(one), requested: ever(whole.requested), allocated: ever(whole.block) },
     },
   }
+}
+
+/** The relative luminance of a colour, from 0 to 1. */
+export function luminance([r, g, b]: Rgb): number {
+  return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
 /** Bytes live after each event; element s + 1 belongs to event s. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { groupColours, luminance, parse, type Rgb, ROLE_COLOURS } from "./colours"
+import { groupColours, parse, type Rgb, ROLE_COLOURS } from "./colours"
+import { luminance } from "../testing"
 import { APART, type Colouring, type Group, type Grouping } from "../tables/grouping"
 
 const ROLES = [...Object.keys(ROLE_COLOURS), "unknown"]
@@ -19,23 +20,18 @@ function grouping(colouring: Colouring, count: number, change: (row: number) => 
   return { colouring, groups, ofAllocation: new Int32Array(0), ordered: colouring === "size" || colouring === "age" }
 }
 
-function colours(of: Grouping, dark: boolean): Rgb[] {
-  const bytes = groupColours(of, dark)
-  return of.groups.map((_, row) => [...bytes.slice(row * 4, row * 4 + 3)] as Rgb)
-}
-
 for (const dark of [false, true]) {
   test(`sizes and lifetimes go steadily from the ${dark ? "dark to the light" : "light to the dark"}`, () => {
     for (const colouring of ["size", "age"] as const) {
       for (const count of [2, 5, 12, 24]) {
-        const light = colours(grouping(colouring, count), dark).map(luminance)
+        const light = groupColours(grouping(colouring, count), dark).map(luminance)
         for (let k = 1; k < count; k++) assert.ok(dark ? light[k] > light[k - 1] : light[k] < light[k - 1], `${colouring} ${count} ${k}`)
       }
     }
   })
 
   test(`neighbours among the largest groups differ in ${dark ? "the dark" : "the light"}, by hue and by lightness`, () => {
-    const found = colours(grouping("category", 12), dark)
+    const found = groupColours(grouping("category", 12), dark)
     for (let k = 1; k < found.length; k++) {
       const apart = Math.hypot(...found[k].map((channel, c) => channel - found[k - 1][c]))
       assert.ok(apart > 50, `${k}: ${apart}`)
@@ -48,14 +44,14 @@ for (const dark of [false, true]) {
 test("every role has a colour of its own, far from all others and from both backgrounds", () => {
   for (const dark of [false, true]) {
     const named = grouping("role", ROLES.length, (row) => ({ key: ROLES[row], rest: ROLES[row] === "unknown" }))
-    const found = [...colours(named, dark), parse(dark ? "#181b20" : "#fafbfc")].map(oklab)
+    const found = [...groupColours(named, dark), parse(dark ? "#181b20" : "#fafbfc")].map(oklab)
     for (let k = 1; k < found.length; k++)
       for (let other = 0; other < k; other++) {
         const apart = Math.hypot(...found[k].map((part, axis) => part - found[other][axis]))
         assert.ok(apart > 0.09, `${ROLES[other]} and ${ROLES[k] ?? "background"}: ${apart}`)
       }
     assert.deepEqual(
-      colours(
+      groupColours(
         grouping("role", 1, () => ({ key: "gradient", bytes: 0 })),
         dark,
       ),
@@ -78,17 +74,17 @@ function oklab(colour: Rgb): Rgb {
 }
 
 test("what is not known is grey and takes no leading colour", () => {
-  const [first, second] = colours(
+  const [first, second] = groupColours(
     grouping("category", 2, (row) => ({ rest: row === 0 })),
     false,
   )
   assert.ok(Math.max(...first) - Math.min(...first) < 20)
-  assert.deepEqual(second, colours(grouping("category", 1), false)[0])
+  assert.deepEqual(second, groupColours(grouping("category", 1), false)[0])
 })
 
 test("what belongs nowhere is told apart from what is not known", () => {
   for (const dark of [false, true]) {
-    const [first, second] = colours(
+    const [first, second] = groupColours(
       grouping("stage", 2, (row) => ({ rest: true, key: row ? APART : "" })),
       dark,
     )
@@ -98,7 +94,7 @@ test("what belongs nowhere is told apart from what is not known", () => {
 
 test("a group's pale colour depends on its name alone", () => {
   const small = (row: number) => ({ bytes: 0, key: `name ${row % 2}` })
-  const [a, b, c] = colours(grouping("category", 3, small), false)
+  const [a, b, c] = groupColours(grouping("category", 3, small), false)
   assert.deepEqual(a, c)
   assert.notDeepEqual(a, b)
 })

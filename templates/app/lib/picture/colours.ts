@@ -46,22 +46,26 @@ const RAMPS = {
   age: { light: ["#f2cf9f", "#e99a69", "#d05c66", "#933b74", "#512863"], dark: ["#57397a", "#954a86", "#d0606c", "#e39a6c", "#e8c793"] },
 }
 
-/** One colour per group, as RGBA bytes. */
-export function groupColours({ groups, colouring, ordered }: Grouping, dark: boolean): Uint8Array {
-  const out = new Uint8Array(groups.length * 4)
+const made = new WeakMap<Grouping, { light?: Rgb[]; dark?: Rgb[] }>()
+
+/** One colour per group, chosen once for each of the two themes. */
+export function groupColours(grouping: Grouping, dark: boolean): Rgb[] {
+  const known = made.get(grouping) ?? {}
+  made.set(grouping, known)
+  return (known[dark ? "dark" : "light"] ??= chooseColours(grouping, dark))
+}
+
+function chooseColours({ groups, colouring, ordered }: Grouping, dark: boolean): Rgb[] {
   const ramp = RAMPS[colouring === "age" ? "age" : "size"][dark ? "dark" : "light"].map(parse)
   const steps = groups.filter((group) => !group.rest).length
   let place = 0
-  groups.forEach((group, row) => {
-    let colour: Rgb
-    if (group.rest) colour = parse(NEUTRALS[dark ? "dark" : "light"][group.key === APART || group.key === NOT_DRAWN ? 1 : 0])
-    else if (colouring === "role") colour = parse(ROLE_COLOURS[group.key])
-    else if (ordered) colour = along(ramp, steps > 1 ? place++ / (steps - 1) : 0.5)
-    else if (group.bytes > 0 && place < LEADING.length) colour = parse(LEADING[place++])
-    else colour = faded(hash(group.key), dark)
-    out.set([...colour, 255], row * 4)
+  return groups.map((group) => {
+    if (group.rest) return parse(NEUTRALS[dark ? "dark" : "light"][group.key === APART || group.key === NOT_DRAWN ? 1 : 0])
+    if (colouring === "role") return parse(ROLE_COLOURS[group.key])
+    if (ordered) return along(ramp, steps > 1 ? place++ / (steps - 1) : 0.5)
+    if (group.bytes > 0 && place < LEADING.length) return parse(LEADING[place++])
+    return faded(hash(group.key), dark)
   })
-  return out
 }
 
 /** The colour at a share of the way along a ramp. */
@@ -79,17 +83,14 @@ function faded(seed: number, dark: boolean): Rgb {
   return base.map((channel) => Math.round(channel + (toward - channel) * mix)) as Rgb
 }
 
-/** The relative luminance of a colour, from 0 to 1. */
-export function luminance([r, g, b]: Rgb): number {
-  const [lr, lg, lb] = [r, g, b].map((channel) => {
-    const part = channel / 255
-    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
-  })
-  return 0.2126 * lr + 0.7152 * lg + 0.0722 * lb
+/** The light of a channel of sRGB, from 0 to 1. */
+export function linear(channel: number): number {
+  const part = channel / 255
+  return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
 }
 
-export function cssColour(colours: Uint8Array, row: number): string {
-  return `rgb(${colours[row * 4]} ${colours[row * 4 + 1]} ${colours[row * 4 + 2]})`
+export function cssColour(colour: Rgb): string {
+  return `rgb(${colour.join(" ")})`
 }
 
 export function parse(hex: string): Rgb {

@@ -1,7 +1,7 @@
 /** The colours of the heat map: even steps between the ends of the scale, and one for all that is above it. */
 
 import { packed } from "../../gl/strip_painter"
-import { parse, type Rgb } from "../../lib/picture/colours"
+import { linear, parse, type Rgb } from "../../lib/picture/colours"
 import { styleOf } from "../../lib/picture/theme"
 import type { Quantity, RunData } from "../data/run_data"
 
@@ -51,10 +51,7 @@ export function heatPalette(stops: string[], over: string): Uint32Array {
 
 /** Björn Ottosson, "A perceptual color space for image processing" (2020). */
 function toLab(rgb: Rgb): number[] {
-  const [r, g, b] = rgb.map((channel) => {
-    const part = channel / 255
-    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
-  })
+  const [r, g, b] = rgb.map(linear)
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b)
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b)
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b)

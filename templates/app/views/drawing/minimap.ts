@@ -1,6 +1,7 @@
 /** The map of the entire recording, with the timeline's window as a box to move and resize. */
 
 import type { History } from "../../lib/data/history"
+import { cssColour } from "../../lib/picture/colours"
 import { outline } from "../../lib/picture/outline"
 import type { Scale } from "../../lib/data/scale"
 import type { Window } from "../../lib/picture/window"
@@ -40,7 +41,7 @@ export class Minimap {
     pen.fillStyle = theme.text
     pen.fillRect(Math.round(cursor) - 0.5, g.mapTop, 1, g.mapHeight)
     const [left, right] = this.box(g, scale, state.window)
-    pen.fillStyle = `rgb(${theme.page.join(" ")})`
+    pen.fillStyle = cssColour(theme.page)
     pen.globalAlpha = 0.62
     pen.fillRect(g.left, g.mapTop, left - g.left, g.mapHeight)
     pen.fillRect(right, g.mapTop, g.left + g.plotWidth - right, g.mapHeight)
@@ -78,7 +79,7 @@ export class Minimap {
     const context = this.still.getContext("2d", { willReadFrequently: true })!
     context.scale(ratio, ratio)
     const pen: Pen = penOf(context)
-    pen.fillStyle = `rgb(${theme.background.join(" ")})`
+    pen.fillStyle = cssColour(theme.background)
     pen.fillRect(0, 0, g.plotWidth, g.mapHeight)
     const whole = { x0: scale.whole[0], x1: scale.whole[1], y0: 0, y1: Math.max(history.highest, 1) * 1.05 }
     const line = outline(history.curves[state.curve], scale, whole, g.plotWidth)

@@ -3,6 +3,7 @@
 import { packed } from "../../gl/strip_painter"
 import { paintRaster } from "../../gl/strip_canvas"
 import { formatBytes, formatCount } from "../../lib/text/format"
+import { cssColour } from "../../lib/picture/colours"
 import type { Raster } from "../../lib/picture/raster"
 import { stripPaths } from "../../lib/picture/runs"
 import { h } from "../shared/dom"
@@ -75,7 +76,7 @@ async function pngOf(parts: PictureParts): Promise<Blob> {
   const canvas = h("canvas", { width: Math.round(g.width * SCALE), height: Math.round(pictureHeight(parts) * SCALE) })
   const context = canvas.getContext("2d")!
   context.scale(SCALE, SCALE)
-  context.fillStyle = `rgb(${theme.page.join(" ")})`
+  context.fillStyle = cssColour(theme.page)
   context.fillRect(0, 0, canvas.width, canvas.height)
   const strips = h("canvas", { width: raster.width, height: raster.height })
   strips.getContext("2d")!.putImageData(paintRaster(raster, palette, theme.background, { hovered: -1, pinned: scene.state.pinned }), 0, 0)
@@ -92,11 +93,11 @@ function svgOf(parts: PictureParts): string {
   const { g, theme } = scene
   const head = headHeight(g)
   const pen = new SvgPen(g.width, pictureHeight(parts))
-  pen.fillStyle = `rgb(${theme.page.join(" ")})`
+  pen.fillStyle = cssColour(theme.page)
   pen.fillRect(0, 0, pen.width, pen.height)
   write(pen, parts)
   pen.translate(0, head)
-  pen.fillStyle = `rgb(${theme.background.join(" ")})`
+  pen.fillStyle = cssColour(theme.background)
   pen.fillRect(g.left, g.top, g.plotWidth, g.plotHeight)
   pen.paths(stripPaths(raster, palette, packed(theme.background)), g.left, g.top, g.plotWidth / raster.width, g.plotHeight / raster.height)
   drawOver(pen, parts)

@@ -1,9 +1,9 @@
 /** The legend of a saved picture: the groups that hold the most at the cursor, in columns below it. */
 
-import { cssColour } from "../../lib/picture/colours"
+import { cssColour, groupColours } from "../../lib/picture/colours"
 import { formatBytes, plural } from "../../lib/text/format"
 import { type Grouping, rowsAt } from "../../lib/tables/grouping"
-import type { Theme } from "../../lib/picture/theme"
+import { isDark, type Theme } from "../../lib/picture/theme"
 import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
@@ -21,8 +21,9 @@ export interface PictureLegend {
 }
 
 /** The legend of a picture; groups that are left out of the timeline are left out here. */
-export function pictureLegend({ history, state }: Store, grouping: Grouping, colours: Uint8Array): PictureLegend {
+export function pictureLegend({ history, state }: Store, grouping: Grouping): PictureLegend {
   const { bytes } = amountsLive(history.device, state.curve, state.cursor, grouping.ofAllocation, grouping.groups.length)
+  const colours = groupColours(grouping, isDark())
   const all = rowsAt(grouping, bytes).filter((row) => !state.filtered.has(row))
   const shown = new Set([...all].sort((a, b) => bytes[b] - bytes[a]).slice(0, MOST_ROWS))
   const rest = all.filter((row) => !shown.has(row))
@@ -35,7 +36,7 @@ export function pictureLegend({ history, state }: Store, grouping: Grouping, col
       .filter((row) => shown.has(row))
       .map((row) => {
         const { label, detail } = grouping.groups[row]
-        return { colour: cssColour(colours, row), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
+        return { colour: cssColour(colours[row]), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
       }),
   }
 }

@@ -1,17 +1,16 @@
 /** Draws the ruler, and the box to zoom to. */
 
-import { formatBytes, formatCount, formatDuration } from "../../lib/text/format"
+import { formatBytes, formatDuration, plural } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import type { Rect } from "../../lib/picture/labels"
 import type { Scale } from "../../lib/data/scale"
-import { xOn, yOn } from "../../lib/picture/window"
+import { type Window, xOn, yOn } from "../../lib/picture/window"
 import type { Theme } from "../../lib/picture/theme"
-import type { Ruler } from "../../store"
 import type { Pen } from "./pen"
-import { type Box, dot, type Scene, tag } from "./scene"
+import { dot, type Scene, tag } from "./scene"
 
 /** Draws the ruler with the distance between its ends; returns where that is written. */
-export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler): Rect {
+export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Window): Rect {
   const {
     g,
     state: { window: w },
@@ -47,7 +46,7 @@ export function drawRuler(pen: Pen, scene: Scene, history: History, ruler: Ruler
   return rect
 }
 
-export function drawBox(pen: Pen, box: Box, theme: Theme): void {
+export function drawBox(pen: Pen, box: Window, theme: Theme): void {
   const [x, y, width, height] = [Math.min(box.x0, box.x1), Math.min(box.y0, box.y1), Math.abs(box.x1 - box.x0), Math.abs(box.y1 - box.y0)]
   pen.fillStyle = theme.accent
   pen.globalAlpha = 0.15
@@ -59,14 +58,13 @@ export function drawBox(pen: Pen, box: Box, theme: Theme): void {
 }
 
 /** `1,204 events, 35.2 ms, +1.20 GiB` */
-export function rulerText(history: History, scale: Scale, { x0, y0, x1, y1 }: Ruler): string {
+export function rulerText(history: History, scale: Scale, { x0, y0, x1, y1 }: Window): string {
   const [from, to] = [scale.eventAt(Math.min(x0, x1)), scale.eventAt(Math.max(x0, x1))]
   const [start, end] = [history.timeOf(Math.max(from, 0)), history.timeOf(to)]
   const time = scale.axis === "time" ? Math.abs(x1 - x0) : start !== null && end !== null ? end - start : null
   const bytes = Math.round(y1 - y0)
-  const events = to - from
   return [
-    `${formatCount(events)} event${events === 1 ? "" : "s"}`,
+    plural(to - from, "event"),
     time === null ? "" : formatDuration(time),
     bytes > 0 ? `+${formatBytes(bytes)}` : bytes < 0 ? `\u2212${formatBytes(-bytes)}` : "0 B",
   ]

@@ -8,21 +8,14 @@ import type { State } from "../../store"
 import type { Geometry } from "./geometry"
 import type { Pen } from "./pen"
 
-/** A box being dragged, in CSS pixels of the plot element. */
-export interface Box {
-  x0: number
-  y0: number
-  x1: number
-  y1: number
-}
-
 /** What a drawing shows. */
 export interface Scene {
   g: Geometry
   state: State
   scale: Scale
   theme: Theme
-  box: Box | null
+  /** A box being dragged from (x0, y0) to (x1, y1), in CSS pixels of the plot element. */
+  box: Window | null
 }
 
 /** Strokes a line of horizontal pieces. */

@@ -1,7 +1,6 @@
 /** The box beside the pointer. */
 
 import { stagePath } from "../../lib/picture/bands"
-import type { Curve } from "../../lib/data/curves"
 import type { Device } from "../../lib/data/device"
 import { formatBytes, formatSignedBytes, formatEvents, plural } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
@@ -10,7 +9,9 @@ import { type Mark, markLines } from "../../lib/picture/marks"
 import type { StageSummary } from "../../lib/data/payload"
 import { NOT_DRAWN, restAt } from "../../lib/data/rest"
 import { lifeText, siteOf, sizeText, whenText } from "../shared/describe"
-import { h, swatch } from "../shared/dom"
+import type { Store } from "../../store"
+import { h } from "../shared/dom"
+import { stripSwatch } from "../shared/strip_colour"
 import type { Geometry } from "./geometry"
 
 export class Tooltip {
@@ -36,7 +37,8 @@ export class Tooltip {
 }
 
 /** `group`: of the colouring, if that is not by call site. */
-export function allocationTip(history: History, allocation: number, colour: string, group = ""): HTMLElement {
+export function allocationTip(store: Store, allocation: number, group = ""): HTMLElement {
+  const { history } = store
   const site = siteOf(history, allocation)
   const life = lifeText(history, allocation)
   return h(
@@ -44,7 +46,7 @@ export function allocationTip(history: History, allocation: number, colour: stri
     {},
     h("b", {}, sizeText(history, allocation)),
     " ",
-    h("div", { class: "tip-site" }, swatch(colour), h("code", {}, site.name), " ", h("span", {}, site.place)),
+    h("div", { class: "tip-site" }, stripSwatch(store, allocation), h("code", {}, site.name), " ", h("span", {}, site.place)),
     " ",
     group && h("div", { class: "tip-life" }, group),
     h("div", { class: "tip-life" }, `${life.from} to ${life.until}`),
@@ -52,14 +54,16 @@ export function allocationTip(history: History, allocation: number, colour: stri
 }
 
 /** What is not drawn one by one, after an event. */
-export function restTip(history: History, curve: Curve, event: number, colour: string): HTMLElement {
-  const { bytes, count } = restAt(history.device.rest, curve, event)
+export function restTip(store: Store, event: number): HTMLElement {
+  const { history, state } = store
+  const { rest } = history.device
+  const { bytes, count } = restAt(rest, state.curve, event)
   return h(
     "div",
     {},
     h("b", {}, formatBytes(bytes)),
     " ",
-    h("div", { class: "tip-site" }, swatch(colour), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)),
+    h("div", { class: "tip-site" }, stripSwatch(store, rest!.row), h("span", {}, `${plural(count, "allocation")} ${NOT_DRAWN}`)),
     " ",
     h("div", { class: "tip-life" }, whenText(history, event)),
   )

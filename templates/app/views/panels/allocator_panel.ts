@@ -16,7 +16,6 @@ import {
 } from "../../lib/data/segments"
 import type { State, Store } from "../../store"
 import { missing, partsOf, poolsTable, unknownBlocks } from "./allocator_totals"
-import { BlockColours } from "./block_colours"
 import { siteOf } from "../shared/describe"
 import { details } from "../shared/details"
 import { button, type Option, segmented } from "../shared/controls"
@@ -52,7 +51,6 @@ export class AllocatorPanel implements Panel {
   private readonly groups = h("div", { class: "scroll" })
   private readonly chart = h("div", { class: "fragmentation-slot" })
   private readonly map: SegmentMap
-  private readonly colours: BlockColours
   private readonly heading = h("h3")
   private readonly said = h("p", { class: "block-said", role: "status" })
   private readonly blocks: VirtualList
@@ -77,10 +75,8 @@ export class AllocatorPanel implements Panel {
     private readonly store: Store,
     private readonly settings: SettingsTable | null,
   ) {
-    this.colours = new BlockColours(store)
     this.map = new SegmentMap(
       store,
-      this.colours,
       (block) => this.choose(block),
       (block) => this.pin(block),
     )
@@ -319,7 +315,7 @@ export class AllocatorPanel implements Panel {
   private tell(allocation: number): void {
     const { history } = this.store
     const live = allocation >= 0 && blockOf(history.device, this.layout!, allocation) >= 0
-    this.pinned.replaceChildren(...(live ? [details(history, allocation, this.colours.css(allocation), () => this.store.pin(-1))] : []))
+    this.pinned.replaceChildren(...(live ? [details(this.store, allocation, () => this.store.pin(-1))] : []))
   }
 
   private segmentText(segment: number): string {

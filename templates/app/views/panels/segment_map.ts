@@ -19,11 +19,11 @@ import {
 import { parse, type Rgb } from "../../lib/picture/colours"
 import { onTheme, readTheme, styleOf } from "../../lib/picture/theme"
 import type { Store } from "../../store"
-import type { BlockColours } from "./block_colours"
 import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { pointOf } from "../shared/gestures"
+import { stripColour } from "../shared/strip_colour"
 import { allocationTip, Tooltip } from "../drawing/tooltip"
 
 export type BlockColour = "state" | "site"
@@ -69,7 +69,6 @@ export class SegmentMap {
   /** `onBlock`: a block was chosen by click or key; `onPin`: it was clicked or Enter was pressed. */
   constructor(
     private readonly store: Store,
-    private readonly own: BlockColours,
     private readonly onBlock: (block: number) => void,
     private readonly onPin: (block: number) => void,
   ) {
@@ -271,7 +270,7 @@ export class SegmentMap {
     const gap = (block: number) => free[layout.uses[segmentOf[block]].count > 0 ? 1 : 0]
     if (this.colour === "site") {
       // Sites without frames are grey, so here all free memory is one lighter grey.
-      return { of: (b) => (layout.state[b] === INACTIVE ? free[0] : this.own.of(layout.allocation[b])), slack: null }
+      return { of: (b) => (layout.state[b] === INACTIVE ? free[0] : stripColour(this.store, layout.allocation[b])), slack: null }
     }
     const used = { [ALLOCATED]: part("requested"), [PENDING]: part("pending") }
     return { of: (b) => (layout.state[b] === INACTIVE ? gap(b) : used[layout.state[b] as typeof ALLOCATED]), slack: part("slack") }
@@ -312,7 +311,6 @@ export class SegmentMap {
 
   private tipFor(block: number): HTMLElement {
     const layout = this.layout!
-    const { history } = this.store
     const id = layout.allocation[block]
     const segment = segmentOfBlock(layout, block)
     const where = h("div", { class: "tip-life" }, placeText(this.store, layout, block))
@@ -326,7 +324,7 @@ export class SegmentMap {
           : "free, like its entire segment: empty_cache() returns it"
       return h("div", {}, h("b", {}, formatBytes(layout.size[block])), h("div", {}, why), where)
     }
-    const tip = allocationTip(history, id, this.own.css(id))
+    const tip = allocationTip(this.store, id)
     if (layout.state[block] === PENDING) tip.append(h("div", {}, "awaiting free"))
     tip.append(where)
     return tip

@@ -5,11 +5,13 @@ import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/
 import { frameKind, frameText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { poolText } from "../../lib/data/segments"
+import type { Store } from "../../store"
 import { lifeText, siteOf, whenText } from "./describe"
 import { stackAsText } from "../../lib/tables/share_text"
 import { copyButton } from "./clipboard"
 import { button } from "./controls"
-import { type Fact, factsList, h, nameText, pathText, swatch } from "./dom"
+import { stripSwatch } from "./strip_colour"
+import { type Fact, factsList, h, nameText, pathText } from "./dom"
 
 /** The panel's content for one failed request; `go` shows another one. */
 export function oomDetails(history: History, at: number, go: (oom: number) => void, close: () => void): HTMLElement {
@@ -43,7 +45,8 @@ export function oomDetails(history: History, at: number, go: (oom: number) => vo
 }
 
 /** The panel's content for one allocation. */
-export function details(history: History, allocation: number, colour: string, close: () => void): HTMLElement {
+export function details(store: Store, allocation: number, close: () => void): HTMLElement {
+  const { history } = store
   const { device, stacks } = history
   const life = lifeText(history, allocation)
   const site = siteOf(history, allocation)
@@ -74,7 +77,12 @@ export function details(history: History, allocation: number, colour: string, cl
   return h(
     "div",
     { class: "details", "data-allocation": allocation },
-    h("header", {}, h("h3", {}, swatch(colour), h("code", { title: site.fullName }, nameText(site.name))), closeButton(close)),
+    h(
+      "header",
+      {},
+      h("h3", {}, stripSwatch(store, allocation), h("code", { title: site.fullName }, nameText(site.name))),
+      closeButton(close),
+    ),
     h("p", { class: "place" }, site.place),
     factsList(facts),
     stackView(history, "Call stack", device.stack[allocation], missingReason(device, allocation)),

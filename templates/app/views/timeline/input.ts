@@ -1,10 +1,9 @@
 /** Pointer, wheel, touch and keys over the timeline: turns them into windows, cursors and picks. */
 
-import { inWindow } from "../../lib/picture/window"
+import { inWindow, type Window } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
 import { type Geometry, type Region, regionAt } from "../drawing/geometry"
 import type { Grip } from "../drawing/minimap"
-import type { Box } from "../drawing/scene"
 import { type Drag, listenGestures, panWith, pointOf } from "../shared/gestures"
 import { type KeyTarget, listenKeys } from "../shared/keys"
 
@@ -19,7 +18,7 @@ interface InputTarget extends KeyTarget {
   hoverAt(x: number, y: number): void
   clickAt(x: number, y: number): void
   leave(): void
-  showBox(box: Box | null): void
+  showBox(box: Window | null): void
   /** Sets the cursor to the event drawn at a place. */
   scrubTo(x: number): void
 }

@@ -1,6 +1,7 @@
 /** The groups that the strips are coloured by: those at the cursor, then others in view. They can be highlighted or left out. */
 
-import { cssColour } from "../../lib/picture/colours"
+import { cssColour, groupColours } from "../../lib/picture/colours"
+import { isDark } from "../../lib/picture/theme"
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
 import { type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
 import { amountsLive } from "../../lib/data/lives"
@@ -30,7 +31,6 @@ const PLURALS: Record<Grouping["colouring"], string> = {
 export class Legend {
   readonly element = h("div", { class: "legend" })
   private grouping!: Grouping
-  private colours: Uint8Array = new Uint8Array(0)
   private areas: Float64Array | null = null
   private all = false
 
@@ -42,10 +42,9 @@ export class Legend {
   }
 
   /** Shows the groups of the present colouring, event and curve. `areas`: of each group in the picture, null while that is not known. */
-  update(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null): void {
+  update(grouping: Grouping, areas: Float64Array | null): void {
     if (grouping !== this.grouping) this.all = false
     this.grouping = grouping
-    this.colours = colours
     this.areas = areas
     const focused = (document.activeElement as HTMLElement | null)?.dataset.key
     this.element.replaceChildren(...this.build())
@@ -96,7 +95,7 @@ export class Legend {
       const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
       const showAll = () => {
         this.all = true
-        this.update(this.grouping, this.colours, this.areas)
+        this.update(this.grouping, this.areas)
       }
       parts.push(h("p", { class: "more" }, this.all ? more : linkButton(more, showAll, { "data-key": "more" })))
     }
@@ -158,7 +157,7 @@ export class Legend {
           title: `${group.full}\n${about}`,
           click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
         },
-        swatch(cssColour(this.colours, row)),
+        swatch(cssColour(groupColours(this.grouping, isDark())[row])),
         h("code", { class: group.detail ? null : "alone" }, nameText(group.label)),
         group.detail && place(group.detail),
         h("b", {}, size),

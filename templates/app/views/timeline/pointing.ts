@@ -1,6 +1,5 @@
 /** What is under the pointer in the timeline: tooltips, and what a click chooses. */
 
-import { cssColour } from "../../lib/picture/colours"
 import type { Grouping } from "../../lib/tables/grouping"
 import { ID, NO_EVENT, type Raster } from "../../lib/picture/raster"
 import { inWindow } from "../../lib/picture/window"
@@ -17,7 +16,6 @@ export interface Sight {
   /** The last one painted, whatever window that was for. */
   raster: Raster | null
   grouping: Grouping
-  colours: Uint8Array
 }
 
 /** Points are CSS pixels of the plot element. */
@@ -37,7 +35,7 @@ export class Pointing {
 
   hoverAt(x: number, y: number): void {
     const { overlay } = this
-    const { geometry: g, grouping, colours } = this.sight()
+    const { geometry: g, grouping } = this.sight()
     const { history, state, scale } = this.store
     const region = regionAt(g, x, y)
     const oom = region === "plot" ? overlay.oomAt(x, y) : -1
@@ -52,10 +50,9 @@ export class Pointing {
     else if (stage >= 0) show(stageTip(history.device.summary.stages, stage))
     else if (mark) show(markTip(history.device, mark))
     else if (hovered >= 0) {
-      const row = grouping.ofAllocation[hovered]
-      if (hovered === history.device.rest?.row) return show(restTip(history, state.curve, this.eventAt(x), cssColour(colours, row)))
-      const group = grouping.colouring === "site" ? "" : grouping.groups[row].label
-      show(allocationTip(history, hovered, cssColour(colours, row), group))
+      if (hovered === history.device.rest?.row) return show(restTip(this.store, this.eventAt(x)))
+      const group = grouping.colouring === "site" ? "" : grouping.groups[grouping.ofAllocation[hovered]].label
+      show(allocationTip(this.store, hovered, group))
     }
   }
 

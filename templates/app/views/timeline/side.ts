@@ -1,6 +1,6 @@
 /** The panel beside the timeline: its legend, or the details of what is pinned. */
 
-import { cssColour } from "../../lib/picture/colours"
+import { isDark } from "../../lib/picture/theme"
 import type { Grouping } from "../../lib/tables/grouping"
 import type { Store } from "../../store"
 import { details, oomDetails } from "../shared/details"
@@ -28,14 +28,15 @@ export class Side {
   }
 
   /** Shows what the state asks for; details that are shown already stay as they are. */
-  show(grouping: Grouping, colours: Uint8Array, areas: Float64Array | null, dark: boolean): void {
+  show(grouping: Grouping, areas: Float64Array | null): void {
     const { element, store } = this
     const { history, state } = store
     const unpin = () => {
       store.pin(-1)
       this.onClose()
     }
-    const key = state.pinnedOom >= 0 ? `oom ${state.pinnedOom}` : state.pinned >= 0 ? `${grouping.colouring} ${state.pinned} ${dark}` : ""
+    const key =
+      state.pinnedOom >= 0 ? `oom ${state.pinnedOom}` : state.pinned >= 0 ? `${grouping.colouring} ${state.pinned} ${isDark()}` : ""
     if (key && key === element.dataset.shows) return
     const fresh = key !== element.dataset.shows
     element.dataset.shows = key
@@ -43,12 +44,11 @@ export class Side {
       element.replaceChildren(oomDetails(history, state.pinnedOom, (oom) => store.pinOom(oom), unpin))
       this.say(oomTip(history, state.pinnedOom).textContent ?? "")
     } else if (state.pinned < 0) {
-      this.legend.update(grouping, colours, areas)
+      this.legend.update(grouping, areas)
       if (element.firstChild !== this.legend.element) element.replaceChildren(this.legend.element)
     } else {
-      const colour = cssColour(colours, grouping.ofAllocation[state.pinned])
-      element.replaceChildren(details(history, state.pinned, colour, unpin))
-      this.say(allocationTip(history, state.pinned, "", "").textContent ?? "")
+      element.replaceChildren(details(store, state.pinned, unpin))
+      this.say(allocationTip(store, state.pinned).textContent ?? "")
     }
     if (fresh) element.scrollTop = 0
   }

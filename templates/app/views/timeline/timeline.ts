@@ -3,12 +3,11 @@
 import type { Surface } from "../../gl/surface"
 import { areasOf } from "../../lib/picture/areas"
 import { bandRows } from "../../lib/picture/bands"
-import { groupColours } from "../../lib/picture/colours"
 import { stripsOf } from "../../lib/data/device"
 import { groupBy, type Grouping } from "../../lib/tables/grouping"
 import type { Raster } from "../../lib/picture/raster"
 import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
-import { sameWindow } from "../../lib/picture/window"
+import { sameWindow, type Window } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
 import type { RasterClient } from "../../worker/client"
 import { h } from "../shared/dom"
@@ -25,7 +24,7 @@ import { savePicture } from "../drawing/picture"
 import { pictureLegend } from "../drawing/picture_legend"
 import { Pointing } from "./pointing"
 import { rulerText } from "../drawing/ruler"
-import type { Box, Scene } from "../drawing/scene"
+import type { Scene } from "../drawing/scene"
 import { Side } from "./side"
 import { Toolbar } from "./toolbar"
 
@@ -53,7 +52,6 @@ export class Timeline {
   private readonly listening = new AbortController()
   private theme!: Theme
   private grouping!: Grouping
-  private colours: Uint8Array = new Uint8Array(0)
   private geometry!: Geometry
   private sizePx = { width: 0, height: 0 }
   private ratio = 1
@@ -62,7 +60,7 @@ export class Timeline {
   /** Pixels of each group in the raster, or null until its window rests. */
   private areas: Float64Array | null = null
   private measuring = 0
-  private box: Box | null = null
+  private box: Window | null = null
   private tool: Tool = "move"
   /** Whether the ruler's second end goes with the cursor. */
   private rulerFollows = false
@@ -128,8 +126,8 @@ export class Timeline {
     this.overlay = new Overlay(history)
     this.map = new Minimap(history)
     this.pointing = new Pointing(store, this.plot, this.overlay, this.map, () => {
-      const { geometry, raster, grouping, colours } = this
-      return { geometry, raster, grouping, colours }
+      const { geometry, raster, grouping } = this
+      return { geometry, raster, grouping }
     })
     client.onRaster = (raster) => this.receive(raster)
     this.regroup()
@@ -268,7 +266,6 @@ export class Timeline {
 
   private restyle(): void {
     this.theme = readTheme(this.plot)
-    this.colours = groupColours(this.grouping, this.theme.dark)
     this.stale = { overlay: true, palette: true, side: true }
     this.redraw()
   }
@@ -278,7 +275,6 @@ export class Timeline {
     this.grouping = groupBy(history, state.colouring)
     this.areas = null
     this.measureLater()
-    if (this.theme) this.colours = groupColours(this.grouping, this.theme.dark)
   }
 
   private resize(): void {
@@ -422,7 +418,7 @@ export class Timeline {
     const side = this.stale.side && this.raster !== null
     this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
     if (overlay) guarded(this.plot, () => this.drawOverlay())
-    if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.colours, this.areas, this.theme.dark))
+    if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.areas))
     guarded(this.plot, () => {
       if (palette) painter.setColours(this.palette(), this.theme.background, this.theme.page)
       painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: state.hovered, pinned: state.pinned }, true)
@@ -441,7 +437,7 @@ export class Timeline {
   }
 
   private palette(): Uint32Array {
-    return palette(this.store.state, this.grouping, this.colours, this.theme.background)
+    return palette(this.store.state, this.grouping, this.theme)
   }
 
   private save(kind: "png" | "svg"): void {
@@ -452,7 +448,7 @@ export class Timeline {
       overlay: new Overlay(this.store.history),
       raster: this.raster,
       palette: this.palette(),
-      legend: pictureLegend(this.store, this.grouping, this.colours),
+      legend: pictureLegend(this.store, this.grouping),
     })
   }
 }
