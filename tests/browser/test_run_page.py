@@ -197,6 +197,20 @@ def test_without_a_script_all_is_there_to_read(open_page: Opener, tmp_path: Path
     expect(page.get_by_role("button", name="Show in the heat map")).to_have_count(0)
 
 
+def test_cells_fill_the_map_where_a_pixel_of_css_is_several(
+    open_page: Opener, tmp_path: Path
+) -> None:
+    page = open_page(write(tmp_path / "run.html"), device_scale_factor=2).page
+    settle(page)
+    plot, picture = (
+        page.locator(each).bounding_box() for each in (".heat-plot", ".heat-plot .picture")
+    )
+    assert plot is not None
+    assert picture is not None
+    assert abs(plot["width"] - picture["width"]) < 1
+    assert abs(plot["height"] - picture["height"]) < 1
+
+
 @pytest.mark.browser(webgl=False)
 def test_strangers_texts_run_and_fetch_nothing(open_page: Opener, tmp_path: Path) -> None:
     opened = open_page(write(tmp_path / "run.html", hostile((RUN, FINDINGS), 3)))

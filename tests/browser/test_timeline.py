@@ -9,7 +9,17 @@ from playwright.sync_api import expect
 
 from tests.browser.builders import MIB, findings, trained, training
 from tests.browser.conftest import KeptPage, Opener, OpenPage
-from tests.browser.timeline_tools import legend, press, settle, strips_box, view, window
+from tests.browser.timeline_tools import (
+    SAMPLES,
+    legend,
+    pixels,
+    press,
+    settle,
+    strips_box,
+    view,
+    window,
+)
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -162,6 +172,24 @@ def test_by_keys_the_ruler_measures_from_where_the_cursor_was(kept_page: KeptPag
     )
     press(page, "r")
     assert "ruler" not in view(page)
+
+
+def test_the_picture_goes_with_a_ruler_that_leads_out_of_the_window(open_page: Opener) -> None:
+    found = findings_of(SAMPLES / "training_step.pickle")
+    page = open_page(found).page
+    press(page, "p", *["+"] * 20, "r", *["]"] * 6)
+    again = open_page(found, f"#{page.evaluate('window.snapreport.link()')}").page
+    assert (pixels(page) == pixels(again)).all()
+
+
+def test_a_page_opened_at_a_part_shows_it_finely_on_a_slow_machine_too(
+    open_page: Opener,
+) -> None:
+    found = findings_of(SAMPLES / "training_step.pickle")
+    slow = "let time = 0; performance.now = () => (time += 50)"
+    at = "#view=797.5,801.5,2828939780,2846939190"
+    seen, wanted = (pixels(open_page(found, at, before=each).page) for each in (slow, ""))
+    assert (seen == wanted).all()
 
 
 def test_the_map_moves_and_resizes_the_window(kept_page: KeptPage) -> None:

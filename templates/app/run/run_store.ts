@@ -1,6 +1,6 @@
 /** The state of the page of a run, and its listeners. */
 
-import { Observed } from "../lib/data/observed"
+import { differs, Observed } from "../lib/data/observed"
 import { clampWindow, sameWindow, type Window } from "../lib/picture/window"
 import { aboveGroup, orderRows, type RowView } from "./data/row_order"
 import type { Quantity, RunAxis, RunData } from "./data/run_data"
@@ -71,7 +71,7 @@ export class RunStore extends Observed<RunState> {
     const before = this.current
     const next = { ...before, ...change }
     if (!this.data.quantities(next.axis).includes(next.quantity)) next.quantity = "allocated"
-    const rows = (["sort", "descending", "query", "group", "kind", "onlyOdd"] as const).some((key) => next[key] !== before[key])
+    const rows = differs(next, before, "sort", "descending", "query", "group", "kind", "onlyOdd")
     if (rows) next.order = orderRows(this.data, next, this.above)
     this.current = next
     const { whole } = this

@@ -38,15 +38,11 @@ export function chooseTheme(theme: "light" | "dark"): void {
   for (const listener of listeners) listener()
 }
 
-/** Calls back whenever the page turns light or dark; returns a function that ends this. */
-export function onTheme(listener: () => void): () => void {
-  const system = systemDark()
+/** Calls back whenever the page turns light or dark, until `signal` ends it. */
+export function onTheme(listener: () => void, signal?: AbortSignal): void {
+  systemDark().addEventListener("change", listener, { signal })
   listeners.add(listener)
-  system.addEventListener("change", listener)
-  return () => {
-    listeners.delete(listener)
-    system.removeEventListener("change", listener)
-  }
+  signal?.addEventListener("abort", () => listeners.delete(listener))
 }
 
 /** Returns a function that reads a custom property of an element. */

@@ -1,6 +1,6 @@
 /** Round positions for the ticks of an axis. */
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+import { UNITS } from "../text/format"
 
 /** The power of 1024 in which a number of bytes is at least 1. */
 function unitOf(bytes: number): number {

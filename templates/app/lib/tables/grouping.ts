@@ -2,7 +2,7 @@
 
 import type { Ints } from "../data/curves"
 import type { Device } from "../data/device"
-import { formatAddress, formatCount } from "../text/format"
+import { formatAddress, formatCount, UNITS } from "../text/format"
 import type { History } from "../data/history"
 import { amountsLive } from "../data/lives"
 import { NOT_DRAWN } from "../data/rest"
@@ -234,7 +234,7 @@ function twoPower(bytes: number): number {
 
 /** A power of two in bytes: `512 B`, `1 KiB`. */
 function powerText(power: number): string {
-  return `${2 ** (power % 10)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][Math.floor(power / 10)]}`
+  return `${2 ** (power % 10)} ${UNITS[Math.floor(power / 10)]}`
 }
 
 /** Groups by lifetime in events, in powers of ten; lifetimes cut off by the recording are groups of their own. */

@@ -1,6 +1,6 @@
 /** Numbers as text, the same as `snapreport/ground/units.py` writes them. */
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+export const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
 
 /** Bytes with three or four figures in binary units: `11.58 GiB`, `512 B`. */
 export function formatBytes(count: number): string {

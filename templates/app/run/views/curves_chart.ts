@@ -1,5 +1,6 @@
 /** The curves of chosen ranks on one chart, as wide as the heat map above it, with the median of the group. */
 
+import { differs } from "../../lib/data/observed"
 import { byteTickLabels, byteTicks } from "../../lib/picture/ticks"
 import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
 import { button } from "../../views/shared/controls"
@@ -45,7 +46,7 @@ export class CurvesChart {
       (note) => this.note.replaceChildren(note),
     )
     store.on((state, before) => {
-      const keys = (["cursor", "kept", "axis", "quantity", "order"] as const).some((key) => state[key] !== before[key])
+      const keys = differs(state, before, "cursor", "kept", "axis", "quantity", "order")
       if (keys || state.window !== before.window) this.redraw()
       if (keys) guarded(this.element, () => this.writeKeys())
     })

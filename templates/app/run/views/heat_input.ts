@@ -1,27 +1,20 @@
 /** Pointer, wheel, touch and keys on the heat map, which become moves of its window and its cursor. */
 
-import type { Plot } from "../../lib/picture/window"
-import { listenGestures, panWith } from "../../views/shared/gestures"
+import { listenGestures, panWith, type PointerTarget } from "../../views/shared/gestures"
 import type { RunStore } from "../run_store"
 
 /** What the heat map does for its input; points are CSS pixels of its element. */
-interface HeatTarget {
-  geometry(): Plot
-  hoverAt(x: number, y: number): void
+interface HeatTarget extends PointerTarget {
   clickAt(x: number, y: number, keep: boolean): void
-  leave(): void
   /** Moves the cursor by rows and by cells. */
   step(rows: number, cells: number): void
 }
 
 export function listenHeat(element: HTMLElement, store: RunStore, target: HeatTarget): void {
-  const moves = listenGestures(element, store, {
-    geometry: () => target.geometry(),
-    hoverAt: (x, y) => target.hoverAt(x, y),
-    leave: () => target.leave(),
+  const moves = listenGestures(element, store, target, {
     follow(drag) {
       target.leave()
-      panWith(element, store, target.geometry(), drag)
+      panWith(element, store, target.geometry, drag)
     },
     drop({ from, moved }, { type, shiftKey, ctrlKey, metaKey }) {
       if (!moved && type === "pointerup") target.clickAt(from.x, from.y, shiftKey || ctrlKey || metaKey)

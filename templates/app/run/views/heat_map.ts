@@ -1,10 +1,11 @@
 /** The heat map of all ranks: its cells, what is drawn around them, and a tooltip for the cell under the pointer. */
 
 import { Surface } from "../../gl/surface"
+import { differs } from "../../lib/data/observed"
 import type { Raster } from "../../lib/picture/raster"
 import { onTheme, readTheme, styleOf, type Theme } from "../../lib/picture/theme"
 import type { Window } from "../../lib/picture/window"
-import { plotPx } from "../../views/drawing/geometry"
+import { Layers } from "../../views/drawing/layers"
 import { penOf } from "../../views/drawing/pen"
 import { Tooltip } from "../../views/drawing/tooltip"
 import { h } from "../../views/shared/dom"
@@ -34,19 +35,15 @@ export class HeatMap {
   readonly element: HTMLElement
   readonly plot: HTMLElement
   private readonly surface = new Surface()
-  private readonly lines = document.createElement("canvas")
-  private readonly pen = this.lines.getContext("2d", { willReadFrequently: true })!
-  /** As large as the cells, for those who look for them. */
-  private readonly strips = h("div", { class: "strips" })
+  private readonly layers = new Layers(this.surface, () => this.redraw())
   private readonly box = h("div", { class: "heat-box", hidden: true, "aria-hidden": "true" })
   private readonly tip = new Tooltip()
   private readonly says = h("p", { class: "hidden", "aria-live": "polite" })
   private readonly note = h("div")
   private readonly resizing = new ResizeObserver(() => guarded(this.plot, () => this.resize()))
-  private geometry!: HeatGeometry
+  geometry!: HeatGeometry
   private theme!: Theme
   private raster: { of: Raster; grain: Grain } | null = null
-  private ratio = 1
   private frame = 0
   private saying = 0
   private stale = { raster: true, overlay: true, palette: true }
@@ -66,7 +63,7 @@ export class HeatMap {
           "Heat map: a row is a rank. Arrow keys move the selected cell, W, A, S and D move the map, plus and minus zoom, 0 shows all, P goes to the rank's peak, K keeps its curve.",
       },
       this.surface.canvas,
-      this.strips,
+      this.layers.strips,
       this.box,
       this.tip.element,
     )
@@ -77,13 +74,7 @@ export class HeatMap {
       () => "The heat map",
       (note) => this.note.replaceChildren(note),
     )
-    listenHeat(this.plot, store, {
-      geometry: () => this.geometry,
-      hoverAt: (x, y) => guarded(this.plot, () => this.hover(x, y)),
-      clickAt: (x, y, keep) => this.click(x, y, keep),
-      leave: () => this.leave(),
-      step: (rows, cells) => this.step(rows, cells),
-    })
+    listenHeat(this.plot, store, this)
     store.on((state, before) => this.changed(state, before))
     onTheme(() => this.restyle())
   }
@@ -93,13 +84,10 @@ export class HeatMap {
     this.restyle()
     this.resize()
     this.draw()
-    const { canvas } = this.surface
-    if (this.surface.accelerate()) {
-      canvas.replaceWith(this.surface.canvas)
+    if (this.layers.accelerate()) {
       this.stale = { raster: true, overlay: true, palette: true }
       this.draw()
     } else this.note.append(h("p", { class: "note" }, this.surface.note.replace("timeline", "heat map")))
-    this.surface.painter.onRestored = () => this.redraw()
     this.resizing.observe(this.plot)
   }
 
@@ -109,23 +97,17 @@ export class HeatMap {
 
   /** The cells as drawn. */
   pixels(): ImageData {
-    const copy = document.createElement("canvas")
-    const { left, top, width, height } = plotPx(this.geometry, this.ratio)
-    copy.width = width
-    copy.height = height
-    this.draw() // a WebGL canvas may be read in the turn in which it was drawn
-    const context = copy.getContext("2d")!
-    context.drawImage(this.surface.canvas, -left, -top)
-    return context.getImageData(0, 0, width, height)
+    this.draw()
+    return this.layers.pixels()
   }
 
   private changed(state: RunState, before: RunState): void {
-    const cells = (["order", "axis", "quantity", "full", "kind"] as const).some((key) => state[key] !== before[key])
+    const cells = differs(state, before, "order", "axis", "quantity", "full", "kind")
     if (cells) {
       this.stale.raster = true
       this.leave()
     }
-    if (cells || state.window !== before.window || state.cursor !== before.cursor) {
+    if (cells || differs(state, before, "window", "cursor")) {
       this.stale.overlay = true
       this.redraw()
     }
@@ -149,27 +131,21 @@ export class HeatMap {
   private resize(): void {
     const { width, height } = this.plot.getBoundingClientRect()
     if (!width || !height) return
-    this.ratio = devicePixelRatio || 1
+    const ratio = devicePixelRatio || 1
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize)
     const { data, state } = this.store
-    this.pen.setTransform(1, 0, 0, 1, 0, 0)
-    this.pen.font = `${Math.round(rem * 0.75)}px ${this.theme.font}`
+    const pen = h("canvas").getContext("2d")!
+    pen.font = `${Math.round(rem * 0.75)}px ${this.theme.font}`
     let [longest, widest] = ["", 0] // letters, to measure few of thousands
     for (const row of state.order) {
       const label = data.label[row]
       if (label.length >= longest.length) {
         longest = label
-        widest = Math.max(widest, label.length > 40 ? Infinity : this.pen.measureText(label).width)
+        widest = Math.max(widest, label.length > 40 ? Infinity : pen.measureText(label).width)
       }
     }
-    this.geometry = layOutHeat(width, height, rem, this.ratio, Math.min(widest, rem * 10))
-    const [widthPx, heightPx] = [Math.round(width * this.ratio), Math.round(height * this.ratio)]
-    this.surface.painter.resize(widthPx, heightPx)
-    this.lines.width = widthPx
-    this.lines.height = heightPx
-    const { left, top, plotWidth, plotHeight } = this.geometry
-    for (const [name, css] of Object.entries({ left, top, width: plotWidth, height: plotHeight }))
-      this.strips.style.setProperty(name, `${css}px`)
+    this.geometry = layOutHeat(width, height, rem, ratio, Math.min(widest, rem * 10))
+    this.layers.place(this.geometry, ratio)
     this.stale.overlay = true
     this.onGeometry(this.geometry)
     this.redraw()
@@ -183,7 +159,7 @@ export class HeatMap {
     cancelAnimationFrame(this.frame)
     this.frame = 0
     if (!this.geometry) return
-    const { painter } = this.surface
+    const { painter } = this.layers
     const { state } = this.store
     if (this.stale.palette) {
       painter.setColours(heatPalette(heatStops(this.plot), styleOf(this.plot)("over")), this.theme.background, this.theme.page)
@@ -191,13 +167,13 @@ export class HeatMap {
     this.paint(state.window)
     if (this.stale.overlay || this.stale.palette) this.drawOverlay()
     this.stale = { raster: false, overlay: false, palette: false }
-    painter.draw(state.window, plotPx(this.geometry, this.ratio), { hovered: -1, pinned: -1 }, true)
+    painter.draw(state.window, this.layers.plotPx, { hovered: -1, pinned: -1 }, true)
   }
 
   /** Repaints the cells if they do not cover the window, or are not of the right size. */
   private paint(w: Window): void {
     const source = this.source()
-    const { painter } = this.surface
+    const { painter } = this.layers
     if (!source) return painter.clear()
     const { grain, raster } = this
     const fits =
@@ -225,18 +201,14 @@ export class HeatMap {
   }
 
   private drawOverlay(): void {
-    const { pen, ratio } = this
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0)
-    pen.clearRect(0, 0, this.geometry.width, this.geometry.height)
-    drawHeatAxes(penOf(pen), this.geometry, this.store, this.grain, this.theme)
-    this.surface.painter.setOverlay(this.lines)
+    this.layers.drawLines((pen) => drawHeatAxes(penOf(pen), this.geometry, this.store, this.grain, this.theme))
   }
 
   /** How cells are merged in the current window. */
   get grain(): Grain {
     const source = this.source()
     if (!source || !this.geometry) return { level: 0, bundle: 1 }
-    const { width, height } = plotPx(this.geometry, this.ratio)
+    const { width, height } = this.layers.plotPx
     return grainOf(source, this.store.state.window, width, height)
   }
 
@@ -252,6 +224,10 @@ export class HeatMap {
     const cell = Math.floor((at + source.origin) / 2 ** grain.level)
     const place = grain.bundle > 1 ? mostOf(source, grain, row, cell) : row
     return { place: place < 0 ? row : place, cell, bundle: bundleAt(source, grain.bundle, row) }
+  }
+
+  hoverAt(x: number, y: number): void {
+    guarded(this.plot, () => this.hover(x, y))
   }
 
   private hover(x: number, y: number): void {
@@ -298,12 +274,12 @@ export class HeatMap {
     return spanText(this.store.state.axis, cell * width, (cell + 1) * width, this.store.origin)
   }
 
-  private leave(): void {
+  leave(): void {
     this.box.hidden = true
     this.tip.hide()
   }
 
-  private click(x: number, y: number, keep: boolean): void {
+  clickAt(x: number, y: number, keep: boolean): void {
     const pointed = this.pointedAt(x, y)
     if (!pointed) return
     const row = this.store.state.order[pointed.place]
@@ -311,7 +287,7 @@ export class HeatMap {
     else this.store.set({ cursor: { row, x: (pointed.cell + 0.5) * 2 ** this.grain.level - this.store.origin } })
   }
 
-  private step(rows: number, cells: number): void {
+  step(rows: number, cells: number): void {
     const { order, cursor } = this.store.state
     if (!order.length) return
     const place = cursor ? Math.max(order.indexOf(cursor.row), 0) : 0

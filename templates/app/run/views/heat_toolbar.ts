@@ -1,14 +1,14 @@
 /** The controls of the heat map (axis, quantity, order, filter and scale) and the key of its colours. */
 
 import { onTheme } from "../../lib/picture/theme"
-import { zoomed } from "../../lib/picture/window"
 import { formatCount } from "../../lib/text/format"
-import { button, type Option, searchField, segmented, selection } from "../../views/shared/controls"
+import { button, choiceOf, type Option, searchField, selection } from "../../views/shared/controls"
 import { type Attributes, h } from "../../views/shared/dom"
+import { zoomButtons } from "../../views/shared/gestures"
 import type { SortKey } from "../data/row_order"
 import type { Quantity, RunAxis } from "../data/run_data"
 import { heatScale, heatStops } from "../picture/heat_colours"
-import type { RunState, RunStore } from "../run_store"
+import type { RunStore } from "../run_store"
 import { sortBy } from "./rank_table"
 import { valueText } from "./run_words"
 
@@ -47,54 +47,40 @@ export class HeatToolbar {
       h(
         "div",
         { class: "toolbar" },
-        this.choice("Axis", "axis", AXES, (axis) => (data.axes.includes(axis) ? "" : `No rank has ${axis}s`)),
-        this.choice("Quantity", "quantity", QUANTITIES, (quantity) =>
-          data.quantities(store.state.axis).includes(quantity) ? "" : "Not known on this axis",
+        choiceOf(
+          store,
+          "axis",
+          "Axis",
+          refusing(AXES, (axis) => (data.axes.includes(axis) ? "" : `No rank has ${axis}s`)),
+        ),
+        choiceOf(
+          store,
+          "quantity",
+          "Quantity",
+          refusing(QUANTITIES, (each) => (data.quantities(store.state.axis).includes(each) ? "" : "Not known on this axis")),
+          undefined,
+          ["axis", "quantity"],
         ),
         this.sorting(),
         kinds.length > 1 && this.select("Memory", kinds, store.state.kind, (kind) => store.set({ kind })),
-        this.zooms(),
+        h("div", { class: "buttons" }, ...zoomButtons(store)),
       ),
       h("div", { class: "toolbar" }, ...this.filters(), this.shown),
       this.legend,
     )
-    store.on((state, before) => {
-      if (state.order !== before.order) this.count()
-      if ((["quantity", "full", "kind", "axis"] as const).some((key) => state[key] !== before[key])) this.explain()
-    })
+    store.watch(["order"], () => this.count())
+    store.watch(["quantity", "full", "kind", "axis"], () => this.explain())
     onTheme(() => this.explain())
-    this.count()
-    this.explain()
-  }
-
-  /** `why` says why one cannot be chosen, or nothing. */
-  private choice<T extends string>(
-    legend: string,
-    field: "axis" | "quantity",
-    options: Option<T>[],
-    why: (value: T) => string,
-  ): HTMLElement {
-    const { store } = this
-    const { element, say } = segmented<T>(
-      legend,
-      options.map(([value, label, title]) => [value, label, title, () => why(value)]),
-      () => store.state[field] as T,
-      (value) => store.set({ [field]: value }),
-    )
-    store.on(say)
-    return element
   }
 
   private sorting(): HTMLElement {
     const { store } = this
     const select = selection("Sort by", SORTS, (key) => sortBy(store, key))
     const turn = button("", "Reverse the order", () => sortBy(store, store.state.sort))
-    const say = ({ sort, descending }: RunState) => {
-      select.value = sort
-      turn.textContent = descending ? "\u2193" : "\u2191"
-    }
-    store.on(say)
-    say(store.state)
+    store.watch(["sort", "descending"], () => {
+      select.value = store.state.sort
+      turn.textContent = store.state.descending ? "\u2193" : "\u2191"
+    })
     return h("label", { class: "colour-by" }, "Sort ", select, turn)
   }
 
@@ -125,18 +111,6 @@ export class HeatToolbar {
       ...(data.odd.size ? [h("label", { class: "check" }, odd, "only odd ones")] : []),
       clear,
     ]
-  }
-
-  private zooms(): HTMLElement {
-    const { store } = this
-    const zoom = (factor: number) => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
-    return h(
-      "div",
-      { class: "buttons" },
-      button("\u2212", "Zoom out (\u2212)", () => zoom(1 / 0.7)),
-      button("+", "Zoom in (+)", () => zoom(0.7)),
-      button("All", "Show everything (0)", () => store.set({ window: store.whole })),
-    )
   }
 
   private count(): void {
@@ -175,4 +149,9 @@ export class HeatToolbar {
     const input = h("input", { type: "checkbox", checked: store.state.full, change: () => store.set({ full: input.checked }) })
     return h("label", { class: "check" }, input, "extend the scale to the highest value")
   }
+}
+
+/** The options, of which some cannot be chosen now: `why` says why, or nothing. */
+function refusing<T extends string>(options: Option<T>[], why: (value: T) => string): Option<T>[] {
+  return options.map(([value, label, title]) => [value, label, title, () => why(value)])
 }

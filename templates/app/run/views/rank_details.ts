@@ -1,5 +1,6 @@
 /** The selected rank: its figures at the selected cell, those at its peak, and how it differs. */
 
+import { differs } from "../../lib/data/observed"
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
 import { type Fact, factsList, h, meter, nameText } from "../../views/shared/dom"
@@ -32,7 +33,7 @@ export class RankDetails {
       (note) => this.element.replaceChildren(note),
     )
     store.on((state, before) => {
-      if (state.cursor !== before.cursor || state.axis !== before.axis || state.kept !== before.kept) this.show()
+      if (differs(state, before, "cursor", "axis", "kept")) this.show()
       else if (state.window !== before.window && this.grain().level !== this.level) this.showSoon()
     })
   }

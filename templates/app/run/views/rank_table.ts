@@ -1,5 +1,6 @@
 /** All ranks as a table, in the order of the heat map. */
 
+import { differs } from "../../lib/data/observed"
 import { formatBytes, formatExact, formatSignedBytes } from "../../lib/text/format"
 import { bytesCell } from "../../views/shared/frame_cells"
 import { h, meter } from "../../views/shared/dom"
@@ -51,8 +52,8 @@ export class RankTable {
     })
     this.element = h("section", { "aria-labelledby": "all-ranks" }, h("h2", { id: "all-ranks" }, "The ranks"), this.list.element)
     store.on((state, before) => {
-      if (state.order !== before.order || state.kept !== before.kept || state.sort !== before.sort) this.list.refresh()
-      if (state.order !== before.order || state.cursor !== before.cursor) this.choose()
+      if (differs(state, before, "order", "kept", "sort")) this.list.refresh()
+      if (differs(state, before, "order", "cursor")) this.choose()
     })
   }
 

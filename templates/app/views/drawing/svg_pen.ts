@@ -2,12 +2,6 @@
 
 import type { Pen } from "./pen"
 
-type State = Pick<Pen, "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textAlign" | "textBaseline"> & {
-  clip: string
-  dash: string
-  shift: string
-}
-
 /** Writes one element per call; texts are measured by a canvas. */
 export class SvgPen implements Pen {
   fillStyle: Pen["fillStyle"] = "#000"
@@ -21,9 +15,8 @@ export class SvgPen implements Pen {
   private dash = ""
   private shift = ""
   private path: string[] = []
-  private clips = 0
   private readonly out: string[] = []
-  private readonly stack: State[] = []
+  private readonly stack: Partial<SvgPen>[] = []
   private readonly measure = document.createElement("canvas").getContext("2d")!
 
   constructor(
@@ -44,8 +37,7 @@ export class SvgPen implements Pen {
   }
 
   save(): void {
-    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, clip, dash, shift } = this
-    this.stack.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, clip, dash, shift })
+    this.stack.push({ ...this })
   }
 
   restore(): void {
@@ -53,7 +45,7 @@ export class SvgPen implements Pen {
   }
 
   clipTo(x: number, y: number, width: number, height: number): void {
-    const id = `clip-${++this.clips}`
+    const id = `clip-${this.out.length}`
     this.out.push(`<clipPath id="${id}"><rect x="${num(x)}" y="${num(y)}" width="${num(width)}" height="${num(height)}"/></clipPath>`)
     this.clip = ` clip-path="url(#${id})"`
   }

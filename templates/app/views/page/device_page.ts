@@ -20,9 +20,8 @@ import { EventsPanel } from "../panels/events_panel"
 import { LinesPanel } from "../panels/lines_panel"
 import { LivePanel } from "../panels/live_panel"
 import { momentBar } from "./moment_bar"
-import { zoomToEvents, zoomToStage } from "../timeline/moves"
+import { zoomToEvents } from "../timeline/moves"
 import { Panels, type Tab, tabsOf } from "../panels/panels"
-import { RecordingPanel } from "../panels/recording_panel"
 import { SettingsTable } from "../panels/settings_table"
 import { StagesPanel } from "../panels/stages_panel"
 import { StacksPanel } from "../panels/stacks_panel"
@@ -147,10 +146,10 @@ export class DevicePage {
   }
 
   private tabs(store: Store, still: Element): Tab[] {
-    const shown = <T extends number[]>(zoom: (store: Store, ...to: T) => void) =>
+    const zoomTo =
       this.timeline &&
-      ((...to: T) => {
-        zoom(store, ...to)
+      ((start: number, end: number) => {
+        zoomToEvents(store, start, end)
         this.showTimeline()
       })
     const settings = still.querySelector("section.settings")
@@ -158,16 +157,18 @@ export class DevicePage {
       ...still.querySelectorAll("section.trust, section.cut, section.facts"),
       ...document.querySelectorAll("section.about"),
     ].map(copyOf)
+    for (const section of sections) offerCopies(section.querySelectorAll(".better pre"))
     const makers: Record<string, Tab["make"]> = {
       stacks: () => new StacksPanel(store),
       lines: () => new LinesPanel(store),
       live: () => new LivePanel(store),
-      stages: () => new StagesPanel(store, shown(zoomToStage)),
-      steps: () => new StepsPanel(store, shown(zoomToEvents)),
+      stages: () => new StagesPanel(store, zoomTo),
+      steps: () => new StepsPanel(store, zoomTo),
       allocator: () =>
         new AllocatorPanel(store, settings && new SettingsTable(copyOf(settings), store, this.timeline && (() => this.showTimeline()))),
       events: () => new EventsPanel(store),
-      recording: () => new RecordingPanel(sections),
+      // What the file says about the recording does not change with the moment.
+      recording: () => ({ element: h("div", { class: "recording-panel" }, ...sections), update() {} }),
     }
     return tabsOf(store.history).map((tab) => ({ ...tab, make: makers[tab.id] }))
   }

@@ -3,6 +3,7 @@
 import { formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
 import { liveAt } from "../../lib/data/lives"
 import { momentText, totalsAt } from "../../lib/data/moment"
+import { differs } from "../../lib/data/observed"
 import { restAt } from "../../lib/data/rest"
 import type { Store } from "../../store"
 import { button } from "../shared/controls"
@@ -115,9 +116,7 @@ export function momentBar(store: Store): HTMLElement {
       ),
     )
   }
-  store.on((state, before) => {
-    if (state.cursor !== before.cursor || state.curve !== before.curve) pending = pending || requestAnimationFrame(later(element, say))
-  })
+  store.on((state, before) => differs(state, before, "cursor", "curve") && (pending ||= requestAnimationFrame(later(element, say))))
   say()
   return element
 }

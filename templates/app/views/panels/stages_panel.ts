@@ -15,9 +15,6 @@ const CUT_WORDS: Record<string, string> = {
   both: "longer than the recording",
 }
 
-/** Groups of at most this many stages are open at first. */
-const OPEN_UP_TO = 1
-
 type Format = (value: number) => string
 const COLUMNS: [title: string, figure: StageFigure, format: Format][] = [
   ["Start", "start_bytes", formatBytes],
@@ -38,9 +35,10 @@ export class StagesPanel implements Panel {
   private readonly open = new Set<StageGroup>()
   private rows: Row[] = []
 
+  /** `zoomTo`: shows the events from one to before another in the timeline, if there is one. */
   constructor(
     private readonly store: Store,
-    private readonly zoomTo: ((stage: number) => void) | null,
+    private readonly zoomTo: ((start: number, end: number) => void) | null,
   ) {
     this.stages = store.history.device.summary.stages
     this.groups = groupStages(this.stages)
@@ -67,7 +65,7 @@ export class StagesPanel implements Panel {
       onKey: (event, k) => this.key(event, k),
     })
     const repeated = this.groups.some(function several(group: StageGroup): boolean {
-      return group.stages.length > 1 || group.children.some(several)
+      return isRepeated(group) || group.children.some(several)
     })
     this.element = h(
       "div",
@@ -90,7 +88,7 @@ export class StagesPanel implements Panel {
   private build(): void {
     this.rows = []
     const add = (group: StageGroup) => {
-      const single = group.stages.length <= OPEN_UP_TO
+      const single = !isRepeated(group)
       this.rows.push({ group, stage: single ? group.stages[0] : -1 })
       if (!single && this.open.has(group)) for (const stage of group.stages) this.rows.push({ group, stage })
       group.children.forEach(add)
@@ -101,7 +99,7 @@ export class StagesPanel implements Panel {
 
   private name({ group, stage }: Row): HTMLElement {
     const several = stage < 0
-    const inner = !several && group.stages.length > OPEN_UP_TO
+    const inner = !several && isRepeated(group)
     const summary = several ? null : this.stages[stage]
     const element = h(
       "span",
@@ -126,7 +124,7 @@ export class StagesPanel implements Panel {
   }
 
   private attributes({ group, stage }: Row): Record<string, string> {
-    const inner = stage >= 0 && group.stages.length > OPEN_UP_TO
+    const inner = stage >= 0 && isRepeated(group)
     const level = { "aria-level": String(group.depth + (inner ? 2 : 1)) }
     return stage >= 0 ? { ...level, "data-stage": String(stage) } : { ...level, "aria-expanded": String(this.open.has(group)) }
   }
@@ -138,8 +136,8 @@ export class StagesPanel implements Panel {
 
   private choose({ group, stage }: Row): void {
     if (stage < 0) return this.toggle({ group, stage })
-    const { peak_event } = this.stages[stage]
-    this.zoomTo?.(stage)
+    const { start_event, end_event, peak_event } = this.stages[stage]
+    this.zoomTo?.(start_event, end_event)
     if (peak_event !== null) this.store.set({ cursor: peak_event })
   }
 
@@ -155,6 +153,10 @@ export class StagesPanel implements Panel {
     this.toggle(this.rows[k], event.key === "ArrowRight")
     return true
   }
+}
+
+function isRepeated({ stages }: StageGroup): boolean {
+  return stages.length > 1
 }
 
 function figure(value: number | null, format: Format): HTMLElement | string {

@@ -1,5 +1,6 @@
 /** Buttons, and choices of one option. */
 
+import type { Observed } from "../../lib/data/observed"
 import { type Attributes, h } from "./dom"
 
 /** `title` names the button where its label is a sign. */
@@ -37,6 +38,21 @@ export function segmented<T extends string>(
     })
   say()
   return { element: h("fieldset", { class: "segmented", "aria-label": legend }, ...labels), say }
+}
+
+/** A row of options for one part of a state; `on`: the parts that decide which one is chosen, and which can be. */
+export function choiceOf<S, K extends keyof S>(
+  store: Observed<S> & { set(change: Partial<S>): void },
+  part: K,
+  legend: string,
+  options: Option<S[K] & string>[],
+  signal?: AbortSignal,
+  on: (keyof S)[] = [part],
+): HTMLElement {
+  const choose = (value: S[K]) => store.set({ [part]: value } as unknown as Partial<S>)
+  const { element, say } = segmented(legend, options, () => store.state[part] as S[K] & string, choose)
+  store.watch(on, say, signal)
+  return element
 }
 
 /** A list to choose from, by name. */

@@ -1,6 +1,7 @@
 /** Pointer, wheel, touch and keys on a drawing that shows a window of something larger. */
 
 import { fraction, panned, type Plot, type Point, sameWindow, type Window, zoomed } from "../../lib/picture/window"
+import { button } from "./controls"
 
 /** Whose window it is. */
 export interface Windowed {
@@ -18,11 +19,15 @@ export interface Drag {
   moved: boolean
 }
 
-/** What a drawing does on gestures; points are CSS pixels of its element. */
-export interface GestureTarget {
-  geometry(): Plot
+/** What a drawing does under the pointer; points are CSS pixels of its element. */
+export interface PointerTarget {
+  readonly geometry: Plot
   hoverAt(x: number, y: number): void
   leave(): void
+}
+
+/** What a drawing does on gestures. */
+export interface GestureTarget {
   press?(at: Point, event: PointerEvent): void
   follow(drag: Drag): void
   /** The pointer was let go, or taken away (`pointercancel`). */
@@ -33,6 +38,7 @@ export interface GestureTarget {
 const CLICK_PX = 4
 const PAN_STEP = 0.12
 const ZOOM_STEP = 0.75
+const BUTTON_STEP = 0.7
 
 /** The place of an event. */
 export function pointOf(element: Element, event: MouseEvent): Point {
@@ -46,8 +52,24 @@ export function panWith(element: Element, store: Windowed, g: Plot, { before, no
   store.set({ window: panned(store.state.window, (before.x - now.x) / g.plotWidth, (now.y - before.y) / g.plotHeight) })
 }
 
+/** Buttons that zoom, and that show everything; others may stand between. */
+export function zoomButtons(store: Windowed, ...others: HTMLElement[]): HTMLElement[] {
+  const zoom = (factor: number) => () => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
+  return [
+    button("\u2212", "Zoom out (\u2212)", zoom(1 / BUTTON_STEP)),
+    button("+", "Zoom in (+)", zoom(BUTTON_STEP)),
+    ...others,
+    button("All", "Show everything (0)", () => store.set({ window: store.whole })),
+  ]
+}
+
 /** Listens to gestures; returns the actions of keys that move and zoom, at the pointer or else at the middle. */
-export function listenGestures(element: HTMLElement, store: Windowed, target: GestureTarget): Record<string, () => void> {
+export function listenGestures(
+  element: HTMLElement,
+  store: Windowed,
+  pointing: PointerTarget,
+  target: GestureTarget,
+): Record<string, () => void> {
   const pan = (dx: number, dy: number) => store.set({ window: panned(store.state.window, dx, dy) })
   const zoom = (at: Point, factorX: number, factorY: number) =>
     store.set({ window: zoomed(store.state.window, at.x, at.y, factorX, factorY) })
@@ -71,7 +93,7 @@ export function listenGestures(element: HTMLElement, store: Windowed, target: Ge
     const before = touches.get(event.pointerId)
     if (before) touches.set(event.pointerId, now)
     if (before && touches.size === 2) return pinch(event.pointerId, before, now)
-    if (!drag) return target.hoverAt(now.x, now.y)
+    if (!drag) return pointing.hoverAt(now.x, now.y)
     if (!drag.moved && Math.hypot(now.x - drag.from.x, now.y - drag.from.y) < CLICK_PX) return
     drag = { from: drag.from, before: drag.now, now, moved: true }
     target.follow(drag)
@@ -82,7 +104,7 @@ export function listenGestures(element: HTMLElement, store: Windowed, target: Ge
     const other = [...touches].find(([each]) => each !== id)![1]
     const far = (a: Point, b: Point) => Math.max(Math.hypot(a.x - b.x, a.y - b.y), 20)
     const factor = far(before, other) / far(now, other)
-    zoom(fraction(target.geometry(), other), factor, factor)
+    zoom(fraction(pointing.geometry, other), factor, factor)
   }
 
   const drop = (event: PointerEvent) => {
@@ -96,13 +118,13 @@ export function listenGestures(element: HTMLElement, store: Windowed, target: Ge
   element.addEventListener("pointercancel", drop)
   element.addEventListener("pointerleave", () => {
     pointer = null
-    target.leave()
+    pointing.leave()
   })
 
   element.addEventListener(
     "wheel",
     (event) => {
-      const g = target.geometry()
+      const g = pointing.geometry
       const at = pointOf(element, event)
       const unit = event.deltaMode === 1 ? 16 : 1
       const before = store.state.window
@@ -121,7 +143,7 @@ export function listenGestures(element: HTMLElement, store: Windowed, target: Ge
   )
 
   const panBy = (dx: number, dy: number) => () => pan(dx * PAN_STEP, dy * PAN_STEP)
-  const zoomBy = (factor: number) => () => zoom(pointer ? fraction(target.geometry(), pointer) : { x: 0.5, y: 0.5 }, factor, factor)
+  const zoomBy = (factor: number) => () => zoom(pointer ? fraction(pointing.geometry, pointer) : { x: 0.5, y: 0.5 }, factor, factor)
   return {
     a: panBy(-1, 0),
     d: panBy(1, 0),

@@ -2,18 +2,6 @@
 
 import { keepSetting, keptSetting } from "./settings"
 
-/** What the timeline does for its keys. */
-export interface KeyTarget {
-  toggleBox(): void
-  stepBy(events: number): void
-  /** Sets the cursor to where the pinned allocation is born, or ends. */
-  toEnd(which: "birth" | "death"): void
-  showPeak(): void
-  toggleRuler(): void
-  escape(): void
-  toggleHelp(): void
-}
-
 /** These scroll the page while the timeline has no focus. */
 const SCROLLING = new Set(["arrowup", "arrowdown"])
 const SETTING = "snapreport-keys"
@@ -30,25 +18,8 @@ export function setKeysEverywhere(on: boolean): void {
   keepSetting(SETTING, on ? "everywhere" : "focus")
 }
 
-/** `moves`: the keys that move and zoom. `signal` ends it. */
-export function listenKeys(element: HTMLElement, moves: Record<string, () => void>, target: KeyTarget, signal: AbortSignal): void {
-  const { a, d, w, s } = moves
-  const keys: Record<string, () => void> = {
-    ...moves,
-    arrowleft: a,
-    arrowright: d,
-    arrowup: w,
-    arrowdown: s,
-    "[": () => target.stepBy(-1),
-    "]": () => target.stepBy(1),
-    "{": () => target.toEnd("birth"),
-    "}": () => target.toEnd("death"),
-    p: () => target.showPeak(),
-    b: () => target.toggleBox(),
-    r: () => target.toggleRuler(),
-    escape: () => target.escape(),
-    "?": () => target.toggleHelp(),
-  }
+/** `signal` ends it. */
+export function listenKeys(element: HTMLElement, keys: Record<string, () => void>, signal: AbortSignal): void {
   const act = (event: KeyboardEvent) => {
     const action = keys[event.key.toLowerCase()]
     if (!action || event.ctrlKey || event.metaKey || (event.altKey && !/[[\]{}?+-]/.test(event.key))) return

@@ -1,51 +1,34 @@
-/** Pointer, wheel, touch and keys over the timeline: turns them into windows, cursors and picks. */
+/** Pointer, wheel and touch over the timeline: turns them into windows, cursors and picks. */
 
-import { inWindow, type Window } from "../../lib/picture/window"
+import { inWindow } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
-import { type Geometry, type Region, regionAt } from "../drawing/geometry"
+import { type Region, regionAt } from "../drawing/geometry"
 import type { Grip } from "../drawing/minimap"
 import { type Drag, listenGestures, panWith, pointOf } from "../shared/gestures"
-import { type KeyTarget, listenKeys } from "../shared/keys"
-
-/** What dragging the plot does. */
-export type Tool = "move" | "box" | "ruler"
-
-/** What the timeline does for its input; points are CSS pixels of the plot element. */
-interface InputTarget extends KeyTarget {
-  geometry(): Geometry
-  tool(): Tool
-  gripAt(x: number): Grip
-  hoverAt(x: number, y: number): void
-  clickAt(x: number, y: number): void
-  leave(): void
-  showBox(box: Window | null): void
-  /** Sets the cursor to the event drawn at a place. */
-  scrubTo(x: number): void
-}
+import type { Pointing } from "./pointing"
+import type { Tool, Tools } from "./tools"
 
 type DragKind = Tool | "scrub" | "map-left" | "map-right" | "map"
 type Clicked = Pick<State, "cursor" | "pinned" | "pinnedOom">
 
-/** `signal` ends it. */
-export function listen(element: HTMLElement, store: Store, target: InputTarget, signal: AbortSignal): void {
+/** Returns the actions of keys that move and zoom. */
+export function listen(element: HTMLElement, store: Store, pointing: Pointing, tools: Tools): Record<string, () => void> {
   /** What a pixel of the map is worth on the axis. */
-  const perMapPx = () => (store.scale.whole[1] - store.scale.whole[0]) / target.geometry().plotWidth
-  const shownAt = (x: number, y: number) => inWindow(target.geometry(), store.state.window, { x, y })
+  const perMapPx = () => (store.scale.whole[1] - store.scale.whole[0]) / pointing.geometry.plotWidth
+  const shownAt = (x: number, y: number) => inWindow(pointing.geometry, store.state.window, { x, y })
+  const scrubTo = (x: number) => store.set({ cursor: pointing.eventAt(x) })
 
   let kind: DragKind = "move"
   /** What the last click found, and the one before it: a double click undoes both of its own. */
   let clicks: Clicked[] = []
 
-  const moves = listenGestures(element, store, {
-    geometry: () => target.geometry(),
-    hoverAt: (x, y) => target.hoverAt(x, y),
-    leave: () => target.leave(),
+  const moves = listenGestures(element, store, pointing, {
     press({ x, y }, event) {
-      const g = target.geometry()
+      const g = pointing.geometry
       const region = regionAt(g, x, y)
-      const grip = region === "map" ? target.gripAt(x) : null
-      kind = kindOf(region, grip, event.shiftKey ? "box" : target.tool())
-      if (kind === "scrub") target.scrubTo(x)
+      const grip = region === "map" ? pointing.gripAt(x) : null
+      kind = kindOf(region, grip, event.shiftKey ? "box" : tools.tool)
+      if (kind === "scrub") scrubTo(x)
       if (grip === "outside") {
         const w = store.state.window
         const at = store.scale.whole[0] + (x - g.left) * perMapPx()
@@ -54,11 +37,11 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
     },
     follow,
     drop({ from, now, moved }, event) {
-      target.showBox(null)
+      tools.showBox(null)
       if (!moved) {
         const { cursor, pinned, pinnedOom } = store.state
         clicks = [...clicks.slice(-1), { cursor, pinned, pinnedOom }]
-        if (event.type === "pointerup" && !/^(scrub|map)/.test(kind)) target.clickAt(from.x, from.y)
+        if (event.type === "pointerup" && !/^(scrub|map)/.test(kind)) pointing.clickAt(from.x, from.y)
       } else if (kind === "box" && event.type === "pointerup") {
         const a = shownAt(Math.min(from.x, now.x), Math.max(from.y, now.y))
         const b = shownAt(Math.max(from.x, now.x), Math.min(from.y, now.y))
@@ -73,7 +56,7 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
     const by = (now.x - before.x) * perMapPx()
     switch (kind) {
       case "scrub":
-        return target.scrubTo(now.x)
+        return scrubTo(now.x)
       case "map-left":
         return store.set({ window: { ...w, x0: Math.min(w.x0 + by, w.x1) } })
       case "map-right":
@@ -81,23 +64,23 @@ export function listen(element: HTMLElement, store: Store, target: InputTarget, 
       case "map":
         return store.set({ window: { ...w, x0: w.x0 + by, x1: w.x1 + by } })
       case "box":
-        return target.showBox({ x0: from.x, y0: from.y, x1: now.x, y1: now.y })
+        return tools.showBox({ x0: from.x, y0: from.y, x1: now.x, y1: now.y })
       case "ruler": {
         const [a, b] = [shownAt(from.x, from.y), shownAt(now.x, now.y)]
         return store.set({ ruler: { x0: a.x, y0: a.y, x1: b.x, y1: b.y } })
       }
       case "move":
-        panWith(element, store, target.geometry(), drag)
+        panWith(element, store, pointing.geometry, drag)
     }
   }
 
   element.addEventListener("dblclick", (event) => {
     const { x, y } = pointOf(element, event)
-    if (regionAt(target.geometry(), x, y) === "axis") return // a scrub may begin with two quick clicks
+    if (regionAt(pointing.geometry, x, y) === "axis") return // a scrub may begin with two quick clicks
     store.set({ window: store.whole, ...(clicks.length > 1 ? clicks[0] : {}) })
     clicks = []
   })
-  listenKeys(element, moves, target, signal)
+  return moves
 }
 
 function kindOf(region: Region, grip: Grip | null, tool: Tool): DragKind {

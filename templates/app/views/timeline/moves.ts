@@ -1,12 +1,6 @@
-/** Moves to a stage, to some events, or to the peak. */
+/** Moves to some events, or to the peak. */
 
 import type { Store } from "../../store"
-
-/** Shows the events of a stage with a little on each side. */
-export function zoomToStage(store: Store, stage: number): void {
-  const { start_event, end_event } = store.history.device.summary.stages[stage]
-  zoomToEvents(store, start_event, end_event)
-}
 
 /** Shows the events from one to before another with a little on each side. */
 export function zoomToEvents(store: Store, start: number, end: number): void {

@@ -5,8 +5,8 @@ import { ID, NO_EVENT, type Raster } from "../../lib/picture/raster"
 import { inWindow } from "../../lib/picture/window"
 import type { Store } from "../../store"
 import { type Geometry, regionAt } from "../drawing/geometry"
-import type { Minimap } from "../drawing/minimap"
-import { zoomToStage } from "./moves"
+import type { Grip, Minimap } from "../drawing/minimap"
+import { zoomToEvents } from "./moves"
 import type { Overlay } from "../drawing/overlay"
 import { allocationTip, markTip, oomTip, restTip, stageTip, Tooltip } from "../drawing/tooltip"
 
@@ -33,19 +33,36 @@ export class Pointing {
     plot.append(this.tooltip.element)
   }
 
-  hoverAt(x: number, y: number): void {
-    const { overlay } = this
-    const { geometry: g, grouping } = this.sight()
-    const { history, state, scale } = this.store
+  get geometry(): Geometry {
+    return this.sight().geometry
+  }
+
+  /** The part of the map's box under a point of the map. */
+  gripAt(x: number): Grip {
+    return this.map.gripAt(this.geometry, this.store.scale, this.store.state.window, x)
+  }
+
+  /** What is marked at a point, or -1. */
+  private marked(x: number, y: number) {
+    const { overlay, geometry: g } = this
     const region = regionAt(g, x, y)
-    const oom = region === "plot" ? overlay.oomAt(x, y) : -1
-    const stage = region === "bands" ? overlay.stageAt(g, x, y) : -1
-    const mark = region === "rug" ? overlay.markAt(g, x) : null
-    const grip = region === "map" ? this.map.gripAt(g, scale, state.window, x) : ""
+    return {
+      region,
+      oom: region === "plot" ? overlay.oomAt(x, y) : -1,
+      stage: region === "bands" ? overlay.stageAt(g, x, y) : -1,
+      mark: region === "rug" ? overlay.markAt(g, x) : null,
+    }
+  }
+
+  hoverAt(x: number, y: number): void {
+    const { geometry: g, grouping } = this.sight()
+    const { history } = this.store
+    const { region, oom, stage, mark } = this.marked(x, y)
+    const grip = region === "map" ? this.gripAt(x) : ""
     this.plot.dataset.over = oom >= 0 || stage >= 0 ? "target" : grip || region
     this.hover(region === "plot" && oom < 0 ? this.pick(x, y) : -1)
     const { hovered } = this.store.state
-    const show = (content: HTMLElement) => this.tooltip.show(content, x, y, g, overlay.drawn.ruler)
+    const show = (content: HTMLElement) => this.tooltip.show(content, x, y, g, this.overlay.drawn.ruler)
     if (oom >= 0) show(oomTip(history, oom))
     else if (stage >= 0) show(stageTip(history.device.summary.stages, stage))
     else if (mark) show(markTip(history.device, mark))
@@ -66,14 +83,12 @@ export class Pointing {
 
   clickAt(x: number, y: number): void {
     const { store } = this
-    const { geometry: g } = this.sight()
-    const region = regionAt(g, x, y)
-    const stage = region === "bands" ? this.overlay.stageAt(g, x, y) : -1
-    const oom = region === "plot" ? this.overlay.oomAt(x, y) : -1
-    const mark = region === "rug" ? this.overlay.markAt(g, x) : null
+    const { region, oom, stage, mark } = this.marked(x, y)
     if (oom >= 0) store.pinOom(oom)
-    else if (stage >= 0) zoomToStage(store, stage)
-    else if (mark) store.set({ cursor: store.history.device.eventIndex[mark.first] })
+    else if (stage >= 0) {
+      const { start_event, end_event } = store.history.device.summary.stages[stage]
+      zoomToEvents(store, start_event, end_event)
+    } else if (mark) store.set({ cursor: store.history.device.eventIndex[mark.first] })
     else if (region === "plot") {
       const picked = this.pick(x, y)
       // What is not drawn one by one has no facts of a single allocation to show.
