@@ -108,14 +108,13 @@ def find_without(
         PatternError: one of them is not a regular expression, or matches nothing.
     """
     row, group, names = members
-    matching = set(matching_names(names, patterns))
-    chosen = np.array([text in matching for text in names], np.bool_)
-    rows = unique(row[chosen[group]])
+    taken = dict.fromkeys(matching_names(names, patterns))
+    rows = unique(row[np.array([text in taken for text in names], np.bool_)[group]])
     begin, end, weight = _spans(history, rows, name)
     peak, event = peak_without(curve, weight, begin, end)
     top = int(curve.argmax()) - 1
     return WhatIf(
-        name=", ".join(matching_names(names, patterns)),
+        name=", ".join(taken),
         peak_bytes=peak,
         peak_event=event,
         falls=int(curve[top + 1]) - peak,
@@ -190,9 +189,7 @@ def _in_stages(history: DeviceHistory) -> Members:
     in_trace = np.flatnonzero(born > START)
     in_order = in_trace[stable_order(born[in_trace])]
     events = born[in_order]
-    spans = list(
-        zip(stages.name, stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
-    )
+    spans = zip(stages.name, stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
     covered = np.zeros(len(events) + 1, np.int64)
     by_name: dict[str, list[tuple[int, int]]] = {}
     for name, start, end in spans:
@@ -208,23 +205,13 @@ def _in_stages(history: DeviceHistory) -> Members:
             " allocation, which take too much memory to be taken away in turn; ask by another"
             " grouping."
         )
-    rows: list[NDArray[np.int64]] = []
-    numbers: list[NDArray[np.int64]] = []
-    names: list[str] = []
-    for name, ranges in joined.items():
-        inside = np.concatenate([np.arange(low, high) for low, high in ranges])
-        rows.append(in_order[inside])
-        numbers.append(np.full(len(inside), len(names), np.int64))
-        names.append(name)
-    outside = in_order[np.cumsum(covered)[:-1] == 0]
-    for name, chosen in (
-        (OUTSIDE_STAGES, outside),
-        (BEFORE_RECORDING, np.flatnonzero(born == START)),
-    ):
-        rows.append(chosen)
-        numbers.append(np.full(len(chosen), len(names), np.int64))
-        names.append(name)
-    return np.concatenate(rows).astype(np.int64), np.concatenate(numbers), names
+    rows = [
+        *(np.concatenate([in_order[low:high] for low, high in each]) for each in joined.values()),
+        in_order[np.cumsum(covered)[:-1] == 0],
+        np.flatnonzero(born == START),
+    ]
+    numbers = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+    return np.concatenate(rows), numbers, [*joined, OUTSIDE_STAGES, BEFORE_RECORDING]
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
