@@ -45,12 +45,13 @@ def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    found = find_remade(tables, device)
-    count = len(found.rows)
-    if count < _OFTEN or count < _SHARE * found.made:
+    found, made = find_remade(tables, device), device.sizes.made
+    count, rows = len(found), device.history.allocations
+    if count < _OFTEN or count < _SHARE * made:
         return
-    share = count / found.made
-    one = int(device.history.allocations.alloc_event[found.rows[count // 2]])
+    share = count / made
+    one = int(rows.alloc_event[found[count // 2]])
+    turned_over = int(rows.block_size[found].sum())
     yield Finding(
         "churn",
         "note",
@@ -62,10 +63,10 @@ def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         evidence=(
             Figure("made again at once", count, "count"),
             Figure("share of allocations", round(share, 4), "share"),
-            Figure("bytes turned over", found.bytes, meaning="their blocks, added up"),
-            Figure("allocations in the recording", found.made, "count"),
+            Figure("bytes turned over", turned_over, meaning="their blocks, added up"),
+            Figure("allocations in the recording", made, "count"),
         ),
-        tables=(site_table(tables, device.history, found.rows, "Who made them", heading="in all"),),
+        tables=(site_table(tables, device.history, found, "Who made them", heading="in all"),),
         view=View("events", event=one),  # the list of events shows the free just before it
     )
 

@@ -31,18 +31,6 @@ the category of the backward pass."""
 
 
 @dataclass(frozen=True, eq=False)
-class Remade:
-    """Allocations made just after one of the same call site and size was freed."""
-
-    rows: NDArray[np.int64]
-    """The later allocation of each pair; int64."""
-    bytes: int
-    """Block bytes of all of them."""
-    made: int
-    """All allocations made in the recording."""
-
-
-@dataclass(frozen=True, eq=False)
 class Transients:
     """Short-lived memory at the peak."""
 
@@ -90,8 +78,8 @@ class Pending:
     """The most events that one waited."""
 
 
-def find_remade(tables: History, device: DeviceFigures) -> Remade:
-    """Find allocations that repeat one just freed: same call site, same size."""
+def find_remade(tables: History, device: DeviceFigures) -> NDArray[np.int64]:
+    """Return the allocations made just after one of the same call site and size was freed."""
     rows = device.history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
     sizes, size = distinct(rows.size[made])
@@ -100,8 +88,7 @@ def find_remade(tables: History, device: DeviceFigures) -> Remade:
     made, key = made[order], key[order]
     wait = rows.alloc_event[made[1:]] - rows.free_requested_event[made[:-1]]
     again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
-    chosen = np.sort(made[1:][again])
-    return Remade(chosen, int(rows.block_size[chosen].sum()), len(made))
+    return np.sort(made[1:][again])
 
 
 def find_transients(tables: History, device: DeviceFigures) -> Transients:
@@ -118,12 +105,20 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     there = np.zeros(len(names), np.bool_)
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
-    allocated = device.curves["allocated"]
-    rest, _ = peak_without(
-        allocated, rows.block_size[same], rows.alloc_event[same], rows.free_requested_event[same]
-    )
-    falls = int(allocated.max()) - rest
+    falls = _falls(device, same, rows.alloc_event[same])
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
+
+
+def _falls(device: DeviceFigures, rows: NDArray[np.int64], begin: NDArray[np.int64]) -> int:
+    """Return how far the allocated peak falls if some allocations are gone from an event on each.
+
+    Args:
+        rows: int64, shape (n,).
+        begin: int64, shape (n,), events.
+    """
+    curve, own = device.curves["allocated"], device.history.allocations
+    end = own.free_requested_event[rows]
+    return int(curve.max()) - peak_without(curve, own.block_size[rows], begin, end)[0]
 
 
 def find_held_through(device: DeviceFigures) -> HeldThrough | None:
@@ -160,17 +155,12 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
     chosen, place = candidates[through], place[through]
     held = sum_groups(place, rows.block_size[chosen], len(start))
     most = int(held.argmax())
-    allocated = device.curves["allocated"]
-    rest, _ = peak_without(
-        allocated, rows.block_size[chosen], start[place], rows.free_requested_event[chosen]
-    )
-    falls = int(allocated.max()) - rest
     return HeldThrough(
         rows=chosen,
         most=int(held[most]),
         event=int(start[most]),
         stages=len(start),
-        peak_falls=falls,
+        peak_falls=_falls(device, chosen, start[place]),
     )
 
 
