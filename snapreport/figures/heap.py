@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.fragmentation import allocator_of
-from snapreport.history.segment_replay import segments_at
+from snapreport.figures.reserved_parts import place_blocks
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.segment_lives import SMALL
-from snapreport.model.snapshot import NO_ID
 from snapreport.native.sorting import sum_groups
 
 SMALL_GRANULE, LARGE_GRANULE = 2 << 20, 20 << 20
@@ -94,30 +93,20 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
         event: -1 for the start.
     """
     lives, rows = allocator_of(device).segments, device.history.allocations
-    there = segments_at(lives, event)
-    live = np.flatnonzero(rows.live_at(event, "active"))
-    live = live[np.argsort(rows.addr[live], kind="stable")]
-    address, size = lives.address[there], lives.size[there]
-    segment = np.searchsorted(address, rows.addr[live], side="right") - 1
-    inside = segment >= 0
-    inside[inside] = (
-        rows.addr[live][inside] < (address + size)[segment[inside]] if len(there) else False
-    )
-    live, segment = live[inside], segment[inside]
-    is_private = np.array([pool != (0, 0) for pool in tables.pools], np.bool_)
-    pool = lives.pool[there]
-    private = np.zeros(len(there), np.bool_)
-    private[pool != NO_ID] = is_private[pool[pool != NO_ID]]
+    there, live, segment = place_blocks(lives, rows, event)
+    order = np.argsort(rows.addr[live], kind="stable")
+    live = live[order]
+    private = np.array([*(pool != (0, 0) for pool in tables.pools), False])  # the last is for NO_ID
     return Heap(
-        address=address,
-        size=size,
+        address=lives.address[there],
+        size=lives.size[there],
         stream=lives.stream[there],
-        private=private,
-        pool=pool,
+        private=private[lives.pool[there]],
+        pool=lives.pool[there],
         kind=lives.kind[there],
         expandable=lives.expandable[there],
         row=live,
-        segment=segment.astype(np.int64),
+        segment=segment[order],
         start=rows.addr[live],
         bytes=rows.block_size[live],
         pending=rows.free_requested_event[live] <= event,

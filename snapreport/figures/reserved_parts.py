@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.history.segment_replay import lives_of, segments_at
-from snapreport.model.history import DeviceHistory
+from snapreport.model.history import Allocations, DeviceHistory
+from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.trust import ReservedParts
 from snapreport.native.sorting import sum_groups
 
@@ -38,14 +39,23 @@ def fill_segments(
     history: DeviceHistory, event: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the bytes of each segment after an event, and of the live blocks in it; shape (n,)."""
-    lives = lives_of(history)
-    rows = segments_at(lives, event)
-    address, size = lives.address[rows], lives.size[rows]
-    if not len(rows):
-        return size, np.zeros(0, np.int64)
-    live = history.allocations.live_at(event, "active")
-    blocks = history.allocations.addr[live]
-    row = np.searchsorted(address, blocks, side="right") - 1
-    inside = (row >= 0) & (blocks < address[row] + size[row])
-    weight = history.allocations.block_size[live][inside]
-    return size, sum_groups(row[inside], weight, len(rows))
+    lives, rows = lives_of(history), history.allocations
+    there, live, segment = place_blocks(lives, rows, event)
+    return lives.size[there], sum_groups(segment, rows.block_size[live], len(there))
+
+
+def place_blocks(
+    lives: SegmentLives, rows: Allocations, event: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the segments after an event, the active blocks in them, and which each block is in.
+
+    Returns:
+        rows of ``lives``, by address; rows of the allocations, leaving out blocks outside of every
+        segment; and for each of these the place of its segment among the former.
+    """
+    there = segments_at(lives, event)
+    live = np.flatnonzero(rows.live_at(event, "active"))
+    segment = np.searchsorted(lives.address[there], rows.addr[live], side="right") - 1
+    ends = np.append((lives.address + lives.size)[there], 0)  # -1 is the last, which holds nothing
+    inside = rows.addr[live] < ends[segment]
+    return there, live[inside], segment[inside].astype(np.int64)
