@@ -17,6 +17,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import NODE, OUTSIDE
 from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import lowest_on_path
 from snapreport.native.sorting import distinct
 
 
@@ -95,15 +96,13 @@ def _kept_frames(stacks: StackTable, folded: bool) -> tuple[NDArray[np.int64], N
         twice int64, shape (n_nodes + 1,): n_nodes stands for none, and is its own.
     """
     n = len(stacks.node_parent)
-    parent = np.append(np.where(stacks.node_parent < 0, n, stacks.node_parent), n).astype(np.int64)
     nearest = np.arange(n + 1, dtype=np.int64)
     if folded:
         kind = classify_frames(stacks.frames)[stacks.node_frame]
-        kept = np.append((kind == OUTSIDE) | (kind == NODE), True)
-        nearest = np.where(kept, nearest, parent)
-        while (nearest != nearest[nearest]).any():
-            nearest = nearest[nearest]
-    return nearest, nearest[parent[nearest]]
+        left_out = (kind != OUTSIDE) & (kind != NODE)
+        lowest = lowest_on_path(stacks.node_parent, left_out.astype(np.int8))
+        nearest[:n] = np.where(left_out[lowest], n, lowest)
+    return nearest, nearest[np.append(stacks.node_parent, -1)[nearest]]  # the last is for none
 
 
 def _children(
