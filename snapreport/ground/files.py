@@ -50,7 +50,7 @@ def by_number(text: str) -> list[tuple[int, str]]:
 
 
 def common_beginning(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the parts that all of some paths begin with."""
+    """Return the parts that all paths begin with."""
     first, last = min(paths), max(paths)
     n = next((i for i, part in enumerate(first) if last[i : i + 1] != (part,)), len(first))
     return first[:n]

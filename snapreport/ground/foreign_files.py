@@ -47,7 +47,7 @@ def foreign_file(begin: bytes, size: int, name: str) -> str:
     Args:
         begin: its first ``BEGIN`` bytes, unpacked.
         size: its bytes, unpacked.
-        name: of the file, which tells some kinds.
+        name: of the file; some kinds are known by it.
     """
     for start, said in _BEGINNINGS.items():
         if begin.startswith(start):

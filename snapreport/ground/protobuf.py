@@ -42,7 +42,7 @@ def data(field: int, content: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A field of text, in which nothing drives the terminal of who reads it."""
+    """A field of text, escaped so that it cannot control the terminal of whoever reads it."""
     return data(field, visible(value, "\n").encode())
 
 
@@ -55,7 +55,7 @@ def contents(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     """Yield the number and bytes of each field that has bytes; those of numbers are left out.
 
     Raises:
-        InputError: it is no message.
+        InputError: the bytes are not a message.
     """
     at = 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""Strangers' text made harmless: for a terminal, a spreadsheet, JSON, and what shows it."""
+"""Makes strangers' text harmless in a terminal, a spreadsheet, JSON and a page."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ import unicodedata
 from collections.abc import Callable
 
 _UNSAFE_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
-"""What could end a line, drive a terminal, turn the reading order round or hide letters."""
+"""What could end a line, control a terminal, reverse the reading order or hide letters."""
 
 _ODD = re.compile(r"[^ -~]+")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
 
-# Also as wide as the letters beside them in Chinese and Japanese: spreadsheets there take both.
+# The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 LONGEST_SHOWN = 10_000
-"""Letters of a text on a page: longer than any name of C++, and what a browser lays out at once."""
+"""Most letters of a text on a page: longer than any C++ name, and still laid out quickly."""
 
 
 def shown(text: str) -> str:
-    """Return text for a page: lines stay, what turns them round is U+FFFD, and it has an end."""
+    """Return text for a page: it keeps its lines, is cut at a limit, and cannot be reversed."""
     if len(text) > LONGEST_SHOWN:
         text = f"{text[:LONGEST_SHOWN]}… ({len(text):,} letters)"
     return replaced(text, "\n\t")
 
 
 LONGEST_MATCHED = 2000
-"""Letters of a text that a pattern of others meets, which may take the square of them."""
+"""Most letters that a stranger's pattern is tried on: the time may grow with their square."""
 
 
 def matched(text: str) -> str:
-    """Return what a pattern that we did not write is tried on: of a long text both ends."""
+    """Return what a pattern that we did not write is tried on: both ends of a long text."""
     if len(text) <= LONGEST_MATCHED:
         return text
     return f"{text[: LONGEST_MATCHED // 2]}…{text[-LONGEST_MATCHED // 2 :]}"
 
 
 def replaced(text: str, keep: str = "") -> str:
-    """Return text whose control and direction characters are U+FFFD, but for those to ``keep``."""
+    """Return text with U+FFFD for control and direction characters, except those to ``keep``."""
     if text.isprintable():
         return text
     return "".join(
@@ -49,9 +49,9 @@ def replaced(text: str, keep: str = "") -> str:
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Return text in which what cannot be printed is told, as ``\\x1b``, but for what to ``keep``.
+    """Return text with all that cannot be printed escaped, as ``\\x1b``, except what to ``keep``.
 
-    Nothing in it drives a terminal, and what was there can still be read.
+    It cannot control a terminal, and what was there can still be read.
     """
     if text.isprintable():
         return text
@@ -69,7 +69,7 @@ def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
 
 
 def printable(output: bytes) -> bytes:
-    """Return lines of UTF-8 in which no character drives a terminal, as ``visible`` has it."""
+    """Return lines of UTF-8 that cannot control a terminal, escaped as by ``visible()``."""
     if output.isascii() and not re.search(rb"[^ -~\n\t]", output):
         return output
     return visible(output.decode("utf-8", "surrogateescape"), "\n\t").encode()
@@ -91,9 +91,10 @@ def _utf16(char: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Return text for a cell that a spreadsheet shows, and does not calculate.
+    """Return text for a cell that a spreadsheet shows and does not calculate.
 
-    A text that would be a formula gets an apostrophe in front, unless it is a number; lines stay.
+    Text that would be a formula gets an apostrophe in front, unless it is a number; it keeps its
+    lines.
     """
     if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         text = f"'{text}"

@@ -59,9 +59,9 @@ def templates_folder() -> Path:
 class _CompiledBeside(jinja2.FileSystemBytecodeCache):
     """Keeps compiled templates as Python keeps compiled modules, and as safely: beside the source.
 
-    Each has its source's hash and Python's version in it, and its name tells the compiler and the
-    options that made it. To compile the page's templates takes as long as the whole analysis of a
-    small recording.
+    Each contains its source's hash and Python's version, and its name stands for the compiler and
+    the options that made it. Compiling the page's templates takes as long as analysing a small
+    recording.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -38,8 +38,8 @@ def find_card(text: str) -> Card:
         text: what the user wrote.
 
     Raises:
-        CardError: it is neither. What only begins like a card is none: an RTX 2080 has less than
-            an RTX 2080 Ti.
+        CardError: it is neither. The beginning of a card's name is not enough: an RTX 2080 has
+            less memory than an RTX 2080 Ti.
     """
     plain = _DROPPED.sub("", text.strip().lower())
     found = _BY_NAME.get(plain) or _BY_NAME.get(f"rtx{plain}") or _BY_NAME.get(f"rx{plain}")
@@ -65,8 +65,8 @@ def wanted_card(card: str | None, allow: int | str | None = None) -> CardWanted 
         allow: bytes outside of PyTorch's allocator, or a text such as ``2GiB``.
 
     Raises:
-        CardError: there is no such card, or no such size, or it is as large as the card, or there
-            is a size without a card.
+        CardError: there is no such card or size, the allowance is as large as the card, or there
+            is an allowance without a card.
     """
     if card is None:
         if allow is not None:

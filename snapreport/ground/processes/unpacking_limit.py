@@ -25,7 +25,7 @@ def most_unpacked(packed: int, always: int) -> int:
         always: bytes that it may unpack to in any case, however small it is.
 
     Raises:
-        InputError: what the environment has there is no size.
+        InputError: the environment variable is not a size.
     """
     said = os.environ.get(MAX_UNPACKED)
     if not said:

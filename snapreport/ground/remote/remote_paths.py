@@ -1,7 +1,7 @@
 """Files in stores, as ``s3://bucket/rank0.pickle``: paths that fsspec opens, lists and writes.
 
-A ``RemotePath`` is used where a ``Path`` is. Credentials are the store's library's business, and
-what an address has of them is in no message: its text is without.
+A ``RemotePath`` is used like a ``Path``. Credentials are left to the store's library; those in an
+address are left out of its text, and so of every message.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _Entry: TypeAlias = "dict[str, Any]"
 _Tree: TypeAlias = "dict[str, Any]"
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
-"""A drive letter, which is one letter, is no scheme."""
+"""A scheme has at least two letters, so a drive letter does not count as one."""
 _RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Stores in which a file grows under its name while it is written."""
 _BLOCK = 8 << 20
-"""Bytes that are asked for at a time of what is read by ranges."""
+"""Bytes that are requested at a time."""
 _BLINK = 2.0
-"""Seconds for which what was not there is not looked for again: each look is a request."""
+"""Seconds before a missing file is looked for again, as each look is a request."""
 
 if TYPE_CHECKING:
     _Base = Path
@@ -61,15 +61,15 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 
 
 class RemotePath(_Base):
-    """What a ``Path`` is for files of this machine, for those of a store, as far as we use it."""
+    """A file in a store, with those methods of ``Path`` that we use."""
 
     def __init__(self, url: str, tree: _Tree | None = None, entry: _Entry | None = None) -> None:
-        """Take an address; ``tree`` and ``entry`` are what a listing has of it."""
+        """Take an address; ``tree`` and ``entry`` are what a listing says about it."""
         self._url = url
         self._tree = tree
         self._entry = entry
         self._missed = -_BLINK
-        """When it was not there."""
+        """When it was last found to be missing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemotePath, (self._url, None, self._entry)
@@ -109,7 +109,7 @@ class RemotePath(_Base):
 
     @property
     def _bare(self) -> str:
-        """The address without a query, as what is below it has."""
+        """The address without its query, to which names of files below it are added."""
         return self._url.partition("?")[0] if self.protocol in ("http", "https") else self._url
 
     @property
@@ -126,7 +126,7 @@ class RemotePath(_Base):
 
     @property
     def name(self) -> str:
-        """The last part, without what an address has of credentials."""
+        """The last part, without credentials."""
         return self.parts[-1] if len(self.parts) > 1 else ""
 
     @property
@@ -162,7 +162,7 @@ class RemotePath(_Base):
         return tuple(found)
 
     def with_name(self, name: str) -> RemotePath:
-        """Return another file of the same folder."""
+        """Return another file in the same folder."""
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> RemotePath:
@@ -188,7 +188,7 @@ class RemotePath(_Base):
         return False
 
     def readlink(self) -> RemotePath:
-        """Refuse, as of a file that is no link.
+        """Raise the error of a file that is not a link.
 
         Raises:
             OSError: each time.
@@ -219,10 +219,10 @@ class RemotePath(_Base):
         )
 
     def exists(self, **_: Any) -> bool:
-        """Say whether there is such a file or folder; not where that cannot be told."""
+        """Say whether there is such a file or folder; False if that cannot be found out."""
         try:
             self._info()
-        except OSError:  # whoever opens it is told why
+        except OSError:  # opening it raises the reason
             return False
         return True
 
@@ -231,7 +231,7 @@ class RemotePath(_Base):
         return not self._url.endswith("/") and self.exists() and not self._is_listed()
 
     def is_dir(self, **_: Any) -> bool:
-        """Say whether it is a folder; what ends in ``/`` is one, also with nothing in it."""
+        """Say whether it is a folder; an address that ends in ``/`` is one, even if empty."""
         return self._url.endswith("/") or (self.exists() and self._is_listed())
 
     def _is_listed(self) -> bool:

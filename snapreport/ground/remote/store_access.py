@@ -1,4 +1,4 @@
-"""What fsspec opens, and what it says, without anybody's secrets."""
+"""Opens stores with fsspec, and keeps secrets out of its error messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_store(url: str) -> tuple[Any, str]:
                 f"{without_secrets(url)} is in no kind of store that fsspec knows."
             ) from error
         raise
-    system.invalidate_cache()  # what others have written meanwhile counts
+    system.invalidate_cache()  # others may have written to it meanwhile
     return system, str(path)
 
 
@@ -67,7 +67,7 @@ def _needs(url: str, scheme: str) -> RemoteError:
 
 @contextmanager
 def plain_errors(url: str) -> Iterator[None]:
-    """Turn what a store's library raises into an ``OSError`` that says it without secrets."""
+    """Turn what a store's library raises into an ``OSError`` whose message has no secrets."""
     try:
         yield
     except RemoteError:
@@ -95,19 +95,19 @@ class RangedFile(io.RawIOBase):
         self._url = url
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return int(self._file.tell())
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
+        """Move to a position."""
         return int(self._file.seek(offset, whence))
 
     def read(self, size: int | None = -1) -> bytes:
@@ -122,7 +122,7 @@ class RangedFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         if not self.closed:
             self._file.close()
         super().close()
