@@ -76,7 +76,7 @@ def test_resources_and_prompts_are_there(samples: Path) -> None:
 
 
 WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("open", {"file": "../README.md"}, "no file below the roots"),
+    ("open", {"file": "../README.md"}, "not a file below the roots"),
     ("open", {"file": 7}, "file: 7 is not of type 'string'"),
     ("open", {"file": "README.md"}, "README.md"),
     ("at", {**STEP, "event": 10**9}, "event"),

@@ -203,7 +203,7 @@ def test_a_folder_out_of_the_roots_is_none(tmp_path: Path) -> None:
     (root / "link").symlink_to(tmp_path / "other")
     desk = RunDesk(root)
     for name in ("../other", str(tmp_path / "other"), "link", "/proc/self", ".."):
-        with pytest.raises(SnapreportError, match="no file or folder below the roots"):
+        with pytest.raises(SnapreportError, match="not a file or folder below the roots"):
             desk.ask(name)
     with pytest.raises(SnapreportError, match="no recording of a rank"):
         desk.ask(".")

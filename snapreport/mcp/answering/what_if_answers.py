@@ -36,18 +36,15 @@ def what_if_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Rep
         raise SnapreportError(f"{names} are separate questions; ask one at a time.")
     device = recording.device(arguments.get("device"))
     about = {"file": recording.file.shown, "device": device.name}
-    mode = asked[0][0] if asked else "without"
-    if mode == "settings":
-        head, parts = _settings(device, arguments, recording.progress)
-    else:
-        head, parts = _ANSWERS[mode](device, arguments)
+    answer = _ANSWERS[asked[0][0] if asked else "without"]
+    head, parts = answer(device, arguments, recording.progress)
     return Reply(about, head, tuple(parts))
 
 
 Found = tuple[dict[str, Any], list[Part]]
 
 
-def _removals(device: Device, arguments: Mapping[str, Any]) -> Found:
+def _removals(device: Device, arguments: Mapping[str, Any], _: Progress) -> Found:
     by, curve = arguments.get("by", "site"), arguments.get("curve", "allocated")
     patterns = arguments.get("without", ())
     was = device.peaks.get(curve)
@@ -135,7 +132,7 @@ def _range(between: Between) -> str:
     return str(between.least) if between.one else f"{between.least} to {between.most}"
 
 
-def _card(device: Device, arguments: Mapping[str, Any]) -> Found:
+def _card(device: Device, arguments: Mapping[str, Any], _: Progress) -> Found:
     fit = device.fits(arguments["card"], arguments.get("allow"))
     needed = fit.replayed
     head = {
@@ -152,7 +149,7 @@ def _card(device: Device, arguments: Mapping[str, Any]) -> Found:
     return head, []
 
 
-def _plan(device: Device, arguments: Mapping[str, Any]) -> Found:
+def _plan(device: Device, arguments: Mapping[str, Any], _: Progress) -> Found:
     plan = device.plan(fit=arguments.get("fit"), free=arguments.get("free"))
     peak = device.peak
     beyond = None if peak.reserved is None else peak.reserved - peak.allocated
@@ -179,6 +176,7 @@ def _plan(device: Device, arguments: Mapping[str, Any]) -> Found:
 
 
 _ANSWERS = {
+    "settings": _settings,
     "without": _removals,
     "card": _card,
     "fit": _plan,

@@ -12,7 +12,7 @@ from snapreport.ground.files import as_text
 from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import visible
 from snapreport.mcp.opened.kept_recording import KeptRecording
-from snapreport.mcp.opened.opening_below import FileBelow, file_below, is_below, opened_below
+from snapreport.mcp.opened.opening_below import FileBelow, file_below, opened_below
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Run
 from snapreport.names.quoted_strings import quoted
@@ -57,7 +57,9 @@ class KeptRun:
             return [(self.place.shown, self.place.size, self.place.changed_ns)]
         folder = self.place.path
         try:
-            found = find_run_files([folder], allowed=lambda path: is_below(path, self._roots))
+            found = find_run_files(
+                [folder], allowed=lambda path: file_below(path, self._roots) is not None
+            )
         except InputError:  # its message has names as they are
             found = None
         if found is None:
@@ -70,7 +72,7 @@ class KeptRun:
         for file in found.files:
             shown = quoted(visible(file.source))
             below = file_below(file.path, self._roots, shown)
-            if below is None:  # it was replaced by a link meanwhile
+            if below is None or below.folder:  # it was replaced by a link or folder meanwhile
                 skipped.append(Skipped(file.path, NOT_ALLOWED))
                 continue
             host = quoted(visible(file.name.host))

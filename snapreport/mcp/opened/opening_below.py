@@ -29,7 +29,7 @@ class FileBelow:
     inode: int
     size: int
     changed_ns: int
-    folder: bool = False
+    folder: bool
     """Whether it is a folder; folders are never opened as files."""
 
     @property
@@ -38,16 +38,13 @@ class FileBelow:
         return self.root.joinpath(*self.parts)
 
 
-def file_below(
-    path: Path, roots: Sequence[Path], shown: str, *, folder: bool = False
-) -> FileBelow | None:
-    """Return a regular file, or a folder, if it is below a root after resolving links; else None.
+def file_below(path: Path, roots: Sequence[Path], shown: str = "") -> FileBelow | None:
+    """Return a regular file or a folder if it is below a root after resolving links; else None.
 
     Args:
         path: may contain links.
         roots: resolved.
         shown: its name in answers.
-        folder: whether a folder is wanted.
     """
     try:
         real = Path(os.path.realpath(path, strict=True))
@@ -55,8 +52,8 @@ def file_below(
     except (OSError, ValueError):
         return None
     root = next((each for each in roots if real.is_relative_to(each)), None)
-    right = stat.S_ISDIR if folder else stat.S_ISREG
-    if root is None or not right(status.st_mode):
+    folder = stat.S_ISDIR(status.st_mode)
+    if root is None or not (folder or stat.S_ISREG(status.st_mode)):
         return None
     return FileBelow(
         root=root,
@@ -68,11 +65,6 @@ def file_below(
         changed_ns=status.st_mtime_ns,
         folder=folder,
     )
-
-
-def is_below(path: Path, roots: Sequence[Path]) -> bool:
-    """Say whether a path is a regular file or a folder below a root after resolving links."""
-    return any(file_below(path, roots, "", folder=folder) is not None for folder in (False, True))
 
 
 @contextmanager

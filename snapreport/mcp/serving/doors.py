@@ -60,7 +60,7 @@ def serve(
     gc.enable()  # commands run without a collector, and this one runs for days
     try:
         if port is None:
-            _end_when_told(keepers)
+            _end_on_signals(keepers)
             anyio.run(_serve_stdio, server)
         else:
             anyio.run(_serve_http, server, _listen(port), token, say)
@@ -68,7 +68,7 @@ def serve(
         keepers.close()
 
 
-def _end_when_told(keepers: FileKeepers) -> None:
+def _end_on_signals(keepers: FileKeepers) -> None:
     """Let SIGTERM and Ctrl-C end the process at once.
 
     A thread waits for a line of input, and Python would wait for the thread.
@@ -141,12 +141,8 @@ def is_short_token(token: str) -> bool:
 
 
 def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
-        listening.listen()
+        return socket.create_server((HOST, port))
     except OSError as error:
-        listening.close()
-        raise InputError(f"Port {port} cannot be served: {error.strerror}.") from None
-    return listening
+        reason = os.strerror(error.errno or 0)  # the error's own text repeats the address
+        raise InputError(f"Port {port} cannot be served: {reason}.") from None

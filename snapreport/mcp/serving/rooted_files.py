@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -56,21 +57,17 @@ class RootedFiles:
             raise InputError("That is not the name of a file.")
         if _SCHEME.match(name) and not Path(name).drive:
             raise InputError("Files are named by paths below the roots; addresses are not opened.")
-        for root in self.roots:
-            for folder in (False, True) if folders else (False,):
-                if found := self._below(root / name, folder=folder):
-                    return found
-        if folders:
-            for path in self._runs():  # the name in a list may differ from the folder's own
-                if self._shown(path) == name and (found := self._below(path, folder=True)):
-                    return found
-        for path in self._walk():
-            if self._shown(path) == name and (found := self._below(path)) is not None:
+        named = (root / name for root in self.roots)
+        # The name in a list may differ from the file's own.
+        listed = (path for path in self._listed(folders) if self._shown(path) == name)
+        for path in itertools.chain(named, listed):
+            found = self._below(path)
+            if found is not None and (folders or not found.folder):
                 return found
         what = "file or folder" if folders else "file"
         raise InputError(
-            f"{visible(name[:200])} is no {what} below the roots of this server; call open without"
-            " a file for a list."
+            f"{visible(name[:200])} is not a {what} below the roots of this server; call open"
+            " without a file for a list."
         )
 
     def list(self) -> list[FileBelow]:
@@ -82,6 +79,10 @@ class RootedFiles:
         """Return the folders with files of several ranks, and how many ranks, in order."""
         return sorted((self._shown(path), ranks) for path, ranks in self._runs().items())
 
+    def _listed(self, folders: bool) -> Iterator[Path]:
+        yield from self._runs() if folders else ()
+        yield from self._walk()
+
     def _runs(self) -> dict[Path, int]:
         ranks: dict[Path, set[int]] = {}
         for path in self._walk():
@@ -91,9 +92,9 @@ class RootedFiles:
                 ranks.setdefault(_run_of(path, root), set()).add(rank)
         return {path: len(found) for path, found in ranks.items() if len(found) > 1}
 
-    def _below(self, path: Path, *, folder: bool = False) -> FileBelow | None:
+    def _below(self, path: Path) -> FileBelow | None:
         """Return a regular file, or a folder, if it is below a root after resolving links."""
-        found = file_below(path, self.roots, "", folder=folder)
+        found = file_below(path, self.roots)
         return None if found is None else replace(found, shown=self._shown(found.path))
 
     def _shown(self, path: Path) -> str:
