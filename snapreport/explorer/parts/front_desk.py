@@ -17,7 +17,7 @@ class FrontDesk:
     def __init__(self, view: Viewpoint, run: Callable[[Work], None]) -> None:
         """``run``: does work in a thread."""
         self.view = view
-        self._run = run
+        self.in_background = run
         self.message = ""
         self.prompt: PromptLine | None = None
         self._typed: dict[str, list[str]] = {}
@@ -54,7 +54,3 @@ class FrontDesk:
         self.prompt = PromptLine(
             label, text, done=finish, changed=changed, cancelled=cancelled, before=typed
         )
-
-    def in_background(self, work: Work) -> None:
-        """Do slow work in a thread."""
-        self._run(work)

@@ -84,10 +84,6 @@ class TreeRows:
         found = np.flatnonzero(self.key == np.uint64(key))
         return int(found[0]) if len(found) else ROOT
 
-    def is_under(self, node: int, top: int) -> bool:
-        """Say whether a node is ``top``, or below it."""
-        return bool(self.rank[top] <= self.rank[node] < self.rank[top] + self.size[top])
-
     def below(self, node: int) -> NDArray[np.int64]:
         """Return a node and all below it."""
         begin = self.rank[node]

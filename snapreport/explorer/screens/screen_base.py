@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from snapreport.explorer.parts.viewpoint import Viewpoint
 
 
+FAR = 2**31
+"""More rows or events than any list has."""
+
+
 class Screen:
     """One way to look at a recording."""
 
@@ -82,8 +86,8 @@ class ListScreen(Screen):
         key("down j", "the next row", "move", by=1),
         key("pageup ctrl+b", "a page back", "move_page", by=-1),
         key("pagedown space", "a page forward", "move_page", by=1),
-        key("home g", "the first row", "go_first"),
-        key("end G", "the last row", "go_last"),
+        key("home g", "the first row", "move", by=-FAR),
+        key("end G", "the last row", "move", by=FAR),
     )
     SEARCH: ClassVar[tuple[Key, ...]] = (
         key("/", "search: part of a name, a glob or a /regex/", "ask_search", "search"),
@@ -179,15 +183,6 @@ class ListScreen(Screen):
         """Move the cursor by some pages."""
         self.move(by * self.page)
 
-    def go_first(self) -> None:
-        """Move to the first row."""
-        self.cursor = 0
-
-    def go_last(self) -> None:
-        """Move to the last row."""
-        self.sync()
-        self.cursor = max(self.count() - 1, 0)
-
     def click(self, column: int, row: int, *, twice: bool) -> None:
         """Move the cursor to a row; a second click is Enter."""
         del column
@@ -238,14 +233,23 @@ class ListScreen(Screen):
         return self._match is not None and self._match(self.text(place))
 
     def matches(self) -> list[int]:
-        """Return the rows that match."""
+        """Return the rows that match, in order."""
         return [place for place in range(self.count()) if self.is_match(place)]
+
+    @property
+    def here(self) -> int:
+        """Where the cursor is among the matches."""
+        return self.cursor
+
+    def go_to_match(self, match: int) -> None:
+        """Go to a match."""
+        self.cursor = match
 
     def tell_matches(self) -> None:
         """Show how many matches there are."""
         if self._match is not None:
             found = self.matches()
-            here = found.index(self.cursor) + 1 if self.cursor in found else 0
+            here = found.index(self.here) + 1 if self.here in found else 0
             of = format_count(len(found))
             self.desk.say(f"{self.sought}: match {here} of {of}" if found else "no match")
 
@@ -254,8 +258,8 @@ class ListScreen(Screen):
         self.sync()
         found = self.matches()
         if found:
-            after = [each for each in found if (each - self.cursor) * by > 0]
-            self.cursor = (after or found)[0 if by > 0 else -1]
+            after = [each for each in found if (each - self.here) * by > 0]
+            self.go_to_match((after or found)[0 if by > 0 else -1])
         self.tell_matches()
 
     def clear_search(self) -> bool:

@@ -22,7 +22,7 @@ from snapreport.explorer.parts.inking import Line, Run, beside, clipped, fit, in
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.stage_bands import stage_bands
-from snapreport.explorer.screens.screen_base import Screen
+from snapreport.explorer.screens.screen_base import FAR, Screen
 from snapreport.figures.range_maxima import Heights
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.reporters.words.summary_rows import event_name
@@ -53,8 +53,8 @@ class TimelineScreen(Screen):
         key("+ =", "zoom in, the cursor in the middle", "zoom", "zoom", factor=0.5),
         key("-", "zoom out", "zoom", "zoom", factor=2.0),
         key("0", "show everything", "show_all", "all"),
-        key("up w", "raise the bottom of the y axis", "raise_foot", "y"),
-        key("down s", "lower it", "lower_foot", "y"),
+        key("up w", "raise the bottom of the y axis", "move_foot", "y", by=1),
+        key("down s", "lower it", "move_foot", "y", by=-1),
         key("r", "the y axis from 0 again", "reset_foot"),
         key("a", "move the view back", "pan", by=-_PAN),
         key("d", "move the view forward", "pan", by=_PAN),
@@ -62,8 +62,8 @@ class TimelineScreen(Screen):
         key(".", "the next event", "step_event", "event", by=1),
         key("p", "go to the peak", "go_to_peak", "peak"),
         key("o", "go to the next failed request", "go_to_oom"),
-        key("home", "go to the start", "go_to_start"),
-        key("end", "go to the end", "go_to_end"),
+        key("home", "go to the start", "go", event=-1),
+        key("end", "go to the end", "go", event=FAR),
         key("t", "events or time along the axis", "turn_axis", "time"),
     )
 
@@ -225,7 +225,8 @@ class TimelineScreen(Screen):
 
     # Moving the cursor.
 
-    def _go(self, event: int) -> None:
+    def go(self, event: int) -> None:
+        """Go to an event: -1 is the start, and what lies beyond the end is the last one."""
         self.view.go_to(event)
         self._show_cursor()
 
@@ -266,7 +267,7 @@ class TimelineScreen(Screen):
             event = max(event, before + 1)
         elif column < was:
             event = min(event, before - 1)
-        self._go(event)
+        self.go(event)
 
     def step_quarter(self, by: int) -> None:
         """Move by some quarters of the view."""
@@ -274,19 +275,11 @@ class TimelineScreen(Screen):
 
     def step_event(self, by: int) -> None:
         """Move by some events."""
-        self._go(self.view.event + by)
+        self.go(self.view.event + by)
 
     def go_to_peak(self) -> None:
         """Go to the curve's peak."""
-        self._go(self.view.opening)
-
-    def go_to_start(self) -> None:
-        """Go to the state before the first event."""
-        self._go(-1)
-
-    def go_to_end(self) -> None:
-        """Go to the last event."""
-        self._go(self.view.device.events - 1)
+        self.go(self.view.opening)
 
     def go_to_oom(self) -> None:
         """Go to the next failed request, and from the last to the first."""
@@ -294,7 +287,7 @@ class TimelineScreen(Screen):
         if not events:
             self.desk.say("no request failed in this recording")
             return
-        self._go(next((event for event in events if event > self.view.event), events[0]))
+        self.go(next((event for event in events if event > self.view.event), events[0]))
 
     # Moving the view.
 
@@ -326,15 +319,10 @@ class TimelineScreen(Screen):
         if not 0 <= column < self.width:  # the cursor stays visible
             self._go_to_column(0 if column < 0 else self.width - 1)
 
-    def raise_foot(self) -> None:
-        """Raise the bottom of the y axis by a tenth of its range."""
-        high = self.high
-        self.low = min(self.low + max((high - self.low) // 10, 1), high - _LEAST_BYTES)
-        self.low = max(self.low, 0)
-
-    def lower_foot(self) -> None:
-        """Lower it by as much."""
-        self.low = max(self.low - max((self.high - self.low) // 10, 1), 0)
+    def move_foot(self, by: int) -> None:
+        """Raise the bottom of the y axis by a tenth of its range, or lower it by as much."""
+        low = self.low + by * max((self.high - self.low) // 10, 1)
+        self.low = max(min(low, self.high - _LEAST_BYTES), 0)
 
     def reset_foot(self) -> None:
         """Let the y axis begin at 0."""

@@ -10,7 +10,7 @@ from snapreport.explorer.parts.inking import Line, Run, fit, fit_place, heat, in
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.tree_rows import ROOT, Side, TreeRows
-from snapreport.explorer.screens.screen_base import ListScreen
+from snapreport.explorer.screens.screen_base import FAR, ListScreen
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_bytes, format_count, format_share
@@ -46,8 +46,8 @@ class TreeScreen(ListScreen):
         key("c", "close the row and all below it", "turn_below", "collapse", wanted=False),
         key("E", "open everything", "turn_all", wanted=True),
         key("C", "close everything", "turn_all", wanted=False),
-        key("r home g", "to the root", "go_first"),
-        key("end G", "to the last row", "go_last"),
+        key("r home g", "to the root", "move", by=-FAR),
+        key("end G", "to the last row", "move", by=FAR),
         key("f", "focus: the row becomes the root", "focus", "focus"),
         key("b", "back from the focus", "unfocus"),
         key("h", "hide or show library-internal frames", "fold", "hide"),
@@ -370,24 +370,19 @@ class TreeScreen(ListScreen):
         """Say whether a row matches."""
         return int(self.rows.key[self.items[place]]) in self._matching
 
-    def tell_matches(self) -> None:
-        """Show which match this is."""
-        if not self.sought:
-            return
-        here = self._found.index(self.node) + 1 if self.node in self._found else 0
-        of = format_count(len(self._found))
-        self.desk.say(f"{self.sought}: match {here} of {of}" if self._found else "no match")
+    @property
+    def here(self) -> int:
+        """The place of the row among all rows of the tree, closed ones too."""
+        return int(self.rows.rank[self.node])
 
-    def go_match(self, by: int) -> None:
-        """Go to the next match, or to the one before, wrapping around."""
-        self.sync()
-        if self._found:
-            ranks = self.rows.rank[np.array(self._found)]
-            here = self.rows.rank[self.node]
-            after = np.flatnonzero(ranks > here if by > 0 else ranks < here)
-            place = (after[0 if by > 0 else -1]) if len(after) else (0 if by > 0 else -1)
-            self._go_to_node(self._found[int(place)])
-        self.tell_matches()
+    def matches(self) -> list[int]:
+        """Return the places of the matches among all rows."""
+        places: list[int] = self.rows.rank[np.array(self._found, np.int64)].tolist()
+        return places
+
+    def go_to_match(self, match: int) -> None:
+        """Open the branches around a match, and go to it."""
+        self._go_to_node(int(np.flatnonzero(self.rows.rank == match)[0]))
 
     def clear_search(self) -> bool:
         """End the search."""
