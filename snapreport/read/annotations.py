@@ -32,14 +32,11 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
     annotations = []
     for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
         stage = row.get("stage")
-        if stage not in ("START", "END") or not 0 <= time <= LATEST_US:
-            known = 0 <= time <= LATEST_US
-            tables.oddities[
-                f"annotation stage {shortened(stage)!r}"
-                if known
-                else "annotation time that is not a date"
-            ] += 1
-            continue
-        name = tables.texts.clean(row.get("name", ""))
-        annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time))
+        if not 0 <= time <= LATEST_US:
+            tables.oddities["annotation time that is not a date"] += 1
+        elif stage not in ("START", "END"):
+            tables.oddities[f"annotation stage {shortened(stage)!r}"] += 1
+        else:
+            name = tables.texts.clean(row.get("name", ""))
+            annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time))
     return tuple(annotations)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from snapreport.model.snapshot import DeviceId
 from snapreport.read.fields import check_key, count_unknown_key
 from snapreport.read.limits import MOST_DEVICES, Allowance
 from snapreport.read.parsed import ParsedTrace
+from snapreport.read.traces import Tables
 
 _KNOWN_KEYS = frozenset(
     [
@@ -52,14 +52,12 @@ class Layout:
     recorder: RecorderInfo | None = None
 
 
-def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTexts) -> Layout:
+def recognise(top: Any, tables: Tables) -> Layout:
     """Find a snapshot's parts, whatever PyTorch version wrote it.
 
     Args:
         top: the object that the file holds; emptied, so that its parts can be freed when read.
-        oddities: unknown keys are counted here.
-        rows: how many events, segments and blocks there may be.
-        texts: the file's texts.
+        tables: what the devices of the file will share; unknown keys are counted there.
 
     Raises:
         NotASnapshotError: it is something else, or has more rows.
@@ -80,13 +78,13 @@ def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTex
         )
     for key in top:
         if key not in _KNOWN_KEYS:
-            count_unknown_key(key, 1, "top-level", oddities)
+            count_unknown_key(key, 1, "top-level", tables.oddities)
     if top.get("segments") is None:
         kind = "no-segments"
     segments = _list(top, "segments")
     _require_segments(segments)
     traces = _list(top, "device_traces") or ([top["traces"]] if top.get("traces") else [])
-    _take_rows(rows, segments, traces)
+    _take_rows(tables.rows, segments, traces)
     if _is_profiler_derived(segments, traces, top.get("snapreport")):
         kind = "profiler"
     elif any(_is_torch_20(row.get("blocks")) for row in segments):
@@ -99,12 +97,12 @@ def recognise(top: Any, oddities: Counter[str], rows: Allowance, texts: CleanTex
         {},
         top.get("external_annotations") or [],
         cpu,
-        _settings(top, texts),
-        recorder_info(top.get("snapreport"), texts),
+        _settings(top, tables.texts),
+        recorder_info(top.get("snapreport"), tables.texts),
     )
     for row in segments:
         layout.segments.setdefault(device_of(_ordinal(row), cpu), []).append(row)
-    _add_host(top, layout, oddities, rows)
+    _add_host(top, layout, tables)
     devices = len(layout.traces.keys() | layout.segments.keys())
     if devices > MOST_DEVICES:
         raise NotASnapshotError(f"is damaged: it has {devices:,} devices, over {MOST_DEVICES}.")
@@ -226,13 +224,13 @@ def _plain(value: Any, texts: CleanTexts, budget: list[int], depth: int) -> Any:
     return texts.clean(value)
 
 
-def _add_host(top: dict[str, Any], layout: Layout, oddities: Counter[str], rows: Allowance) -> None:
+def _add_host(top: dict[str, Any], layout: Layout, tables: Tables) -> None:
     """Add pinned host memory, one list of events or one list per device."""
     traces = _list(top, "host_traces")
     if traces and all(isinstance(event, dict) for event in traces):
         traces = [traces]
     segments = _list(top, "host_segments")
-    _take_rows(rows, segments, traces)
+    _take_rows(tables.rows, segments, traces)
     for ordinal, trace in enumerate(traces):
         if trace:
             layout.traces[DeviceId("host", ordinal)] = trace
@@ -240,4 +238,4 @@ def _add_host(top: dict[str, Any], layout: Layout, oddities: Counter[str], rows:
         if isinstance(row, dict) and "address" in row and "total_size" in row:
             layout.segments.setdefault(DeviceId("host", 0), []).append(row)
         else:
-            oddities["host segment of unknown shape"] += 1
+            tables.oddities["host segment of unknown shape"] += 1

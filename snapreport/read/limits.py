@@ -41,10 +41,6 @@ class Allowance:
         """Allow as many as a file of this many bytes can have without sharing."""
         self._left = self._length = length
 
-    def unused(self) -> Allowance:
-        """Return a new allowance for the same file, with nothing used."""
-        return Allowance(self._length)
-
     def take(self, count: int, what: str) -> None:
         """Use up some of the allowance.
 

@@ -13,12 +13,6 @@ from snapreport.native.pickles import scan
 _MEMO_UNIT = 1 << 16
 _MOST_MEMO_UNITS = 0x3FF
 
-
-def _memo_units(length: int) -> int:
-    """Return what the upper two bytes of a memo index may be in a file of this length."""
-    return min(length // _MEMO_UNIT, _MOST_MEMO_UNITS)
-
-
 # Opcodes of long texts, and how many bytes the length of the text takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
 _TUPLES = b"t\x85\x86\x87"
@@ -62,7 +56,7 @@ def _refusal(data: bytes | mmap.mmap, position: int) -> NotASnapshotError | Unsa
     known = {each.code: each for each in pickletools.opcodes}.get(opcode.decode("latin-1"))
     left = len(data) - position
     if opcode == b"r" and left >= 5:
-        most = (_memo_units(len(data)) + 1) * _MEMO_UNIT - 1
+        most = (min(len(data) // _MEMO_UNIT, _MOST_MEMO_UNITS) + 1) * _MEMO_UNIT - 1
         return _not_needed(f"a memo index over {most:,}", position)
     if opcode == b"G" and left >= 9:
         return _not_needed("a float that is neither 0 nor between 2**-63 and 2**64", position)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 _AHEAD = 64
 _FRAMES_AHEAD = 1 << 15
@@ -71,7 +71,7 @@ def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
     parent[start[added > 0]] = branch[added > 0]
     innermost = np.where(added > 0, start + added - 1, branch)
     frame = frames[np.repeat(end, added) - depth]
-    return _columns(parent, frame, depth, innermost)
+    return tuple(each.astype(np.int32) for each in (parent, frame, depth, innermost))
 
 
 def _equal_levels(
@@ -93,7 +93,3 @@ def _equal_levels(
     same = frames[end[among, None] - levels] == frames[end[leader, None] - levels]
     alike = same.all(axis=0)
     return most if alike.all() else int(alike.argmin())
-
-
-def _columns(*columns: ArrayLike) -> PrefixTree:
-    return tuple(np.array(column, np.int32) for column in columns)

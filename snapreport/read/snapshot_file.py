@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import mmap
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError, naming
 from snapreport.ground.foreign_files import BEGIN, foreign_file
 from snapreport.ground.processes.gc_pause import collector_off
@@ -18,7 +16,6 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
 from snapreport.read.annotations import read_annotations
 from snapreport.read.layout import Layout, recognise
-from snapreport.read.limits import Allowance
 from snapreport.read.memory_need import OBJECTS, require_memory
 from snapreport.read.segments import read_segments
 from snapreport.read.source import open_source
@@ -82,7 +79,7 @@ def read_objects(path: Path, progress: Progress = silent) -> tuple[Any, int]:
             copy = dict(top)
             if isinstance(top.get("allocator_settings"), dict):
                 copy["allocator_settings"] = dict(top["allocator_settings"])
-        recognise(copy, Counter(), Allowance(length), CleanTexts())
+        recognise(copy, Tables(length))
         return top, length
 
 
@@ -121,8 +118,8 @@ def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap
 
 def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> RawSnapshot:
     """Turn the raw objects into columns, freeing each part as soon as it is read."""
-    tables = Tables(Allowance(length))
-    layout = recognise(top, tables.oddities, tables.rows, tables.texts)
+    tables = Tables(length)
+    layout = recognise(top, tables)
     del top
     traces, segments = _devices(layout, tables, progress)
     snapshot = RawSnapshot(

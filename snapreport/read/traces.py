@@ -76,25 +76,20 @@ class PoolInterner:
         return known
 
 
-@dataclass
 class Tables:
     """What the devices of a file share while it is read."""
 
-    rows: Allowance
-    """How many more events, segments and blocks there may be."""
-    fields: Allowance = field(init=False)
-    """How many more fields they may have."""
-    texts: CleanTexts = field(default_factory=CleanTexts)
-    stacks: StackInterner = field(init=False)
-    strings: StringInterner = field(init=False)
-    pools: PoolInterner = field(default_factory=PoolInterner)
-    oddities: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        """Allow as many fields as rows, and share the texts."""
-        self.fields = self.rows.unused()
+    def __init__(self, length: int) -> None:
+        """Start with nothing; ``length`` is the file's, in bytes."""
+        self.rows = Allowance(length)
+        """How many more events, segments and blocks there may be."""
+        self.fields = Allowance(length)
+        """How many more fields they may have."""
+        self.texts = CleanTexts()
         self.stacks = StackInterner(self.texts)
         self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
+        self.pools = PoolInterner()
+        self.oddities: Counter[str] = Counter()
 
 
 def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
@@ -170,18 +165,12 @@ def _actions(
     events: Sequence[dict[str, Any]], where: str, texts: CleanTexts
 ) -> tuple[tuple[str, ...], Any]:
     names = take(events, "action")
-    ids: dict[Any, int] = {}
-    try:
-        distinct = dict.fromkeys(names)
-        for name in distinct:
-            if not isinstance(name, str):
-                raise TypeError
-            ids[name] = len(ids)
-    except TypeError:
-        index = next(i for i, name in enumerate(names) if not isinstance(name, str))
+    if set(map(type, names)) - {str}:
+        index = next(i for i, name in enumerate(names) if type(name) is not str)
         raise NotASnapshotError(
             f"is damaged: {where} {index} has no 'action', or one that is not text."
-        ) from None
+        )
+    ids = {name: number for number, name in enumerate(dict.fromkeys(names))}
     _check_count(ids)
     return tuple(map(texts.clean, ids)), np.array(list(map(ids.__getitem__, names)), np.int16)
 

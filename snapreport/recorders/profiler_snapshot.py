@@ -224,8 +224,8 @@ class _Device:
 
     def segments(self, place: int) -> list[dict[str, Any]]:
         """Return the segments that the events and blocks lie in, with what is live at the end."""
-        baseline, gone = self._baseline
-        live = sorted([*self._live, *baseline], key=lambda block: block.address)
+        _, gone = self._baseline
+        live = self._live_at_end()
         every = [*self._blocks, *live, *(block for blocks in gone.values() for block in blocks)]
         segments: list[dict[str, Any]] = []
         for first, end in _pieces(every):
@@ -252,7 +252,6 @@ class _Device:
 
     def storages(self, device: str) -> list[dict[str, Any]]:
         """Return the parameters, gradients and optimizer states that are live at the end."""
-        baseline, _ = self._baseline
         return [
             {
                 "device": device,
@@ -261,9 +260,12 @@ class _Device:
                 "kind": block.kind,
                 "name": block.name,
             }
-            for block in sorted([*self._live, *baseline], key=lambda block: block.address)
+            for block in self._live_at_end()
             if block.kind
         ]
+
+    def _live_at_end(self) -> list[_Block]:
+        return sorted([*self._live, *self._baseline[0]], key=lambda block: block.address)
 
 
 def _first_over(block: _Block, address: NDArray[np.int64], end: NDArray[np.int64]) -> int:

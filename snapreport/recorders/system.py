@@ -166,17 +166,10 @@ def out_of_memory(error: BaseException | None) -> bool:
     """Say whether an exception, or one that led to it, is an allocator's out of memory error."""
     import torch
 
-    kinds = tuple(
-        kind
-        for kind in (
-            getattr(torch, "OutOfMemoryError", None),
-            getattr(torch.cuda, "OutOfMemoryError", None),
-        )
-        if isinstance(kind, type)
-    )
+    kind = getattr(torch.cuda, "OutOfMemoryError", ())  # before 1.13 there was none
     # A compiled function, or another process, may pass on only the message.
     return any(
-        isinstance(each, kinds) or "out of memory" in _message(each).lower()
+        isinstance(each, kind) or "out of memory" in _message(each).lower()
         for each in _led_to(error)
     )
 

@@ -173,10 +173,6 @@ class RemotePath(_Base):
         """Return the path from a folder of the same store."""
         return PurePosixPath(*self.parts).relative_to(PurePosixPath(*as_path(other[0]).parts))
 
-    def as_posix(self) -> str:
-        """Return the address."""
-        return str(self)
-
     def resolve(self, strict: bool = False) -> RemotePath:  # noqa: ARG002
         """Return the path itself: stores have no links."""
         return self
