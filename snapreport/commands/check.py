@@ -29,7 +29,7 @@ from snapreport.commands.options.shared_options import (
     source_argument,
     top_option,
 )
-from snapreport.commands.output.answer_printing import new_page, print_json, print_page
+from snapreport.commands.output.answer_printing import Answer, print_json, print_page
 from snapreport.commands.output.console import print_bytes, print_path, progress_bar
 from snapreport.commands.output.several_files import load_a_run
 from snapreport.ground.errors import BudgetError, OutputError
@@ -213,7 +213,7 @@ def _print(
     else:
         from snapreport.reporters.terminal.gate_text import write_verdict
 
-        page = new_page()
+        page = Answer(as_json).page()
         write_verdict(page, verdict, top)
         print_page(page)
     if not verdict.passed:

@@ -16,9 +16,8 @@ from snapreport.commands.options.shared_options import (
     source_argument,
 )
 from snapreport.commands.output.answer_printing import (
+    Answer,
     device_json,
-    load_device,
-    new_page,
     print_json,
     print_page,
 )
@@ -81,7 +80,8 @@ def profile(
         raise click.UsageError(f"--rules define categories and have no effect with --by {by}.")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other; give one.")
-    found = load_device(source, device, quiet)
+    answer = Answer(as_json, quiet=quiet)
+    found = answer.device(source, device)
     result = found.profile(by, rules, curve, points)
     from snapreport.reporters.terminal.profile_text import profile_csv, profile_json, write_profile
 
@@ -90,7 +90,7 @@ def profile(
     elif as_csv:
         print_bytes(profile_csv(result, found.times_of(result.events)).encode())
     else:
-        page = new_page()
+        page = answer.page()
         page.say(f"{found.name} of {found.file.source.name}")
         write_profile(page, result, by)
         print_page(page)

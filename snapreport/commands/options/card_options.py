@@ -11,20 +11,10 @@ from snapreport.ground.units import parse_size
 _SIZES = "h100-80, rtx-4090 and so on, or a size such as 24GB"
 
 
-def _card(text: str) -> str:
-    find_card(text)
-    return text
-
-
-def _size(text: str) -> str:
-    parse_size(text)
-    return text
-
-
 card_option = click.option(
     "--card",
     metavar="CARD",
-    callback=reads(_card),
+    callback=reads(find_card, keep=True),
     help=f"Say whether it fits on this card: {_SIZES}.",
 )
 fits_option = click.option(
@@ -35,7 +25,7 @@ fits_option = click.option(
 allow_option = click.option(
     "--allow",
     metavar="SIZE",
-    callback=reads(_size),
+    callback=reads(parse_size, keep=True),
     help="Memory of the card that PyTorch's allocator cannot use: CUDA, NCCL, other programs. By "
     "default as measured while recording, else 700 MiB, or 1.5 GiB with several processes.",
 )

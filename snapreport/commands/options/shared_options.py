@@ -22,7 +22,6 @@ from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 from snapreport.model.moment_wanted import CURVES
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 
 class AnyPath(click.Path):
@@ -75,12 +74,18 @@ def device_option(what: str) -> Callable[[F], F]:
     return click.option("--device", metavar="N", help=f"{what}, such as 0, cuda:1 or cpu.")
 
 
-def reads(parse: Callable[[Any], T]) -> Callable[..., T | None]:
-    """Parse an option's value in its callback, so that an error names the option."""
+def reads(parse: Callable[[Any], Any], *, keep: bool = False) -> Callable[..., Any]:
+    """Parse an option's value in its callback, so that an error names the option.
 
-    def read(_context: click.Context, _option: click.Parameter, value: Any) -> T | None:
+    Args:
+        parse: what parses it.
+        keep: give the command the value as it was typed.
+    """
+
+    def read(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
         try:
-            return None if value is None else parse(value)
+            found = None if value is None else parse(value)
+            return value if keep else found
         except (SnapreportError, ValueError) as error:
             raise click.BadParameter(f"{str(error).removesuffix('.')}.") from None
 

@@ -35,18 +35,22 @@ class Answer:
     """How to print an answer."""
 
     as_json: bool
-    full: bool
-    quiet: bool
-    top: int | None
+    full: bool = False
+    quiet: bool = False
+    top: int | None = None
     """Rows to show as text; None for all."""
 
     def device(self, source: Path, device: str | None) -> Device:
-        """Load the device in question."""
-        return load_device(source, device, self.quiet)
+        """Load a file, and pick a device; None for the one that a report opens with."""
+        with progress_bar(self.quiet) as progress:
+            found = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+            return found.device(device)
 
     def page(self) -> Page:
-        """Return a page to print text on."""
-        return new_page(self.full)
+        """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
+        from snapreport.reporters.terminal.text_tables import Page, terminal_width
+
+        return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
 
 
 def answer_options(rows: int | None = None) -> Callable[[F], F]:
@@ -61,12 +65,6 @@ def answer_options(rows: int | None = None) -> Callable[[F], F]:
 
 def _answer(as_json: bool, full: bool, quiet: bool, top: int | None = None) -> Answer:
     return Answer(as_json, full, quiet, None if full else top)
-
-
-def load_device(source: Path, device: str | None, quiet: bool) -> Device:
-    """Load a snapshot or bundle, and pick a device; None picks the one that a report opens with."""
-    with progress_bar(quiet) as progress:
-        return snapreport.load(source, keep_paths=paths_kept(), progress=progress).device(device)
 
 
 def device_json(device: DeviceData) -> dict[str, Any]:
@@ -89,13 +87,6 @@ def print_json(name: str, answer: dict[str, Any]) -> None:
 
     whole = orjson.dumps(with_format(name, answer), option=orjson.OPT_INDENT_2)
     print_bytes(plain_json(whole) + b"\n")
-
-
-def new_page(full: bool = False) -> Page:
-    """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
-    from snapreport.reporters.terminal.text_tables import Page, terminal_width
-
-    return Page(terminal_width(full), colour=in_colour(sys.stdout))
 
 
 def print_page(page: Page) -> None:
