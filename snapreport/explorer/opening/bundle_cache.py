@@ -1,7 +1,7 @@
 """Bundles that are kept in the user's cache, so that a pickle opens at once the second time.
 
-A bundle is called after a hash of the snapshot's bytes and our version: a snapshot that changed,
-or another version, has another. What is kept takes a stated size at most; the oldest go.
+A bundle is named after a hash of the snapshot's bytes and after our version, so a changed snapshot
+or another version gets another bundle. All together are limited in size; the oldest are removed.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class BundleCache:
         if names.exists():
             names.replace(names_beside(bundle))
         made.replace(bundle)
-        self._let_go(but=bundle)
+        self._remove_oldest(but=bundle)
         return bundle
 
-    def _let_go(self, but: Path) -> None:
-        for folder in self.folder.glob(f"{_MAKING}*"):  # of an explorer that was killed
+    def _remove_oldest(self, but: Path) -> None:
+        for folder in self.folder.glob(f"{_MAKING}*"):  # left by an explorer that was killed
             with suppress(OSError):
                 if time.time() - folder.stat().st_mtime > _ABANDONED:
                     remove(folder)
@@ -90,7 +90,7 @@ class BundleCache:
         for path in self.folder.glob("*.zip"):
             try:
                 about = path.stat()
-            except OSError:  # another explorer let it go
+            except OSError:  # another explorer removed it
                 continue
             found.append((about.st_mtime, about.st_size, path))
         total = sum(size for _, size, _ in found)

@@ -87,18 +87,17 @@ def fit_place(text: str, width: int) -> str:
     return fit(cut_place(visible(text), max(width, 1)), width)
 
 
-def wrap(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break a text into lines; control characters become visible."""
-    begin = indent if first is None else first
     lines = textwrap.wrap(
         visible(text),
         max(width, len(indent) + 8),
-        initial_indent=begin,
+        initial_indent=indent,
         subsequent_indent=indent,
         break_on_hyphens=False,
     )
     whole = (part for line in lines for part in (chop_cells(line, width) or [line]))
-    return list(whole) or [begin.rstrip()]
+    return list(whole) or [indent.rstrip()]
 
 
 def clipped(line: Line, width: int) -> Line:

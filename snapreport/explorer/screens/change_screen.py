@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from snapreport.compare.tree_change import ChangeTree, find_tree_change
+from snapreport.compare.tree_change import find_tree_change
 from snapreport.explorer.parts.inking import Line, Run, ink
 from snapreport.explorer.parts.key_bindings import Key
-from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.parts.tree_rows import TreeRows
 from snapreport.explorer.screens.tree_screen import TreeScreen
 from snapreport.ground.units import format_bytes, format_signed_bytes
@@ -24,6 +23,7 @@ class ChangeScreen(TreeScreen):
     title = "Change"
     short = "Diff"
     KEYS: ClassVar[tuple[Key, ...]] = TreeScreen.KEYS
+    NUMBERS: ClassVar[tuple[str, ...]] = ("change", "before", "after")
 
     @classmethod
     def is_there(cls, view: Viewpoint) -> bool:
@@ -67,11 +67,14 @@ class ChangeScreen(TreeScreen):
             ink((headings, "title"), (f"{self._about()}", "dim")),
         ]
 
+    def numbers(self, node: int) -> tuple[int, ...]:
+        """Return a node's change, and what each recording holds there."""
+        base, new = int(self.change.base[node]), int(self.change.new[node])
+        return new - base, base, new
+
     def figures(self, node: int) -> tuple[tuple[Run, ...], str]:
         """Return a node's change and what both hold, and the role of its frame."""
-        tree: ChangeTree = self.change
-        base, new = int(tree.base[node]), int(tree.new[node])
-        change = new - base
+        change, base, new = self.numbers(node)
         role = "more" if change > 0 else "less" if change < 0 else "dim"
         shown = f"{format_signed_bytes(change):>11} "
         rest = f"{format_bytes(base):>10} {format_bytes(new):>10}  "
@@ -87,21 +90,3 @@ class ChangeScreen(TreeScreen):
     def in_link(self) -> dict[str, object]:
         """Nothing: a page shows one recording."""
         return {}
-
-    def as_table(self) -> Table:
-        """Return the visible rows."""
-        self.sync()
-        tree = self.change
-        depth = self.rows.depth - self.rows.depth[self.root]
-        rows: list[tuple[object, ...]] = [
-            (
-                int(depth[node]),
-                int(tree.new[node] - tree.base[node]),
-                int(tree.base[node]),
-                int(tree.new[node]),
-                self._name(node),
-                self._place(node),
-            )
-            for node in self.items.tolist()
-        ]
-        return ("depth", "change", "before", "after", "function", "place"), rows

@@ -55,6 +55,9 @@ class TreeScreen(ListScreen):
         *ListScreen.SEARCH,
     )
 
+    NUMBERS: ClassVar[tuple[str, ...]] = ("bytes", "count")
+    """The headings of a node's numbers, as others get them."""
+
     def __init__(self, desk: FrontDesk) -> None:
         """Start with the same tree as the page."""
         super().__init__(desk)
@@ -161,12 +164,16 @@ class TreeScreen(ListScreen):
         left = max(room - len(indent) - 2, 8)
         return Line((*figures, Run(indent + mark, "dim"), *self._frame_runs(node, left, role)))
 
+    def numbers(self, node: int) -> tuple[int, ...]:
+        """Return a node's numbers, by NUMBERS."""
+        return int(self.tree.bytes[node]), int(self.tree.count[node])
+
     def figures(self, node: int) -> tuple[tuple[Run, ...], str]:
         """Return a node's bytes, share and count, and the role of its frame."""
-        held, total = int(self.tree.bytes[node]), int(self.tree.bytes[ROOT])
+        (held, count), total = self.numbers(node), int(self.tree.bytes[ROOT])
         role = heat(held / max(total, 1))
-        count = format_count(int(self.tree.count[node]))
-        text = f"{format_bytes(held):>10} {format_share(held, total):>7} {count:>7}  "
+        share = format_share(held, total)
+        text = f"{format_bytes(held):>10} {share:>7} {format_count(count):>7}  "
         return (Run(text, role),), role
 
     def own(self, node: int) -> str:
@@ -399,15 +406,8 @@ class TreeScreen(ListScreen):
     def as_table(self) -> Table:
         """Return the visible rows."""
         self.sync()
-        tree = self.tree
-        rows: list[tuple[object, ...]] = [
-            (
-                int(self.rows.depth[node] - self.rows.depth[self.root]),
-                int(tree.bytes[node]),
-                int(tree.count[node]),
-                self._name(node),
-                self._place(node),
-            )
+        depth = self.rows.depth - self.rows.depth[self.root]
+        return ("depth", *self.NUMBERS, "function", "place"), [
+            (int(depth[node]), *self.numbers(node), self._name(node), self._place(node))
             for node in self.items.tolist()
         ]
-        return ("depth", "bytes", "count", "function", "place"), rows
