@@ -55,10 +55,7 @@ def compile_filter(include: Sequence[str], exclude: Sequence[str]) -> Match:
     """
     wanted = [compile_pattern(pattern) for pattern in include]
     unwanted = [compile_pattern(pattern) for pattern in exclude]
-
-    def matches(text: str) -> bool:
-        if wanted and not any(match(text) for match in wanted):
-            return False
-        return not any(match(text) for match in unwanted)
-
-    return matches
+    return lambda text: (
+        (not wanted or any(match(text) for match in wanted))
+        and not any(match(text) for match in unwanted)
+    )

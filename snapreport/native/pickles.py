@@ -44,39 +44,32 @@ class Columns:
     """A pickle of (the snapshot without events, the frames, the texts, the pairs of integers)."""
 
 
-class FoundEvents:
-    """A pickle that the library has read, and the number of its events and traces."""
-
-    def __init__(self, found: Events) -> None:
-        self._found = found
-        self.n_events, self.n_traces = int(found.n_rows), int(found.n_traces)
-
-    def copy(self) -> Columns:
-        """Return the events as columns."""
-        found, n = self._found, self.n_events
-        columns = {
-            name: copied(place, n, kind)
-            for names, places, kind in (
-                (INTEGERS, found.integers, np.int64),
-                (IDS, found.ids, np.int32),
-            )
-            for name, place in zip(names, places, strict=True)
-        }
-        return Columns(
-            columns,
-            copied(found.traces, self.n_traces, _TRACE),
-            copied(found.unknowns, found.n_unknowns, _UNKNOWN),
-            copied(found.stacks, found.n_stacks, _STACK)["start"],
-            copied(found.stack_frames, found.n_stack_frames, np.int32),
-            text_at(found.rest, found.n_rest),
+def columns_of(found: Events) -> Columns:
+    """Return a copy of the events of a pickle as columns."""
+    columns = {
+        name: copied(place, found.n_rows, kind)
+        for names, places, kind in (
+            (INTEGERS, found.integers, np.int64),
+            (IDS, found.ids, np.int32),
         )
+        for name, place in zip(names, places, strict=True)
+    }
+    return Columns(
+        columns,
+        copied(found.traces, found.n_traces, _TRACE),
+        copied(found.unknowns, found.n_unknowns, _UNKNOWN),
+        copied(found.stacks, found.n_stacks, _STACK)["start"],
+        copied(found.stack_frames, found.n_stack_frames, np.int32),
+        text_at(found.rest, found.n_rest),
+    )
 
 
 @contextmanager
-def events(data: bytes | mmap.mmap) -> Iterator[FoundEvents | None]:
+def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
     """Read a pickle, and keep its events during the body; None if it does not have the usual form.
 
-    Such a pickle may be anything, a snapshot or not, safe or not.
+    Such a pickle may be anything, a snapshot or not, safe or not. ``columns_of()`` copies the
+    events; how many of them and of traces there are is in ``n_rows`` and ``n_traces``.
     """
     found, opened = Events(), library()
     view = np.frombuffer(data, np.uint8)
@@ -86,6 +79,6 @@ def events(data: bytes | mmap.mmap) -> Iterator[FoundEvents | None]:
         yield None
         return
     try:
-        yield FoundEvents(found)
+        yield found
     finally:
         opened.events_free(pointer(found))

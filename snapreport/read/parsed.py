@@ -101,8 +101,8 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         if found is None or found.n_traces > MOST_DEVICES:  # the unpickler's path refuses those
             return None
         # The copies replace the library's arrays, which are freed on leaving this block.
-        require_memory(PARSED_EVENT * found.n_events)
-        columns = found.copy()
+        require_memory(PARSED_EVENT * found.n_rows)
+        columns = pickles.columns_of(found)
     require_memory(REST * len(columns.rest))
     top, frames, texts, pairs = load(columns.rest)
     unknowns, by_name = columns.unknowns, columns.by_name

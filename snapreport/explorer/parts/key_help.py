@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from snapreport.explorer.parts.inking import EMPTY, Line, Run, clipped, fit, ink, wrap
 from snapreport.explorer.parts.key_bindings import ARROWS, Key
@@ -43,12 +44,9 @@ class KeyHelp:
             right: list[Line] = []
             for block in blocks:
                 (left if len(left) < half and not right else right).extend(block)
-            rows = max(len(left), len(right))
-            left += [EMPTY] * (rows - len(left))
-            right += [EMPTY] * (rows - len(right))
             self._lines = [
                 Line(clipped(one, each + 2).runs + other.runs)
-                for one, other in zip(left, right, strict=True)
+                for one, other in zip_longest(left, right, fillvalue=EMPTY)
             ]
         else:
             self._lines = [line for block in blocks for line in block]

@@ -90,13 +90,8 @@ class Viewpoint:
             )
         if self.event < 0:
             return "at the start"
-        last = self.event == self.device.events - 1
-        return f"at the end (event {event_name(self.event)})" if last else self.at_event
-
-    @property
-    def at_event(self) -> str:
-        """``at event 12``."""
-        return f"at event {event_name(self.event)}"
+        event = f"event {event_name(self.event)}"
+        return f"at the end ({event})" if self.event == self.device.events - 1 else f"at {event}"
 
     @property
     def figures(self) -> str:

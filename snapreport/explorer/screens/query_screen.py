@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
@@ -56,7 +57,7 @@ class QueryScreen(ListScreen):
 
     def gather(self) -> None:
         """Ask for the schema."""
-        self._ask(self._load_schema)
+        self._ask(lambda database: partial(setattr, self, "schema", database.schema().splitlines()))
 
     def _ask(self, question: Callable[[QueryProcess], Callable[[], None]]) -> None:
         """Query the database in a thread."""
@@ -72,10 +73,7 @@ class QueryScreen(ListScreen):
                     self._process = open_database(path, seconds=QUERY_SECONDS, memory=QUERY_MEMORY)
                 answer = question(self._process)
             except SnapreportError as error:
-                text = str(error)
-
-                def answer() -> None:
-                    self.desk.say(text)
+                answer = partial(self.desk.say, str(error))
 
             def done() -> None:
                 self.running = False
@@ -84,14 +82,6 @@ class QueryScreen(ListScreen):
             return done
 
         self.desk.in_background(work)
-
-    def _load_schema(self, database: QueryProcess) -> Callable[[], None]:
-        lines = database.schema().splitlines()
-
-        def done() -> None:
-            self.schema = lines
-
-        return done
 
     def run(self, sql: str) -> None:
         """Run a statement, and show its answer."""
@@ -104,7 +94,7 @@ class QueryScreen(ListScreen):
             rows: list[tuple[Cell, ...]] = []
             for answer in database.run(sql):
                 titles, rows = answer.columns, list(islice(answer.rows, MOST_ROWS + 1))
-            return lambda: self._show(titles, rows)
+            return partial(self._show, titles, rows)
 
         self._ask(question)
 
