@@ -2,6 +2,7 @@
 
 import { differs, Observed } from "../lib/data/observed"
 import { clampWindow, sameWindow, type Window } from "../lib/picture/window"
+import type { CellRows } from "./data/cell_rows"
 import { aboveGroup, orderRows, type RowView } from "./data/row_order"
 import type { Quantity, RunAxis, RunData } from "./data/run_data"
 
@@ -56,15 +57,18 @@ export class RunStore extends Observed<RunState> {
     if (first !== undefined) this.current.cursor = { row: first, x: this.peakOf(first) }
   }
 
+  private get cells(): CellRows | null {
+    return this.data.cells(this.current.axis, "allocated")
+  }
+
   /** Where the axis begins: windows count from here. */
   get origin(): number {
-    return this.data.cells(this.current.axis, "allocated")?.low ?? 0
+    return this.cells?.low ?? 0
   }
 
   /** Everything. */
   get whole(): Window {
-    const cells = this.data.cells(this.current.axis, "allocated")
-    return { x0: 0, x1: cells ? cells.high - cells.low : 1, y0: 0, y1: Math.max(this.current.order.length, 1) }
+    return { x0: 0, x1: this.cells ? this.cells.high - this.cells.low : 1, y0: 0, y1: Math.max(this.current.order.length, 1) }
   }
 
   set(change: Partial<RunState>): void {
@@ -81,7 +85,7 @@ export class RunStore extends Observed<RunState> {
     }
     if (rows) next.window = { ...next.window, y0: whole.y0, y1: whole.y1 }
     if (next.window !== before.window) {
-      const narrowest = 2 ** (this.data.cells(next.axis, "allocated")?.narrowest ?? 0)
+      const narrowest = 2 ** (this.cells?.narrowest ?? 0)
       next.window = clampWindow(next.window, whole, LEAST_CELLS * narrowest, LEAST_ROWS)
     }
     if (sameWindow(next.window, before.window)) next.window = before.window
@@ -93,10 +97,11 @@ export class RunStore extends Observed<RunState> {
     if (!this.current.order.includes(row)) this.set({ query: "", group: -1, onlyOdd: false, kind: this.data.kind[row] })
     const { window: w, order } = this.current
     const y = order.length - order.indexOf(row) - 0.5
+    const [halfX, halfY] = [(w.x1 - w.x0) / 2, (w.y1 - w.y0) / 2]
     const window = {
       ...w,
-      ...(x < w.x0 || x > w.x1 ? centred(x, w.x1 - w.x0, "x") : {}),
-      ...(y < w.y0 + 0.5 || y > w.y1 - 0.5 ? centred(y, w.y1 - w.y0, "y") : {}),
+      ...((x < w.x0 || x > w.x1) && { x0: x - halfX, x1: x + halfX }),
+      ...((y < w.y0 + 0.5 || y > w.y1 - 0.5) && { y0: y - halfY, y1: y + halfY }),
     }
     this.set({ cursor: { row, x }, window })
   }
@@ -109,10 +114,6 @@ export class RunStore extends Observed<RunState> {
 
   /** Where on the axis a row has its peak. */
   private peakOf(row: number): number {
-    return (this.data.cells(this.current.axis, "allocated")?.peakPlace(row) ?? this.origin) - this.origin
+    return (this.cells?.peakPlace(row) ?? this.origin) - this.origin
   }
-}
-
-function centred(at: number, span: number, axis: "x" | "y"): Partial<Window> {
-  return axis === "x" ? { x0: at - span / 2, x1: at + span / 2 } : { y0: at - span / 2, y1: at + span / 2 }
 }

@@ -5,6 +5,7 @@ import { eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
 import { xOn, yOn } from "../../lib/picture/window"
 import { formatCount } from "../../lib/text/format"
 import { fit, type Pen } from "../../views/drawing/pen"
+import { polygon } from "../../views/drawing/scene"
 import type { HeatGeometry } from "../picture/heat_geometry"
 import type { Grain } from "../picture/heat_raster"
 import type { RunStore } from "../run_store"
@@ -130,13 +131,8 @@ function drawCursor(pen: Pen, g: HeatGeometry, store: RunStore, places: HeatPlac
   if (!cursor || place < 0) return
   const middle = places.y(place + 0.5)
   if (middle < g.top || middle > g.top + g.plotHeight) return
-  pen.fillStyle = colours.text
-  pen.beginPath()
-  pen.moveTo(g.left - 1, middle)
-  pen.lineTo(g.left - 1 - g.font * 0.5, middle - g.font * 0.35)
-  pen.lineTo(g.left - 1 - g.font * 0.5, middle + g.font * 0.35)
-  pen.closePath()
-  pen.fill()
+  const [tip, back, half] = [g.left - 1, g.left - 1 - g.font * 0.5, g.font * 0.35]
+  polygon(pen, colours.text, [tip, middle], [back, middle - half], [back, middle + half])
   const width = 2 ** grain.level
   const cell = Math.floor((cursor.x + store.origin) / width) * width - store.origin
   const [x, end] = [places.x(cell), places.x(cell + width)]
@@ -163,12 +159,7 @@ function drawOdd(pen: Pen, g: HeatGeometry, { data, state }: RunStore, places: H
     if (!odd) continue
     const y = places.y(place + 0.5)
     if (y < g.top || y > g.top + g.plotHeight) continue
-    pen.fillStyle = colours[oddColour(odd)]
-    pen.beginPath()
-    pen.moveTo(x, y)
-    pen.lineTo(x + g.font * 0.6, y - g.font * 0.4)
-    pen.lineTo(x + g.font * 0.6, y + g.font * 0.4)
-    pen.closePath()
-    pen.fill()
+    const [back, half] = [x + g.font * 0.6, g.font * 0.4]
+    polygon(pen, colours[oddColour(odd)], [x, y], [back, y - half], [back, y + half])
   }
 }

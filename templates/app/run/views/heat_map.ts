@@ -4,7 +4,7 @@ import { Surface } from "../../gl/surface"
 import { differs } from "../../lib/data/observed"
 import type { Raster } from "../../lib/picture/raster"
 import { onTheme, readTheme, styleOf, type Theme } from "../../lib/picture/theme"
-import type { Window } from "../../lib/picture/window"
+import { common, inWindow, sameWindow, type Window, zoomed } from "../../lib/picture/window"
 import { Layers } from "../../views/drawing/layers"
 import { penOf } from "../../views/drawing/pen"
 import { Tooltip } from "../../views/drawing/tooltip"
@@ -18,8 +18,8 @@ import { drawHeatAxes, HeatPlaces } from "./heat_axes"
 import { listenHeat } from "./heat_input"
 import { spanText, valueText, whereText } from "./run_words"
 
-/** How far beyond the window cells are painted, in window sizes, so that a small move needs no repainting. */
-const MARGIN = 0.25
+/** The part that is painted, in window sizes: more than the window, so that a small move needs no repainting. */
+const PAINTED = 1.5
 const SAYS_AFTER_MS = 400
 
 interface Pointed {
@@ -176,24 +176,10 @@ export class HeatMap {
     const { painter } = this.layers
     if (!source) return painter.clear()
     const { grain, raster } = this
-    const fits =
-      raster &&
-      !this.stale.raster &&
-      raster.grain.level === grain.level &&
-      raster.grain.bundle === grain.bundle &&
-      raster.of.window.x0 <= w.x0 &&
-      raster.of.window.x1 >= w.x1 &&
-      raster.of.window.y0 <= w.y0 &&
-      raster.of.window.y1 >= w.y1
-    if (fits) return
-    const { whole } = this.store
-    const [dx, dy] = [(w.x1 - w.x0) * MARGIN, (w.y1 - w.y0) * MARGIN]
-    const wanted = {
-      x0: Math.max(w.x0 - dx, whole.x0),
-      x1: Math.min(w.x1 + dx, whole.x1),
-      y0: Math.max(w.y0 - dy, whole.y0),
-      y1: Math.min(w.y1 + dy, whole.y1),
-    }
+    const covered = raster && common(raster.of.window, w)
+    const fits = covered && sameWindow(covered, w) && raster.grain.level === grain.level && raster.grain.bundle === grain.bundle
+    if (fits && !this.stale.raster) return
+    const wanted = common(zoomed(w, 0.5, 0.5, PAINTED, PAINTED), this.store.whole)!
     const { kind, quantity, full } = this.store.state
     const made = heatRaster(source, wanted, grain, heatScale(this.store.data, kind, quantity, full))
     this.raster = { of: made, grain }
@@ -218,10 +204,10 @@ export class HeatMap {
     const source = this.source()
     if (!source || x < g.left || x >= g.left + g.plotWidth || y < g.top || y >= g.top + g.plotHeight) return null
     const { window: w, order } = this.store.state
-    const at = w.x0 + ((x - g.left) / g.plotWidth) * (w.x1 - w.x0)
-    const row = Math.floor(order.length - (w.y1 - ((y - g.top) / g.plotHeight) * (w.y1 - w.y0)))
+    const at = inWindow(g, w, { x, y })
+    const row = Math.floor(order.length - at.y)
     if (row < 0 || row >= order.length) return null
-    const cell = Math.floor((at + source.origin) / 2 ** grain.level)
+    const cell = Math.floor((at.x + source.origin) / 2 ** grain.level)
     const place = grain.bundle > 1 ? mostOf(source, grain, row, cell) : row
     return { place: place < 0 ? row : place, cell, bundle: bundleAt(source, grain.bundle, row) }
   }

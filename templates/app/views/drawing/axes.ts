@@ -6,7 +6,7 @@ import type { Rect } from "../../lib/picture/labels"
 import { byteTickLabels, byteTicks, eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
 import { xOn, yOn } from "../../lib/picture/window"
 import type { Pen } from "./pen"
-import { place, type Scene, tag } from "./scene"
+import { place, polygon, type Scene, tag } from "./scene"
 
 /** The cursor's label on the axis, and the x that it stands for. */
 export interface Handle extends Rect {
@@ -100,12 +100,7 @@ export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle |
 
 export function drawCursorHandle(pen: Pen, { g, theme }: Scene, handle: Handle): void {
   const { x, top, label } = handle
-  pen.beginPath()
-  pen.moveTo(x - g.font * 0.35, top + 1)
-  pen.lineTo(x, top - g.font * 0.35)
-  pen.lineTo(x + g.font * 0.35, top + 1)
-  pen.closePath()
-  pen.fillStyle = theme.text
-  pen.fill()
+  const tip = g.font * 0.35
+  polygon(pen, theme.text, [x - tip, top + 1], [x, top - tip], [x + tip, top + 1])
   tag(pen, handle, label, g.font * 0.5, theme.text, theme.surface, 1)
 }

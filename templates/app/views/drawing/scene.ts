@@ -61,6 +61,15 @@ export function dot(pen: Pen, { x, y, colour }: { x: number; y: number; colour: 
   pen.stroke()
 }
 
+/** Fills a shape of straight sides. */
+export function polygon(pen: Pen, colour: string, ...corners: [x: number, y: number][]): void {
+  pen.fillStyle = colour
+  pen.beginPath()
+  for (const [x, y] of corners) pen.lineTo(x, y)
+  pen.closePath()
+  pen.fill()
+}
+
 /** Draws a text on a background of its own. */
 export function tag(
   pen: Pen,

@@ -11,7 +11,7 @@ import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { bytesCell, frameLabel, frameTitle, heatMeter } from "../shared/frame_cells"
-import type { Panel } from "./panels"
+import { type Panel, type Shown, showsOther } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
@@ -39,7 +39,7 @@ export class LinesPanel implements Panel {
   private chosen = -1
   private refused = ""
   private frame = 0
-  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
+  private shown: Shown | null = null
 
   constructor(private readonly store: Store) {
     const { device, stacks } = store.history
@@ -82,8 +82,8 @@ export class LinesPanel implements Panel {
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    const same = this.shown && (["cursor", "curve", "search", "pinned"] as const).every((name) => state[name] === this.shown![name])
-    if (!same || (before.selection && !state.selection)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    const unselected = before.selection && !state.selection
+    if (unselected || showsOther(state, this.shown)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   /** `key`: of a selection made here. */

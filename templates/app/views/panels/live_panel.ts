@@ -11,7 +11,7 @@ import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { bytesCell, frameCell } from "../shared/frame_cells"
-import type { Panel } from "./panels"
+import { type Panel, type Shown, showsOther } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LiveColumn, title: string, class_: string][] = [
@@ -35,7 +35,7 @@ export class LivePanel implements Panel {
   private by: LiveColumn = "block"
   private reversed = false
   private frame = 0
-  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
+  private shown: Shown | null = null
 
   constructor(private readonly store: Store) {
     const { device } = store.history
@@ -75,9 +75,7 @@ export class LivePanel implements Panel {
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    if (!this.shown || (["cursor", "curve", "search", "pinned"] as const).some((name) => state[name] !== this.shown![name])) {
-      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
-    }
+    if (showsOther(state, this.shown)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   private refresh(): void {

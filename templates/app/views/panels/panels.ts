@@ -1,6 +1,7 @@
 /** The tabs below the timeline: one panel is visible at a time, and created when first opened. */
 
 import type { History } from "../../lib/data/history"
+import { differs } from "../../lib/data/observed"
 import type { State, Store } from "../../store"
 import { button } from "../shared/controls"
 import { h } from "../shared/dom"
@@ -13,6 +14,13 @@ export interface Panel {
   update(state: State, before: State | null): void
   /** Selects what a link names; `key` is that of a `Selection` of this panel. */
   select?(key: string): void
+}
+
+/** What decides what most panels list. */
+export type Shown = Pick<State, "cursor" | "curve" | "search" | "pinned">
+
+export function showsOther(state: Shown, shown: Shown | null): boolean {
+  return !shown || differs(state, shown, "cursor", "curve", "search", "pinned")
 }
 
 /** The tabs of a recording, in order; without the data for it, there is no tab. */

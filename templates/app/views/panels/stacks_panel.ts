@@ -1,6 +1,7 @@
 /** The call stacks of the moment: top-down, bottom-up and as a flame graph, with focus and search. */
 
 import { formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { differs } from "../../lib/data/observed"
 import { frameText } from "../../lib/data/frames"
 import { type CallTree, ROOT } from "../../lib/tables/tree"
 import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } from "../../lib/tables/tree_model"
@@ -10,7 +11,7 @@ import { h, nameText, pathText } from "../shared/dom"
 import { later } from "../shared/failure"
 import { FlameView } from "./flame_graph"
 import { amountText, frameLabel } from "../shared/frame_cells"
-import type { Panel } from "./panels"
+import { type Panel, type Shown, showsOther } from "./panels"
 import { TreeList } from "./call_tree"
 
 const MODES: Option<StackMode>[] = [
@@ -40,7 +41,7 @@ export class StacksPanel implements Panel {
   private mode: StackMode
   private frame = 0
   /** What is on the screen. */
-  private shown: Pick<State, "cursor" | "curve" | "search" | "pinned"> | null = null
+  private shown: Shown | null = null
 
   constructor(private readonly store: Store) {
     const { history, state } = store
@@ -101,18 +102,8 @@ export class StacksPanel implements Panel {
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    const { shown } = this
-    if (
-      shown &&
-      state.cursor === shown.cursor &&
-      state.curve === shown.curve &&
-      state.search === shown.search &&
-      state.pinned === shown.pinned &&
-      state.selection === before.selection &&
-      sameView(state.stacks, this.view)
-    )
-      return
-    this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (showsOther(state, this.shown) || state.selection !== before.selection || !sameView(state.stacks, this.view))
+      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   /** `key`: of a selection made here. */
@@ -357,7 +348,7 @@ export class StacksPanel implements Panel {
 }
 
 function sameView(a: StacksView, b: StacksView): boolean {
-  return a.mode === b.mode && a.folded === b.folded && a.top === b.top
+  return !differs(a, b, "mode", "folded", "top")
 }
 
 function isLive(store: Store, allocation: number): boolean {
