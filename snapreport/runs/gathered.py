@@ -36,14 +36,14 @@ def gather(findings: Findings) -> Gathered:
 
     history = findings.history
     noted = history.recorder
-    several = noted if noted is not None and noted.world_size > 1 else None
+    several = noted if noted and noted.world_size > 1 else None
     warnings = [each.title for each in findings.warnings if each.severity != "note"]
     return Gathered(
         size=history.source.size,
         sha256=history.source.sha256,
         devices=rank_facts(findings),
         warnings=tuple(warnings[:_MOST_WARNINGS]),
-        rank=several and several.rank,
-        ranks=several and several.world_size,
-        node=several and several.node,
+        rank=several.rank if several else None,
+        ranks=several.world_size if several else None,
+        node=several.node if several else None,
     )

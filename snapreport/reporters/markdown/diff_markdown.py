@@ -7,22 +7,25 @@ from functools import partial
 from typing import BinaryIO
 
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_count
 from snapreport.ground.version import __version__
 from snapreport.reporters.markdown.markdown_parts import bullets, first_that_fits, folded, table
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
+    groups_title,
     match_text,
     place_of,
     place_text,
     setting_text,
     shown_figures,
     side_text,
+    sizes_of,
     split_rows,
+    stage_row,
 )
 from snapreport.reporters.words.plain_text import code_span, escaped
-from snapreport.reporters.words.summary_rows import amount, memory_name, signed
+from snapreport.reporters.words.summary_rows import memory_name
 
 # Rows of each table, tried in turn until the report fits.
 _ROWS = (25, 12, 5, 2)
@@ -53,18 +56,14 @@ def _report(diff: Diff, most: int) -> Iterator[str]:
         for *cells, name in (figure_row(name, figure) for name, figure in shown_figures(diff))
     ]
     yield table(("memory", "BASE", "NEW", "change", "in percent"), rows, left=(0,))
-    yield f"### {_title(diff, diff.by)}"
+    yield f"### {escaped(groups_title(diff, diff.by))}"
     yield from _changes(diff.groups, diff.by, most)
     yield from _parts(diff)
     if diff.by == "site":
-        yield f"### {_title(diff, 'category')}"
+        yield f"### {escaped(groups_title(diff, 'category'))}"
         yield from _changes(diff.categories, "category", most)
     yield from _stages(diff, most)
     yield folded("About this comparison", bullets(_about(diff)))
-
-
-def _title(diff: Diff, by: str) -> str:
-    return escaped(f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}")
 
 
 def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
@@ -72,9 +71,7 @@ def _changes(changes: Sequence[Change], by: str, most: int) -> Iterator[str]:
     rows = [
         (
             _name(change),
-            format_signed_bytes(change.change),
-            format_bytes(change.base_bytes),
-            format_bytes(change.new_bytes),
+            *sizes_of(change),
             f"{format_count(change.base_count)} → {format_count(change.new_count)}",
             escaped(match_text(change, _PLACE)),
         )
@@ -113,16 +110,7 @@ def _parts(diff: Diff) -> Iterator[str]:
 def _stages(diff: Diff, most: int) -> Iterator[str]:
     if not diff.stages:
         return
-    rows = [
-        (
-            code_span(stage.name, _NAME),
-            signed(stage.change),
-            amount(stage.base_peak),
-            amount(stage.new_peak),
-            "" if stage.match == "exact" else stage.match,
-        )
-        for stage in diff.stages[:most]
-    ]
+    rows = [(code_span(each.name, _NAME), *stage_row(each)) for each in diff.stages[:most]]
     yield "### Peaks inside stages, in allocated bytes"
     yield table(("stage", "change", "BASE", "NEW", "matched by"), rows, left=(0, 4))
     if len(diff.stages) > most:

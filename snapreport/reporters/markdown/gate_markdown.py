@@ -18,6 +18,8 @@ from snapreport.reporters.words.gate_rows import (
     check_row,
     comparison_title,
     conclusion,
+    failing,
+    others,
     site_row,
 )
 from snapreport.reporters.words.plain_text import code_span, escaped
@@ -70,19 +72,15 @@ def _failed(check: Check, most: int) -> Iterator[str]:
 
 
 def _findings(verdict: Verdict, most: int) -> Iterator[str]:
-    failing = [each for each in verdict.findings if each.fails]
-    lines = []
-    for each in failing[: 2 * most]:
+    found, lines = failing(verdict), []
+    for each in found[: 2 * most]:
         lines.append(f"❌ {_line(each)}\n  {escaped(each.finding.explanation)}")
         lines[-1] += "".join(f"\n  - {escaped(text)}" for text in advice(each.finding))
-    if len(failing) > 2 * most:
-        lines.append(f"and {len(failing) - 2 * most:,} more")
+    if len(found) > 2 * most:
+        lines.append(f"and {len(found) - 2 * most:,} more")
     yield from bullets(lines)
-    others = [
-        each for each in verdict.findings if not each.fails and each.finding.severity != "note"
-    ]
-    if others:
-        yield folded("Other findings", bullets(map(_line, others[: 2 * most])))
+    if rest := others(verdict):
+        yield folded("Other findings", bullets(map(_line, rest[: 2 * most])))
 
 
 def _line(raised: Raised) -> str:

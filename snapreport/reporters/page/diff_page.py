@@ -14,6 +14,7 @@ from snapreport.reporters.words import diff_rows
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
+    groups_title,
     place_of,
     place_text,
     shown_figures,
@@ -71,7 +72,7 @@ def _table(diff: Diff, changes: Sequence[Change], by: str) -> Table:
         rows, rest = changes[:_ROWS], ""
     return Table(
         by=by,
-        title=f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}",
+        title=groups_title(diff, by),
         heading=GROUP_WORDS[by].capitalize(),
         rows=rows,
         rest=f"{rest[0].upper()}{rest[1:]}." if rest else "",

@@ -10,16 +10,18 @@ from snapreport.reporters.terminal.text_tables import Page
 from snapreport.reporters.words.diff_rows import (
     GROUP_WORDS,
     figure_row,
+    groups_title,
     match_text,
     place_of,
     place_text,
     setting_text,
     shown_figures,
     side_text,
+    sizes_of,
     split_rows,
+    stage_row,
 )
 from snapreport.reporters.words.plain_text import cut, cut_place, cut_site, one_line
-from snapreport.reporters.words.summary_rows import amount, signed
 
 _MATCH = 24
 
@@ -66,14 +68,12 @@ def _setting(value: object) -> str:
 def _changes(page: Page, changes: Sequence[Change], by: str, diff: Diff, most: int | None) -> None:
     """Write a table of changes; a call site says how it was matched."""
     shown, rest = split_rows(changes, most)
-    page.say(f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}")
+    page.say(groups_title(diff, by))
     page.table(
         ("change", "BASE", "NEW", "count", GROUP_WORDS[by]),
         [
             (
-                format_signed_bytes(change.change),
-                format_bytes(change.base_bytes),
-                format_bytes(change.new_bytes),
+                *sizes_of(change),
                 _count(change.new_count - change.base_count),
                 _row_name(change),
             )
@@ -97,16 +97,7 @@ def _count(change: int) -> str:
 
 def _parts(page: Page, diff: Diff) -> None:
     """Write the parts that the change adds up from: what was matched, and what was not."""
-    rows = [
-        (
-            format_signed_bytes(part.change),
-            format_bytes(part.base_bytes),
-            format_bytes(part.new_bytes),
-            f"{part.change:+,}",
-            part.name,
-        )
-        for part in diff.parts
-    ]
+    rows = [(*sizes_of(part), f"{part.change:+,}", part.name) for part in diff.parts]
     total = (
         format_signed_bytes(diff.change),
         format_bytes(diff.base.bytes),
@@ -125,16 +116,7 @@ def _stages(page: Page, diff: Diff, most: int | None) -> None:
     page.say("Peaks inside stages, in allocated bytes")
     page.table(
         ("change", "BASE", "NEW", "", "stage"),
-        [
-            (
-                signed(stage.change),
-                amount(stage.base_peak),
-                amount(stage.new_peak),
-                "" if stage.match == "exact" else stage.match,
-                "  " * min(stage.depth, 8) + stage.name,
-            )
-            for stage in stages
-        ],
+        [(*stage_row(each), "  " * min(each.depth, 8) + each.name) for each in stages],
         cut=cut,
     )
     if len(stages) < len(diff.stages):

@@ -16,6 +16,8 @@ from snapreport.reporters.words.gate_rows import (
     check_row,
     comparison_title,
     conclusion,
+    failing,
+    others,
     site_row,
 )
 from snapreport.reporters.words.plain_text import one_line
@@ -73,20 +75,16 @@ def _joined(figures: Sequence[str], *texts: str) -> list[str]:
 
 
 def _findings(page: Page, verdict: Verdict) -> None:
-    failing = [each for each in verdict.findings if each.fails]
-    if failing:
+    if found := failing(verdict):
         page.part("Findings that fail the check")
-        for each in failing:
+        for each in found:
             page.say(f"  {_line(each)}")
             page.say(f"    {one_line(each.finding.explanation)}")
             for text in advice(each.finding):
                 page.say(f"    - {one_line(text)}")
-    others = [
-        each for each in verdict.findings if not each.fails and each.finding.severity != "note"
-    ]
-    if others:
+    if rest := others(verdict):
         page.part("Other findings")
-        for each in others:
+        for each in rest:
             page.say(f"  {_line(each)}")
     if verdict.ignored:
         page.say()

@@ -14,8 +14,9 @@ from snapreport.compare.diff_types import (
     DiffSide,
     Figure,
     Place,
+    StageChange,
 )
-from snapreport.ground.units import format_change, plural
+from snapreport.ground.units import format_bytes, format_change, format_signed_bytes, plural
 from snapreport.reporters.words.plain_text import location
 from snapreport.reporters.words.summary_rows import amount, moment_text, signed
 
@@ -73,6 +74,21 @@ def figure_row(name: str, figure: Figure) -> tuple[str, str, str, str, str]:
     )
 
 
+def sizes_of(change: Change) -> tuple[str, str, str]:
+    """Return the change in bytes, and the bytes in BASE and in NEW."""
+    return (
+        format_signed_bytes(change.change),
+        format_bytes(change.base_bytes),
+        format_bytes(change.new_bytes),
+    )
+
+
+def stage_row(stage: StageChange) -> tuple[str, str, str, str]:
+    """Return the change of a stage's peak, its peak in BASE and in NEW, and how it was matched."""
+    match = "" if stage.match == EXACT else stage.match
+    return signed(stage.change), amount(stage.base_peak), amount(stage.new_peak), match
+
+
 def place_text(place: Place | None, limit: int = 0) -> str:
     """Return ``file:line``, folders shortened first; empty where there is no file."""
     return "" if place is None else location(place.filename, place.line, limit)
@@ -114,6 +130,11 @@ def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Ch
         held = amount(sum(change.new_bytes for change in same))
         texts.append(f"{len(same):,} did not change, with {held}")
     return changed[:most], "; ".join(texts)
+
+
+def groups_title(diff: Diff, by: str) -> str:
+    """Return the title of the changes grouped by ``by``."""
+    return f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}"
 
 
 def setting_text(value: object) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change, Diff
-from snapreport.compare.gate_types import Check, Verdict
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
+from snapreport.compare.gate_types import Check, Raised, Verdict
+from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import CallSite
-from snapreport.reporters.words.diff_rows import match_text, place_of, place_text
+from snapreport.reporters.words.diff_rows import match_text, place_of, place_text, sizes_of
 from snapreport.reporters.words.plain_text import location
 from snapreport.reporters.words.summary_rows import amount, signed
 
@@ -23,7 +23,7 @@ def conclusion(verdict: Verdict) -> str:
     """Say in one line how the check ended."""
     checks = len(verdict.checks)
     failed = sum(not each.passed for each in verdict.checks)
-    raised = sum(each.fails for each in verdict.findings)
+    raised = len(failing(verdict))
     parts = []
     if failed:
         parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} not kept")
@@ -68,13 +68,21 @@ def site_row(site: CallSite, limit: int = 0) -> tuple[str, str, str, str]:
 def change_row(change: Change, limit: int = 0) -> tuple[str, str, str, str, str, str]:
     """Return a call site's change, bytes before and now, function, place and how it was matched."""
     return (
-        format_signed_bytes(change.change),
-        format_bytes(change.base_bytes),
-        format_bytes(change.new_bytes),
+        *sizes_of(change),
         change.name,
         place_text(place_of(change), limit),
         match_text(change, limit),
     )
+
+
+def failing(verdict: Verdict) -> list[Raised]:
+    """Return the findings that fail the check."""
+    return [each for each in verdict.findings if each.fails]
+
+
+def others(verdict: Verdict) -> list[Raised]:
+    """Return the findings that do not fail the check, except notes."""
+    return [each for each in verdict.findings if not each.fails and each.finding.severity != "note"]
 
 
 def changed(changes: Sequence[Change], most: int) -> list[Change]:
