@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from snapreport.model.recorder_notes import recorder_info
 from snapreport.read import read_bytes, unpickle
 from snapreport.read.limits import MOST_DEVICES, MOST_INTEGER, MOST_POOLS, MOST_TEXT, Allowance
 from snapreport.read.opcodes import check_opcodes
+from snapreport.read.parsed import parse
 from tests import bombs
 from tests.builders import frame, trace
 
@@ -30,10 +32,28 @@ def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(unpickle, "parse", lambda *_: None)
 
 
+class ReadAlikeError(Exception):
+    """Both ways read a pickle alike: the library leaves it to the general way."""
+
+
+@pytest.fixture(params=["columns", "objects"])
+def either_differs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``either``, but in the general way only what is not read in that way anyhow."""
+
+    def take_none(*arguments: Any) -> None:
+        if parse(*arguments) is None:
+            raise ReadAlikeError
+
+    if request.param == "objects":
+        monkeypatch.setattr(unpickle, "parse", take_none)
+
+
 def outcome(data: bytes) -> str:
     """Return what a user is told, nothing where the file is taken."""
     try:
         build_history(read_bytes(data, "bomb.pickle"))
+    except ReadAlikeError:
+        return "as in the other way"
     except SnapreportError as error:
         told = str(error)
         assert told.startswith("bomb.pickle ")
@@ -44,19 +64,19 @@ def outcome(data: bytes) -> str:
 
 
 @pytest.mark.timeout(SECONDS)
-def test_no_bomb_goes_off(either: None) -> None:
+def test_no_bomb_goes_off(either_differs: None) -> None:
     told = {name: outcome(data) for name, data in bombs.pickles()}
     assert len(told) > 50
     assert all(told[f"a tuple of tuples as {what}"] for what in ("a key", "an action"))
 
 
 @pytest.mark.timeout(SECONDS)
-def test_no_bomb_of_json_goes_off(either: None) -> None:
+def test_no_bomb_of_json_goes_off() -> None:
     told = {name: outcome(data) for name, data in bombs.jsons()}
     assert told["devices"].endswith("it has 100,001 devices, over 256.")
 
 
-def test_a_wrong_value_in_any_field_is_taken_or_told(either: None) -> None:
+def test_a_wrong_value_in_any_field_is_taken_or_told(either_differs: None) -> None:
     taken = sum(outcome(data) == "" for _, data in bombs.fields())
     assert taken > 100
 
