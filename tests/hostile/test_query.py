@@ -10,12 +10,14 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import snapreport
 from snapreport.commands import cli
+from tests import forked_commands
 from tests.conftest import REPOSITORY
 from tests.hostile.databases import changed
 from tests.hostile.zips import members_of
@@ -49,14 +51,13 @@ def with_sql(bundle: Path, name: str, *statements: str) -> Path:
     return path
 
 
-def started(*arguments: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*SNAPREPORT, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def started(*arguments: str | Path, anew: bool = False) -> subprocess.Popen[str]:
+    """Start a command in a fork of this Python, or in a Python of its own."""
+    words = [*map(str, arguments)]
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    if anew:
+        return subprocess.Popen([*SNAPREPORT, *words], text=True, start_new_session=True, **pipes)
+    return forked_commands.start(words, start_new_session=True, **pipes)
 
 
 def children(process: int) -> list[int]:
@@ -164,7 +165,7 @@ def test_ctrl_c_ends_a_query_of_a_program_which_goes_on(bundle: Path, sql: str) 
 
 
 def test_the_time_is_up_in_the_middle_of_a_step(bundle: Path) -> None:
-    process = started("query", bundle, STEP, "--timeout", "0.2")
+    process = started("query", bundle, STEP, "--timeout", "0.2", anew=True)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert out == ""
