@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from snapreport.ground.errors import NativeLibraryError
 from snapreport.native import compiling, library
 from snapreport.native.compiling import NAME, compile_library, is_fresh
 from tests.conftest import REPOSITORY
+from tests.quick_compiler import quick_compiler
 
 needs_compiler = pytest.mark.skipif(
     compiling.find_compiler() is None, reason="no C compiler: the library was NOT made again"
@@ -36,12 +36,7 @@ def folder(tmp_path: Path) -> Path:
 def checkout(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same in a checkout, which has the build beside the package; compiled in less time."""
     (folder.parents[1] / "hatch_build.py").touch()
-    compiler = compiling.find_compiler()
-    if compiler is not None and os.name != "nt":
-        quick = tmp_path / "quick-cc"
-        quick.write_text(f'#!/bin/sh\nexec {shlex.join(compiler)} "$@" -O0\n')
-        quick.chmod(0o755)
-        monkeypatch.setenv("CC", str(quick))
+    quick_compiler(tmp_path, monkeypatch.setenv)
     return folder
 
 
