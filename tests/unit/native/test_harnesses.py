@@ -10,8 +10,8 @@ from fuzz import native
 from fuzz.native import HARNESSES, NoFuzzerError
 from tests.thorough import IN_FULL
 
-RUNS = 20_000 if IN_FULL else 6_000
-"""A second or so of one core for each, always the same ones: all files, and some like them."""
+RUNS = 20_000 if IN_FULL else 2_000
+"""Half a second or so of one core for each, always the same: all files, and some like them."""
 
 
 @pytest.mark.timeout(300)

@@ -103,16 +103,21 @@ def checkout(folder: Path) -> Path:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a checkout whose library is sanitized."""
+    """Run Python in a checkout whose library is sanitized.
+
+    What is undefined shows in few examples, and in the samples as well as in real files: all wrong
+    bounds that were found in more were found in these.
+    """
+    unwanted = ("PYTEST",) if IN_FULL else ("PYTEST", "SNAPREPORT_CORPUS")
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
         env={
-            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(unwanted)},
             "LD_PRELOAD": f"{runtime('libasan.so')} {runtime('libubsan.so')}",
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
             "PYTHONPATH": str(folder),
-            "SNAPREPORT_EXAMPLES": "1" if IN_FULL else "0.1",
+            "SNAPREPORT_EXAMPLES": "1" if IN_FULL else "0.06",
         },
         capture_output=True,
         text=True,
