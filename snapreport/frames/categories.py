@@ -115,12 +115,13 @@ def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
 def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64]:
     """Return the first rule matching a frame of each stack, ``len(rules)`` if none; (n_stacks,)."""
     frames = stacks.frames
-    of_frame = np.full(len(frames), len(rules), np.int64)
-    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
-        for k, rule in enumerate(rules):
-            if rule.fits(name, filename):
-                of_frame[i] = k
-                break
+    of_frame = np.empty(len(frames), np.int64)
+    known: dict[tuple[str, str], int] = {}  # many lines are of one function
+    for i, frame in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        if frame not in known:
+            fitting = (k for k, rule in enumerate(rules) if rule.fits(*frame))
+            known[frame] = next(fitting, len(rules))
+        of_frame[i] = known[frame]
     of_node = of_frame[stacks.node_frame]
     of_node = of_node[lowest_on_path(stacks.node_parent, of_node)]
     return shared(stacks.of_stacks(of_node, len(rules)))

@@ -55,7 +55,8 @@ _LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
 # The name is a hash, and the folder its first two letters: a cache may be anywhere.
 _HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
 
-_NATIVE_FILE = re.compile(r"^(\?\?|none)?$|\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)|^<")
+_UNKNOWN_FILE = re.compile(r"(\?\?|none)?$")
+_NATIVE_FILE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
 _MACHINERY_NAME = re.compile(
     r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
     r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
@@ -100,7 +101,9 @@ def most_telling_nodes(stacks: StackTable) -> NDArray[np.intp]:
 
 def is_native_file(filename: str) -> bool:
     """Say whether frames of a file are C++; generated code such as ``<string>`` is Python."""
-    return _NATIVE_FILE.search(filename) is not None and not filename.startswith("<")
+    if filename.startswith("<"):
+        return False
+    return bool(_UNKNOWN_FILE.match(filename) or _NATIVE_FILE.search(filename))
 
 
 def classify_file(filename: str) -> int:

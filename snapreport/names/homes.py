@@ -26,7 +26,8 @@ _WINDOWS = re.compile(
 )
 _TILDE = re.compile(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
 # Where PyTorch keeps what it compiled: its folder is named after the user.
-_COMPILED = re.compile(r"(?<=torchinductor_)(?!~)([^\\/\s\"':]{1,255})")
+_CACHE = "torchinductor_"
+_COMPILED = re.compile(rf"(?<={_CACHE})(?!~)([^\\/\s\"':]{{1,255}})")
 # The names that editors give to the machine that they are connected to.
 _REMOTE = re.compile(
     r"((?:ssh-remote|dev-container|attached-container|k8s-container|tunnel)(?:\+|%2[bB]))"
@@ -64,19 +65,22 @@ def names_someone(user: str) -> bool:
 
 def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the begin and end of homes and servers in a text, and the owner, ``""`` if unsure."""
-    if "/" not in text and "\\" not in text and "+" not in text and "%2" not in text:
-        return
-    for found in _PATH.finditer(text):
-        parts = found["path"].split("/")
-        length, owner = _home(parts)
-        if length:
-            yield found.start(), found.start("path") + len("/".join(parts[:length])), owner
-    for found in _WINDOWS.finditer(text):
-        yield found.start(), found.end(), found["drive"] or found["share"] or ""
-    for found in _TILDE.finditer(text):
-        yield found.start(), found.end(), found[1]
-    for found in _REMOTE.finditer(text):
-        yield found.end(1), found.end(), ""
+    # Each pattern is tried at every letter, and few texts have what it needs.
+    if "/" in text:
+        for found in _PATH.finditer(text):
+            parts = found["path"].split("/")
+            length, owner = _home(parts)
+            if length:
+                yield found.start(), found.start("path") + len("/".join(parts[:length])), owner
+    if "\\" in text or ":" in text:
+        for found in _WINDOWS.finditer(text):
+            yield found.start(), found.end(), found["drive"] or found["share"] or ""
+    if "~" in text:
+        for found in _TILDE.finditer(text):
+            yield found.start(), found.end(), found[1]
+    if "+" in text or "%2" in text:
+        for found in _REMOTE.finditer(text):
+            yield found.end(1), found.end(), ""
 
 
 def find_users(texts: Iterable[str]) -> set[str]:
@@ -84,7 +88,8 @@ def find_users(texts: Iterable[str]) -> set[str]:
     users: set[str] = set()
     for text in texts:
         users.update(owner for _, _, owner in find_homes(text))
-        users.update(_COMPILED.findall(text))
+        if _CACHE in text:
+            users.update(_COMPILED.findall(text))
     return {user for user in users if names_someone(user)}
 
 
@@ -112,7 +117,8 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
         if begin >= at:
             pieces += [text[at:begin], "~"]
             at = end
-    return _COMPILED.sub("~", "".join(pieces) + text[at:])
+    text = "".join(pieces) + text[at:]
+    return _COMPILED.sub("~", text) if _CACHE in text else text
 
 
 def hide_servers(path: str) -> str:

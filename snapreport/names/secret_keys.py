@@ -26,6 +26,8 @@ _PREFIXES = re.compile(
     r"|(?P<private_key>-----BEGIN [A-Z ]{0,30}PRIVATE KEY)"
     r")"
 )
+_SHORTEST = 15
+"""Letters of a key that is known by how it begins, at least."""
 _SECRET = re.compile(
     r"(?i)(?:(?:api|access|auth|private|wandb|secret)[_-]?key|secret|passw(?:or)?d|passphrase|token)"
     rf"[\"']?\s{{0,9}}[=:]\s{{0,9}}[\"']?(?!{HIDDEN}\b)(?P<value>[^\s\"',;]{{6,}})"
@@ -52,17 +54,17 @@ _OPTION = re.compile(
 
 def find_keys(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the begin and end of each key in a text, and why it counts as one."""
-    for found in _PREFIXES.finditer(text):
+    for found in _PREFIXES.finditer(text) if len(text) >= _SHORTEST else ():
         kind = (found.lastgroup or "").replace("_", " ")
         yield found.start(), found.end(), f"begins as a key of {kind}"
     if "=" in text or ":" in text:
         for found in _SECRET.finditer(text):
             group = found.lastgroup or ""
             yield found.start(group), found.end(group), "follows a word for a secret"
-    ours = [found.span() for found in _OURS.finditer(text)]
-    for found in _RUN.finditer(text):
-        begin, end = found.span()
-        if _is_random(found[0]) and not any(a < end and begin < b for a, b in ours):
+    runs = [found.span() for found in _RUN.finditer(text) if _is_random(found[0])]
+    ours = [found.span() for found in _OURS.finditer(text)] if runs else []
+    for begin, end in runs:
+        if not any(a < end and begin < b for a, b in ours):
             yield begin, end, f"{end - begin} characters as if at random"
 
 

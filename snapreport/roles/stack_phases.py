@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,10 @@ keeps at most one tensor per parameter."""
 def _rule(
     mark: np.int32, function: str = "", file: str = ""
 ) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
-    """Return a mark with the patterns of function and file that set it; None matches any."""
+    """Return a mark with the patterns of function and file that set it; None matches any.
+
+    Of a pattern that begins with ``^``, all alternatives do.
+    """
     return mark, re.compile(function) if function else None, re.compile(file) if file else None
 
 
@@ -67,8 +71,8 @@ _RULES = (
     _rule(IN_OPTIMIZER, file=r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam"),
     _rule(IN_OPTIMIZER, r"^(_init_group|init_group|_init_state|init_state)$"),
     _rule(CLIPS, file=r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
-    _rule(IN_BACKWARD, r"Backward\w{0,40}::|torch::autograd::Engine|^\w{1,80}Backward\d*$"),
-    _rule(IN_BACKWARD, r"AccumulateGrad|^(backward|_engine_run_backward)$"),
+    _rule(IN_BACKWARD, r"Backward\w{0,40}::|torch::autograd::Engine|AccumulateGrad"),
+    _rule(IN_BACKWARD, r"^(\w{1,80}Backward\d*|backward|_engine_run_backward)$"),
     _rule(IN_BACKWARD, r"^(backward|grad)$", r"torch[/\\]autograd[/\\]__init__\.py"),
     _rule(RECOMPUTES, file=r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing"),
     _rule(RECOMPUTES, file=r"tensor_parallel[/\\]random\.py"),
@@ -82,7 +86,8 @@ _RULES = (
     _rule(BUILDS, r"^__init__$"),
     _rule(OF_MODULES, r"^__init__$", r"torch[/\\]nn[/\\]modules[/\\]"),
     _rule(LOSES, r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"),
-    _rule(ATTENDS, r"^(aten::)?_?softmax$|SoftmaxBackward"),
+    _rule(ATTENDS, r"^(aten::)?_?softmax$"),
+    _rule(ATTENDS, r"SoftmaxBackward"),
     _rule(FUSES, file=r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py"),
     _rule(ONE_STATE, file=r"torch[/\\]optim[/\\](sgd|adagrad)\.py"),
     _rule(FEW_BITS, file=r"bitsandbytes[/\\]optim|torchao[/\\]optim"),
@@ -109,26 +114,41 @@ _RULES = (
 )
 
 
+_Finds = Callable[[str], object]
+
+
+def _finder(pattern: re.Pattern[str] | None) -> _Finds | None:
+    if pattern is None:
+        return None
+    # search() would try one that begins with ^ at every letter.
+    return pattern.match if pattern.pattern.startswith("^") else pattern.search
+
+
+_FINDERS = [(mark, _finder(function), _finder(file)) for mark, function, file in _RULES]
+
+
 @once_for_each
 def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     """Return the marks of each stack; int32, shape (n_stacks + 1,), the last for NO_STACK."""
     frames = stacks.frames
-    known: dict[str, list[int]] = {}
+    known: dict[str, tuple[list[tuple[np.int32, _Finds | None]], dict[str, np.int32]]] = {}
     marks = np.zeros(len(frames), np.int32)
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
-        fitting = known.get(filename)
-        if fitting is None:
+        if filename not in known:
             short = matched(filename)
-            fitting = [
-                k for k, (_, _, file) in enumerate(_RULES) if file is None or file.search(short)
-            ]
-            known[filename] = fitting
-        function = matched(name)
-        bits = np.int32(0) if is_native_file(filename) else PYTHON
-        for k in fitting:
-            mark, pattern, _ = _RULES[k]
-            if pattern is None or pattern.search(function):
-                bits |= mark
+            fitting = [(mark, at) for mark, at, file in _FINDERS if file is None or file(short)]
+            if not is_native_file(filename):
+                fitting.append((PYTHON, None))
+            known[filename] = (fitting, {})
+        fitting, of_names = known[filename]
+        bits = of_names.get(name)
+        if bits is None:
+            function = matched(name)
+            bits = np.int32(0)
+            for mark, finds in fitting:
+                if finds is None or finds(function):
+                    bits |= mark
+            of_names[name] = bits
         marks[i] = bits
     marks[classify_frames(frames) == NODE] |= IN_BACKWARD
     own = marks[stacks.node_frame]
