@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from snapreport.allocator.allocator_settings import SMALL_SEGMENT
 from snapreport.allocator.replay_tape import RETURNED, UNMAPPED
+from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import NO_STACK
@@ -74,7 +75,7 @@ def find_owners(
     place[other.event] = np.arange(len(other))
     some_wait = bool((what == _LATE).any())
     found = Owners(np.full(len(other), n, np.int64))
-    after = reserved_after(history, code)
+    after = reserved_after(history)
     most = int(after.max(initial=0))
 
     freed_at = np.full(n + 1, NO_ID, np.int64)
@@ -159,12 +160,10 @@ def find_owners(
     return found
 
 
-def reserved_after(history: DeviceHistory, code: NDArray[np.int64]) -> NDArray[np.int64]:
+def reserved_after(history: DeviceHistory) -> NDArray[np.int64]:
     """Return the bytes reserved after each of the other events; int64, shape (len(other),)."""
-    signs = np.array([1, -1, 1, -1, 0, 0], np.int64)[code]
-    changes = signs * history.other.size
-    end = int(history.segments.size.sum())
-    return end - int(changes.sum()) + np.cumsum(changes)
+    events, values = reserved_changes(history)
+    return values[np.searchsorted(events, history.other.event, side="right") - 1]
 
 
 def is_late(history: DeviceHistory) -> NDArray[np.bool_]:

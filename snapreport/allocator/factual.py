@@ -20,14 +20,12 @@ from snapreport.allocator.replay_tape import (
     ALLOCATE,
     DEFAULT_POOL,
     FAIL,
-    SEGMENT_CODES,
     ReplayTape,
     recorded_reserved,
     where_apart,
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_making import make_tape
-from snapreport.history.action_codes import code_actions
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
@@ -116,7 +114,7 @@ def failed_capacity(modelled: ModelledDevice) -> int | None:
     That is what was reserved then, plus what the driver reported as free.
     """
     other = modelled.history.other
-    reserved = reserved_after(modelled.history, code_actions(other, SEGMENT_CODES, 4))
+    reserved = reserved_after(modelled.history)
     failed = [i for i, action in enumerate(other.action) if action == "oom" and other.addr[i] > 0]
     return max((int(reserved[i] + other.addr[i]) for i in failed), default=None)
 

@@ -145,8 +145,8 @@ def find_figures(
     sites = find_sites(history, tables.stacks, event)
     stages = find_stage_use(history, curves)
     steps = find_steps(history, tables, curves["allocated"])
-    changes = reserved_changes(history.other, history.segments)
     none = np.empty(0, np.int64)
+    reserved_events, reserved_bytes = reserved_changes(history) if reserves else (none, none)
     category, categories = classify(tables, history, rules)
     roles = find_roles(history, tables)
     return DeviceFigures(
@@ -162,8 +162,8 @@ def find_figures(
         sizes=allocation_statistics(history),
         curves=curves,
         times=times,
-        reserved_events=changes[0] if reserves else none,
-        reserved_bytes=changes[1] if reserves else none,
+        reserved_events=reserved_events,
+        reserved_bytes=reserved_bytes,
         category=category,
         categories=categories,
         roles=roles,

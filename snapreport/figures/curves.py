@@ -29,7 +29,7 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         for name in ("requested", "allocated", "active")
     }
     if reserves:
-        events, values = reserved_changes(history.other, history.segments)
+        events, values = reserved_changes(history)
         curves["reserved"] = np.repeat(values, np.diff(np.append(events, history.events)))
     return curves
 
@@ -55,7 +55,7 @@ def peak_without(
 def find_peaks(
     history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
 ) -> dict[str, CurvePeak]:
-    """Return the peak of every known curve, by name.
+    """Return the peak of every known curve, at the first event that attains it, by name.
 
     Where block sizes are ranges, the upper bound of a curve is added up at every event: its peak
     may be at another event than that of the lower bound.
@@ -68,22 +68,12 @@ def find_peaks(
         for name in ("allocated", "active"):
             span = rows.alloc_event[wide], rows.ends(name)[wide]
             most[name] = peak_without(curves[name], less, *span)[0]
-    return {name: find_peak(curve, times, most.get(name)) for name, curve in curves.items()}
-
-
-def find_peak(
-    curve: NDArray[np.int64], times: NDArray[np.int64], most: int | None = None
-) -> CurvePeak:
-    """Return the peak of a curve, at the first event that attains it.
-
-    Args:
-        curve: int64, shape (n_events + 1,), index 0 is the start.
-        times: int64, shape (n_events,), as from ``event_times``.
-        most: the upper bound of the peak, if the curve is a lower bound.
-    """
-    event = int(curve.argmax()) - 1
-    peak = int(curve[event + 1])
-    return CurvePeak(peak, event, time_at(times, event), 0 if most is None else most - peak)
+    peaks = {}
+    for name, curve in curves.items():
+        event = int(curve.argmax()) - 1
+        peak = int(curve[event + 1])
+        peaks[name] = CurvePeak(peak, event, time_at(times, event), most.get(name, peak) - peak)
+    return peaks
 
 
 def event_times(history: DeviceHistory) -> NDArray[np.int64]:

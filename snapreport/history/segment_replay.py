@@ -21,18 +21,17 @@ from snapreport.native.sweeps import SEGMENT_COLUMNS, SEGMENT_KINDS, undo_segmen
 _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
-def reserved_changes(
-    other: Events, segments: Segments
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def reserved_changes(history: DeviceHistory) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the reserved curve as changes.
 
     Returns:
         events, int64, shape (k,): the first is -1; and reserved bytes from each of them on.
     """
+    other = history.other
     signs = code_actions(other, _GROWS, 0)
     moves = np.flatnonzero(signs)
     deltas = signs[moves] * other.size[moves]
-    end = int(segments.size.sum())
+    end = int(history.segments.size.sum())
     values = end - int(deltas.sum()) + np.concatenate([[0], np.cumsum(deltas)])
     events = np.concatenate([[-1], other.event[moves]])
     return events.astype(np.int64), values.astype(np.int64)
