@@ -15,7 +15,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
-from snapreport.native.sorting import distinct, sum_groups
+from snapreport.native.sorting import distinct, lower_medians, sum_groups
 
 NO_MATCH = "no matching frame"
 """The location of allocations that have frames, none of which matches."""
@@ -56,7 +56,7 @@ def find_lines(
     count = np.bincount(group[live], minlength=len(keys))
     held = sum_groups(group[live], weight[live], len(keys))
     total = sum_groups(group, weight, len(keys))
-    middle = _medians(group[live], weight[live], count)
+    middle = lower_medians(weight[live], group[live], len(keys))
     shown = np.flatnonzero(count)
     shown = shown[np.lexsort((keys[shown], -held[shown]))]
     below = np.cumsum(held[shown])
@@ -114,18 +114,6 @@ def _line_frames(
     best = lowest_on_path(stacks.node_parent, rank)  # the innermost that fits
     line = np.where(rank[best] == 0, stacks.node_frame[best], _NONE)
     return stacks.of_stacks(line.astype(np.int32), _NONE)
-
-
-def _medians(
-    group: NDArray[np.intp], weight: NDArray[np.int64], count: NDArray[np.intp]
-) -> NDArray[np.int64]:
-    """The lower median of each group's weights, 0 for a group of none; int64, (n_groups,)."""
-    ordered = weight[np.lexsort((weight, group))]
-    begin = np.cumsum(count) - count
-    middle = np.zeros(len(count), np.int64)
-    some = count > 0
-    middle[some] = ordered[(begin + (count - 1) // 2)[some]]
-    return middle
 
 
 def source_lines(frames: FrameTable) -> list[str]:

@@ -196,3 +196,28 @@ def median(values: NDArray[Any]) -> float:
         return float(np.partition(values, middle)[middle])
     low, high = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].tolist()
     return (float(low) + float(high)) / 2
+
+
+def lower_medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDArray[np.int64]:
+    """Return the lower of the two middle values of each group, 0 for an empty group.
+
+    Args:
+        values: int64, shape (n,), none negative.
+        group: integers, shape (n,): which group each value belongs to.
+        groups: how many there are.
+
+    Returns:
+        int64, shape (groups,).
+    """
+    above = int(values.max(initial=0)) + 1
+    if above * groups < 1 << _BITS:  # both in one number
+        ordered = np.sort(group * above + values) % above
+    else:
+        order = stable_order(values)
+        ordered = values[order[stable_order(group[order])]]
+    count = np.bincount(group, minlength=groups)
+    middle = np.cumsum(count) - count + (count - 1) // 2
+    some = count > 0
+    found = np.zeros(groups, np.int64)
+    found[some] = ordered[middle[some]]
+    return found

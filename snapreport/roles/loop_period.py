@@ -20,7 +20,7 @@ from snapreport.ground.units import rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import StackTable
-from snapreport.native.sorting import stable_order, unique
+from snapreport.native.sorting import lower_medians, stable_order, unique
 
 FEWEST = 5
 """A mark must occur this often: fewer equal distances are chance, or the parts of one step."""
@@ -108,7 +108,7 @@ class _Marks:
         gap = np.diff(self._order)
         inner = group[1:] == group[:-1]
         gap, group = gap[inner], group[1:][inner]
-        usual = _median_by_group(gap, group, self.count - 1)
+        usual = lower_medians(gap, group, len(self.count))
         alike = np.abs(gap - usual[group]) <= TOLERANCE * usual[group]
         regular = np.bincount(group, weights=gap * alike, minlength=len(self.count))
         rest = len(mark) - self._order[self._begin]
@@ -134,19 +134,6 @@ class _Marks:
         """Return where a mark occurs, as positions in the order of the allocations."""
         begin = self._begin[group]
         return self._order[begin : begin + self.count[group]]
-
-
-def _median_by_group(
-    values: NDArray[np.int64], group: NDArray[np.int64], counts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the lower median of each group's values, 0 for an empty one; (n_groups,)."""
-    above = int(values.max(initial=0)) + 1
-    ordered = np.sort(group * above + values) % above  # both count the recording's allocations
-    begin = np.cumsum(counts) - counts
-    found = np.zeros(len(counts))
-    some = counts > 0
-    found[some] = ordered[(begin + (counts - 1) // 2)[some]]
-    return found
 
 
 def _nodes(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int32]:
