@@ -227,7 +227,7 @@ def _pools(
     since = np.full(len(segments), START, np.int64)
     since[spans.final[spans.final != NO_ID]] = spans.start_event[spans.final != NO_ID]
     # An older segment at the same place may have been of another pool.
-    inside &= alloc >= np.where(since[row] == START, START, since[row])
+    inside &= alloc >= since[row]
     fill = inside & (result == NO_ID)
     result[fill] = segments.pool[row[fill]]
     return result

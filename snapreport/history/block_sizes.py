@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.model.bounds import MOST_BYTES
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
@@ -72,24 +73,16 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
         return np.array(powers, np.int64)
     rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
-    if rules.divisions:
-        for index in np.flatnonzero(sizes >= MIN_BLOCK).tolist():
-            rounded[index] = _round_one(int(sizes[index]), int(rounded[index]), rules.divisions)
-    return rounded
-
-
-def _round_one(size: int, plain: int, divisions: tuple[int, ...]) -> int:
-    key = min(max(size.bit_length() - 1 - 20, 0), 15)
-    parts = divisions[key]
-    if parts <= 1 or size <= MIN_BLOCK * parts:
-        return plain
-    floor = 1 << (size.bit_length() - 1)
-    if size == floor:
-        return size
-    part = floor // parts
-    if part == 0:
-        return floor * 2
-    return -(-size // part) * part
+    if not rules.divisions:
+        return rounded
+    power = np.frexp(np.maximum(sizes, 1).astype(np.float64))[1] - 1
+    floor = np.left_shift(np.int64(1), power.astype(np.int64))
+    # A number may be a stranger's: above this none divides anything, and sums stay in 64 bits.
+    known = np.array([min(each, MOST_BYTES // MIN_BLOCK) for each in rules.divisions], np.int64)
+    parts = known[np.clip(power - 20, 0, 15)]
+    divided = (parts > 1) & (sizes > MIN_BLOCK * parts)
+    part = np.where(divided, floor // np.maximum(parts, 1), 1)
+    return np.where(divided, -(-sizes // part) * part, rounded)
 
 
 def recover_block_sizes(
