@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from snapreport.diagnosis.allocator_use.allocator_faults import Burst, find_bursts
 from snapreport.diagnosis.finding_tables import top_table
-from snapreport.diagnosis.oom.setting_verdict import settings_answer
+from snapreport.diagnosis.oom.setting_verdict import judge_settings
+from snapreport.diagnosis.oom.verdict import judge
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.ground.units import format_bytes, format_count, plural
@@ -39,9 +40,12 @@ def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
 
     Where a request failed, a replay may show that they would not have served it.
     """
-    answer = settings_answer(device, tables)
-    helps = answer is None or answer.may_help("expandable_segments:True")
-    return helps and not is_expandable(tables, device)
+    if is_expandable(tables, device):
+        return False
+    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
+    if verdict is None:
+        return True
+    return judge_settings(tables, device, verdict).may_help("expandable_segments:True")
 
 
 def is_expandable(tables: History, device: DeviceFigures) -> bool:

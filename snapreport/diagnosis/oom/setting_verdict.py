@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snapreport.allocator.factual import model_device
 from snapreport.allocator.failed_settings import FailedSettings, settings_for_failed
-from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.units import format_bytes, format_count, list_of
@@ -51,27 +50,12 @@ class SettingVerdict:
         return not any(setting in each for each in self.replayed.fail)
 
 
-@once_for_both
-def settings_answer(device: DeviceFigures, tables: History) -> SettingVerdict | None:
-    """Return what settings could have done for the first failed request; None if unknown."""
-    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
-    return None if verdict is None else _judge_settings(tables, device, verdict)
-
-
 def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
     """Say what settings could have done for a request.
 
     Args:
         verdict: on the request.
     """
-    if verdict.event == device.ooms[0].event:
-        answer = settings_answer(device, tables)
-        if answer is not None:
-            return answer
-    return _judge_settings(tables, device, verdict)
-
-
-def _judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) -> SettingVerdict:
     divided = bool(split_rules(tables.settings).divisions)
     # With roundup_power2_divisions the recorded size is rounded, to less than twice the request.
     size = verdict.size // 2 if divided else verdict.size
@@ -84,11 +68,16 @@ def _judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict)
     known = verdict.missing > 0 and not verdict.foreign and verdict.cause != "unclear"
     if there is None or found.hopeless or not (first and known) or verdict.pool != "default":
         return found
-    modelled = model_device(tables, device.history)
+    return replace(found, replayed=_replay_for_first(device, tables))
+
+
+@once_for_both
+def _replay_for_first(device: DeviceFigures, tables: History) -> FailedSettings | None:
+    """Replay up to the first failed request, with what PyTorch could have had then."""
+    modelled, first = model_device(tables, device.history), device.ooms[0]
     if modelled is None:
-        return found
-    replayed = settings_for_failed(modelled, verdict.event, there)
-    return SettingVerdict(needed, there, replayed)
+        return None
+    return settings_for_failed(modelled, first.event, (first.reserved or 0) + first.device_free)
 
 
 def settings_words(of: SettingVerdict) -> str:
