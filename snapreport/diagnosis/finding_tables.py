@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.callsites import find_sites, label_sites, site_text
+from snapreport.figures.callsites import label_sites
+from snapreport.figures.grouping import group_up
 from snapreport.model.diagnoses import Column, Table, Unit, Value
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import DeviceHistory, History
@@ -48,15 +49,11 @@ def site_table(
         heading: of the bytes column.
     """
     number, names = label_sites(history, tables.stacks)
-    sites, place, counts = np.unique(number[rows], return_inverse=True, return_counts=True)
-    held = np.zeros(len(sites), np.int64)
-    np.add.at(held, place, history.allocations.block_size[rows])
-    order = np.argsort(-held, kind="stable")
-    columns = zip(sites[order].tolist(), held[order].tolist(), counts[order].tolist(), strict=True)
+    held = group_up(history.allocations, rows, number[rows], names, "allocated")
     return top_table(
         title,
         {"call site": "text", heading: "bytes", "allocations": "count"},
-        [(names[site], size, count) for site, size, count in columns],
+        [(each.name, each.bytes, each.count) for each in held],
     )
 
 
@@ -69,28 +66,24 @@ def held_tables(
         event: -1 for the start.
         title: the beginning of both titles.
     """
-    stacks, live = tables.stacks, device.history.allocations.live_at(event)
-    size = device.history.allocations.block_size[live]
-    held = np.zeros(len(device.categories), np.int64)
-    np.add.at(held, device.category[live], size)
-    count = np.bincount(device.category[live], minlength=len(held)).tolist()
-    total = int(size.sum())
+    rows = device.history.allocations
+    live = np.flatnonzero(rows.live_at(event))
+    total = int(rows.block_size[live].sum())
 
-    def table(what: str, rows: Sequence[tuple[int, int, str]], most: int) -> Table:
+    def table(what: str, number: NDArray[np.integer], names: Sequence[str], most: int) -> Table:
+        held = group_up(rows, live, number[live], names, "allocated")
         return top_table(
             f"{title} by {what}",
             {"bytes": "bytes", "share": "share", "allocations": "count", what: "text"},
-            [(size, size / total if total else 0.0, n, name) for size, n, name in rows],
+            [
+                (each.bytes, each.bytes / total if total else 0.0, each.count, each.name)
+                for each in held
+            ],
             most,
         )
 
-    sites = [
-        (each.bytes, each.count, each.name if each.frame is None else site_text(stacks, each.frame))
-        for each in find_sites(device.history, stacks, event)
-    ]
-    categories = [
-        (int(held[i]), count[i], device.categories[i].name)
-        for i in np.argsort(-held, kind="stable").tolist()
-        if count[i]
-    ]
-    return table("call site", sites, HOLDERS), table("category", categories, len(categories))
+    categories = [category.name for category in device.categories]
+    return (
+        table("call site", *label_sites(device.history, tables.stacks), HOLDERS),
+        table("category", device.category, categories, len(categories)),
+    )

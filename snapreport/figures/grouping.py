@@ -64,7 +64,7 @@ def find_groups(
 def group_up(
     rows: Allocations,
     chosen: NDArray[np.int64],
-    number: NDArray[np.int64],
+    number: NDArray[np.integer],
     names: Sequence[str],
     curve: str,
 ) -> tuple[Group, ...]:
@@ -73,7 +73,7 @@ def group_up(
     Args:
         rows: of the device.
         chosen: int64, shape (n,): which of them.
-        number: int64, shape (n,): the group of each.
+        number: integers, shape (n,): the group of each.
         names: of the groups.
         curve: whose bytes count.
     """
