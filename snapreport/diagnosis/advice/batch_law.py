@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
 from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
-from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
+from snapreport.history.block_sizes import round_sizes, split_rules
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import (
     BUFFER,
@@ -69,15 +68,10 @@ class SeveralSizes:
         beyond = smallest < self.laws.batches[0] or largest > self.laws.batches[-1]
         return doubt_of(self.file, self.device) or ("extrapolated" if beyond else "")
 
-    @cached_property
-    def rules(self) -> SplitRules | None:
-        """How the allocator rounds requests; None on the CPU."""
-        return _rules_of(self.file, self.device)
-
     def expected(self, batch: int) -> NDArray[np.int64]:
         """Return the expected block sizes at a batch size."""
         most = _MOST_BYTES // max(len(self.spare), 1)
-        return _rounded(self.laws.expected(batch, most), self.rules) + self.spare
+        return _rounded(self.file, self.device, self.laws.expected(batch, most)) + self.spare
 
     def peak(self, batch: int) -> tuple[int, int]:
         """Return the expected peak at a batch size, and its first event."""
@@ -112,13 +106,9 @@ class SeveralSizes:
         phase = (name for pass_, name in _PHASES.items() if passes.covers(pass_, here)[0])
         return BatchPeak(batch, expected, recorded, next(phase, ""))
 
-    def live(self, batch: int) -> NDArray[np.intp]:
-        """Return the allocations live at the expected peak of a batch size."""
-        return np.flatnonzero(self.device.allocations.live_at(self.peak(batch)[1]))
-
     def roles(self, batch: int) -> tuple[RoleGrowth, ...]:
         """Return how each role grows, at the expected peak of a batch size, most bytes first."""
-        live = self.live(batch)
+        live = self.device.allocations.live_at(self.peak(batch)[1])
         fixed, each, squared = self.laws.coefficients(batch)
         blocks = self.expected(batch)
         # What rounding adds counts as fixed.
@@ -156,8 +146,7 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
         size = np.rint(last.allocations.size * share).astype(np.int64)
         size[known] = own.size[there]
         extra = np.zeros(len(rows))
-        rounded = _rounded(own.size, _rules_of(one, device))
-        extra[known] = (own.block_size - rounded)[there]
+        extra[known] = (own.block_size - _rounded(one, device, own.size))[there]
         sizes.append(size)
         spare.append(extra)
         lives = (own.alloc_event, own.free_requested_event, device.events)
@@ -168,14 +157,14 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
     return SeveralSizes(file, last, laws, matched.exact, extra, tuple(peaks), tuple(requested))
 
 
-def _rules_of(file: History, device: DeviceHistory) -> SplitRules | None:
+def _rounded(
+    file: History, device: DeviceHistory, requested: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Round requests as the device's allocator does; that of the CPU does not."""
     if device.device.kind == "cpu":
-        return None
-    return replace(split_rules(file.settings), pinned=device.device.kind == "host")
-
-
-def _rounded(requested: NDArray[np.int64], rules: SplitRules | None) -> NDArray[np.int64]:
-    return requested if rules is None else round_sizes(requested, rules)
+        return requested
+    rules = replace(split_rules(file.settings), pinned=device.device.kind == "host")
+    return round_sizes(requested, rules)
 
 
 def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]) -> BatchGrowth:

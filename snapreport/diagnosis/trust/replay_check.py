@@ -11,13 +11,15 @@ _MODEL = "A model of PyTorch's allocator puts"
 
 
 def check_replay(found: FactualReplay) -> Check:
-    """Check whether the model does just what the allocator did; no other figure depends on it."""
+    """Say how far the model matches the allocator, and what follows if it does not fully.
+
+    No other figure depends on it.
+    """
     mark: Mark = "ok" if found.exact else "unknown"
-    return Check("replay", mark, "Replay", replay_sentence(found), _figures(found))
+    return Check("replay", mark, "Replay", _sentence(found), _figures(found))
 
 
-def replay_sentence(found: FactualReplay) -> str:
-    """Say how far the model matches the allocator, and what follows if it does not fully."""
+def _sentence(found: FactualReplay) -> str:
     count = format_count(found.allocations)
     if found.exact:
         if found.allocations == 1:
