@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.native.sorting import distinct, is_among, median, number, stable_order, unique
+from snapreport.native.sorting import (
+    distinct,
+    is_among,
+    lower_medians,
+    median,
+    number,
+    stable_order,
+    unique,
+)
 
 LEAST, MOST = -(2**63), 2**63 - 1
 # Small numbers, such as 16 bits hold, addresses, and what leaves no room for a place behind it.
@@ -92,3 +100,15 @@ def test_numbers_that_meet_in_the_table_are_sorted_instead() -> None:
     found, place = distinct(hostile)
     assert np.array_equal(found, np.unique(hostile))
     assert np.array_equal(found[place], hostile)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 7, 2**48, 2**62])), max_size=40)
+)
+def test_the_lower_median_of_a_group_is_the_lower_of_its_middle_values(
+    pairs: list[tuple[int, int]],
+) -> None:
+    group, values = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    for k, found in enumerate(lower_medians(values, group, 5).tolist()):
+        own = sorted(value for number, value in pairs if number == k)
+        assert found == (own[(len(own) - 1) // 2] if own else 0)

@@ -35,6 +35,7 @@ def test_sizes_are_rounded_up_to_512(size: int, expected: int) -> None:
         (1200, 1, 1536),  # 1 and 0 are off
         (1200, 0, 1536),
         (600, 1024, 1024),  # below 512 * 1024: plain
+        (600, 2**70, 1024),  # a stranger's number
     ],
 )
 def test_divisions_round_to_events_between_powers_of_two(
