@@ -74,21 +74,6 @@ class Tightest:
     """The reserved peak minus the active peak: the most that better packing could save."""
 
 
-@dataclass(frozen=True)
-class PrivatePool:
-    """What one private pool holds after an event, in bytes."""
-
-    name: str
-    """PyTorch's two numbers, as ``1,0``."""
-    reserved: int
-    active: int
-
-    @property
-    def inactive(self) -> int:
-        """Bytes that nobody else may use."""
-        return self.reserved - self.active
-
-
 @dataclass(frozen=True, eq=False)
 class Slack:
     """Block bytes beyond what was asked for, over what is live at the allocated peak."""
@@ -252,11 +237,14 @@ def _raised_for(device: DeviceFigures) -> int | None:
 
 def find_private_pools(
     tables: History, device: DeviceFigures, event: int
-) -> tuple[PrivatePool, ...]:
+) -> list[tuple[str, int, int, int]]:
     """Return what private pools hold after an event, the one with most inactive bytes first.
 
     Args:
         event: -1 for the start.
+
+    Returns:
+        of each PyTorch's two numbers, as ``1,0``, and its reserved, active and inactive bytes.
     """
     heap = heap_at(tables, device, event)
     pools = []
@@ -264,8 +252,8 @@ def find_private_pools(
         inside = heap.pool == pool
         first, second = tables.pools[pool]
         reserved, active = int(heap.size[inside].sum()), int(heap.used[inside].sum())
-        pools.append(PrivatePool(f"{first},{second}", reserved, active))
-    return tuple(sorted(pools, key=lambda each: -each.inactive))
+        pools.append((f"{first},{second}", reserved, active, reserved - active))
+    return sorted(pools, key=lambda each: -each[-1])
 
 
 def find_slack(tables: History, device: DeviceFigures) -> Slack:

@@ -201,18 +201,18 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         return
     event = device.peak.event
     pools = find_private_pools(tables, device, event)
-    locked = sum(pool.inactive for pool in pools)
+    inactive = [each[-1] for each in pools]
+    locked = sum(inactive)
     reserved = device.peak.reserved or 0
     if locked < max(_LOST * reserved, WORTH):
         return
     suggestions: tuple[Suggestion, ...] = ()
-    idle = sorted(pool.inactive for pool in pools)
-    if sum(idle[:-1]) > 0:
+    if shared := sum(inactive[1:]):
         suggestions = (
             Suggestion(
                 "share-pool",
                 "Let CUDA graphs that never run at the same time share a pool. That saves at most"
-                f" {format_bytes(sum(idle[:-1]))}: what is inactive in all pools but the one with"
+                f" {format_bytes(shared)}: what is inactive in all pools but the one with"
                 " the most.",
                 "torch.cuda.graph(graph, pool=first_graph.pool())",
             ),
@@ -234,7 +234,7 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             top_table(
                 "Private pools",
                 {"pool": "text", "reserved": "bytes", "active": "bytes", "inactive": "bytes"},
-                [(p.name, p.reserved, p.active, p.inactive) for p in pools],
+                pools,
             ),
         ),
         suggestions=suggestions,
