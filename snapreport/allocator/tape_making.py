@@ -191,7 +191,7 @@ def _operations(
         (FAIL, ooms, oom_event, 2 * oom_event),
     )
     key = np.concatenate([part[3] for part in parts])
-    order = _order_of(key, 2 * n + 2)
+    order = stable_order(key)
     op = np.concatenate([np.full(len(part[1]), part[0]) for part in parts])
     row = np.concatenate([part[1] for part in parts])
     event = np.concatenate([part[2] for part in parts])
@@ -200,14 +200,6 @@ def _operations(
         row[order].astype(np.int64),
         event[order].astype(np.int64),
     )
-
-
-def _order_of(key: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return the order of keys: those of events, so that hardly two are the same."""
-    at = np.full(most - 2 * START, NO_ID, np.int32)
-    at[key - 2 * START] = np.arange(len(key), dtype=np.int32)
-    order = at[at != NO_ID].astype(np.int64)
-    return order if len(order) == len(key) else stable_order(key)
 
 
 def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
