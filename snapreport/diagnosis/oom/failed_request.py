@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.allocator.allocator_settings import AllocatorSettings, segment_sizes
 from snapreport.figures.heap import (
     LARGE_GRANULE,
     SMALL_GRANULE,
@@ -23,9 +24,6 @@ from snapreport.history.block_sizes import SMALL_SIZE, SplitRules
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
 
-_MEDIUM = 10 << 20
-"""``kMinLargeAlloc``: from here on a segment is as large as the request."""
-_SEGMENT_UNIT = 2 << 20
 _OVERSIZE_ROOM = 20 << 20
 """``kLargeBuffer``: how much larger a block for an oversize request may be."""
 
@@ -67,10 +65,8 @@ class Request:
         left, which the recording does not show. Whole free pages are assumed to be given back.
         """
         if not self.rules.expandable:
-            if self.kind == SMALL:
-                return SMALL_GRANULE, SMALL_GRANULE
-            large = LARGE_GRANULE if self.size < _MEDIUM else _up(self.size, _SEGMENT_UNIT)
-            return large, large
+            (whole,) = segment_sizes(np.array([self.size]), AllocatorSettings()).tolist()
+            return whole, whole
         granule = SMALL_GRANULE if self.kind == SMALL else LARGE_GRANULE
         at_end = (
             self.sources(heap)[holes.segment]
