@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +18,7 @@ from snapreport.model.roles import (
     UNKNOWN,
 )
 from snapreport.roles.bucket_sums import NUMBER, find_buckets
+from snapreport.roles.judge import Judge
 from snapreport.roles.parameter_sets import (
     Sizes,
     States,
@@ -59,15 +58,6 @@ _AMONG = _BEFORE + "among parameters"
 
 _OF_CHANNELS = 8 << 10
 """The most bytes of a tensor with one number per channel."""
-
-
-class Judge(Protocol):
-    """Assigns roles to allocations."""
-
-    role: NDArray[np.int8]
-
-    def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
-        """Assign a role to the chosen allocations, except those that have one."""
 
 
 def match_baseline(

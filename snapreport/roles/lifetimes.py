@@ -26,16 +26,15 @@ from snapreport.model.roles import (
     INPUT,
     OPTIMIZER_TEMPORARY,
     PARAMETER,
-    ROLES,
     STATE,
     UNKNOWN,
     WORKSPACE,
-    Evidence,
     Roles,
 )
 from snapreport.native.sorting import distinct, is_among, unique
 from snapreport.roles import stack_phases
 from snapreport.roles.baseline import match_baseline
+from snapreport.roles.judge import Judge
 from snapreport.roles.passes import (
     BACKWARD,
     BUILD,
@@ -72,40 +71,11 @@ _OTHERS = 3
 """In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
-class _Judge:
-    """Assigns roles to allocations, with evidence; the first role assigned stays."""
-
-    def __init__(self, n: int) -> None:
-        self.role = np.full(n, UNKNOWN, np.int8)
-        self.evidence = np.zeros(n, np.int8)
-        self.open = np.ones(n, np.bool_)
-        self.seen = [Evidence("nothing tells", 0.0)]
-
-    def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
-        """Assign a role to the chosen allocations, except those that have one."""
-        chosen = chosen & self.open
-        if chosen.any():
-            self.seen.append(Evidence(text, confidence))
-            self.role[chosen], self.evidence[chosen] = role, len(self.seen) - 1
-            self.open[chosen] = False
-
-    def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
-        """Assign to the chosen allocations the commonest role among those with the same number."""
-        known = ~self.open & (self.role != UNKNOWN)
-        kinds, count = np.unique(alike[known] * len(ROLES) + self.role[known], return_counts=True)
-        order = np.argsort(count, kind="stable")  # the most comes last, and stays
-        best = np.full(int(alike.max(initial=-1)) + 1, UNKNOWN, np.int8)
-        best[kinds[order] // len(ROLES)] = kinds[order] % len(ROLES)
-        for role in range(UNKNOWN):
-            like = chosen & (best == role)[alike]
-            self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
-
-
 @once_for_both
 def find_roles(history: DeviceHistory, tables: History) -> Roles:
     """Return the role of each allocation of a device."""
     rows = history.allocations
-    judge = _Judge(len(rows))
+    judge = Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
     passes = find_passes(history, tables)
     _by_statement(judge, tables, rows.category)
@@ -119,14 +89,14 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     return Roles(judge.role, judge.evidence, tuple(judge.seen))
 
 
-def _by_statement(judge: _Judge, tables: History, category: NDArray[np.int32]) -> None:
+def _by_statement(judge: Judge, tables: History, category: NDArray[np.int32]) -> None:
     stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
     for role in set(stated.tolist()) - {UNKNOWN}:
         judge.give(stated[category] == role, role, "stated by the file", 1.0)
 
 
 def _by_lifetime(
-    judge: _Judge, history: DeviceHistory, passes: Passes, marks: NDArray[np.int32]
+    judge: Judge, history: DeviceHistory, passes: Passes, marks: NDArray[np.int32]
 ) -> None:
     rows, made = history.allocations, passes.made
     born, gone = rows.alloc_event, rows.free_requested_event
@@ -256,7 +226,7 @@ def _by_lifetime(
     )
 
 
-def _by_buckets(judge: _Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
+def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
     """Decide whether DDP's buckets are the gradients, or whether gradients are copied into them.
 
     There are two sets of buckets, as they are made again once the order of gradients is known.
