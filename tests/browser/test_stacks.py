@@ -261,6 +261,21 @@ def test_the_flame_graph_zooms_and_moves_by_key(kept_page: KeptPage) -> None:
     expect(tree.get_by_role("treeitem")).to_have_count(1)
 
 
+def test_a_double_click_during_which_the_flame_graph_is_drawn_again_zooms(
+    kept_page: KeptPage,
+) -> None:
+    page = kept_page(trained).page
+    page.get_by_text("Flame", exact=True).click()
+    tree = page.get_by_role("tree")
+    tree.get_by_role("treeitem", name="forward").hover()
+    page.mouse.down()
+    page.mouse.up()
+    page.mouse.down(click_count=2)
+    frames(page)  # of what the first click chose
+    page.mouse.up(click_count=2)
+    expect(tree.get_by_role("treeitem")).to_have_count(1)
+
+
 def test_tiles_too_narrow_are_shown_together(open_page: Opener) -> None:
     small = [
         Row(MIB // 100, 1, None, ((f"f{k}", "/me/model.py", k + 1), ("main", "/me/train.py", 1)))

@@ -79,11 +79,16 @@ export class FlameView {
     const rows = Math.max(0, ...this.tiles.map((tile) => tile.row)) + 1
     this.body.style.setProperty("--rows", String(rows))
     const stop = this.tiles.some((tile) => !tile.smaller && tile.node === model.chosen) ? model.chosen : model.top
-    this.body.replaceChildren(
-      ...(empty
-        ? [h("p", { class: "empty" }, "Nothing is live at this event.")]
-        : this.tiles.map((tile, k) => this.make(tile, k, width, stop))),
-    )
+    const made = empty
+      ? [h("p", { class: "empty" }, "Nothing is live at this event.")]
+      : this.tiles.map((tile, k) => this.make(tile, k, width, stop))
+    // A tile that stays as it is keeps its element: a double click is none if its tile is replaced meanwhile.
+    const before = [...this.body.children]
+    made.forEach((element, k) => {
+      if (!before[k]) this.body.append(element)
+      else if (!before[k].isEqualNode(element)) before[k].replaceWith(element)
+    })
+    before.slice(made.length).forEach((element) => element.remove())
     if (focused) this.tileOf(stop)?.focus()
   }
 
