@@ -26,6 +26,7 @@ from tests.hostile_text import (
     is_calm,
     write_snapshot,
 )
+from tests.ready_workers import fork_workers
 from tests.thorough import IN_FULL
 from tests.unit.reporters.test_hostile_outputs import check_markdown
 
@@ -175,7 +176,9 @@ def pages(snap: Path) -> dict[str, str]:
     """The report, a comparison, and the page of a run, of files with odd names."""
     other = write_snapshot(snap.with_name(NAMES[2]))
     found = snapreport.diff(snap, other)
-    run = snapreport.render_run([snap, other], snap.parent / "many").path
+    with pytest.MonkeyPatch.context() as patch:
+        fork_workers(patch)
+        run = snapreport.render_run([snap, other], snap.parent / "many").path
     assert run is not None
     return {
         "report": snapreport.render(snap, snap.parent / "report.html").as_uri(),

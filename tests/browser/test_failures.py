@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 import snapreport
-from tests.browser.builders import findings, training
-from tests.browser.conftest import Opener, OpenPage
+from tests.browser.builders import findings, trained, training
+from tests.browser.conftest import KeptPage, Opener, OpenPage
 from tests.browser.listing import go_to
 from tests.browser.test_page import settle, strip_colours
 from tests.builders import BASE, MIB, trace
@@ -106,8 +106,8 @@ def test_a_timeline_that_cannot_be_drawn_says_so_until_it_can(open_page: Opener)
     forgive(opened, "no <b>ink</b>")
 
 
-def test_an_error_that_nobody_caught_is_shown_and_can_be_closed(open_page: Opener) -> None:
-    opened = open_page(findings(training()))
+def test_an_error_that_nobody_caught_is_shown_and_can_be_closed(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
     page = opened.page
     page.evaluate("setTimeout(() => { throw new Error('once <img src=x>') })")
     notice = page.locator(".failure-notice")

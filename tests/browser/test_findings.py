@@ -120,8 +120,8 @@ def test_a_finding_leads_to_the_view_that_shows_it(kept_page: KeptPage) -> None:
     expect(page.locator(".moment")).to_be_in_viewport()
 
 
-def test_a_stranger_s_text_in_a_finding_stays_text(open_page: Opener) -> None:
-    page = open_page(findings(spec(LEAK))).page
+def test_a_stranger_s_text_in_a_finding_stays_text(kept_page: KeptPage) -> None:
+    page = kept_page(leak).page
     page.get_by_text("Evidence").click()
     expect(page.locator(".evidence-table td").last).to_have_text(HOSTILE)
     expect(page.locator(".evidence-table .more")).to_have_text("3 more.")

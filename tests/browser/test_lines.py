@@ -83,7 +83,7 @@ def test_memory_from_before_the_recording_is_a_line_of_its_own(kept_page: KeptPa
     expect(lines.locator(".view .row").first).to_contain_text("420.0 MiB")
 
 
-def test_lines_of_a_def_are_said_to_be_those(open_page: Opener) -> None:
+def test_lines_of_a_def_are_said_to_be_those(open_page: Opener, kept_page: KeptPage) -> None:
     forward = frame("forward", "model.py", 12) | {"line_is": "function start"}
     file = trace().alloc("a", MIB, frames=[forward]).file()
     page = open_page(snapreport.Snapshot(file).findings()).page
@@ -91,7 +91,7 @@ def test_lines_of_a_def_are_said_to_be_those(open_page: Opener) -> None:
     table(page)
     expect(page.locator(".lines .note")).to_have_text(note)
     expect(page.get_by_text(note)).to_have_count(2)  # and below the call sites
-    page = open_page(findings(training())).page
+    page = kept_page(trained).page
     table(page)
     expect(page.locator(".lines .note")).to_have_count(0)
 
