@@ -32,7 +32,7 @@ def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def find_memory(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield a verdict for each place at which requests failed, or else who held the peak."""
+    """Yield a verdict for each place at which requests failed, or else what held the peak."""
     failed = None if tables.recorder is None else tables.recorder.cpu_failure
     if device.ooms:
         yield from oom_findings(tables, device)

@@ -1,4 +1,4 @@
-"""Tables for findings: the first of many rows, who made allocations, and who held the memory."""
+"""Tables for findings: the first of many rows, what made allocations, and what held the memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapreport.model.history import DeviceHistory, History
 TOP = 8
 """Rows shown in a table: the first few call sites mostly hold nearly all of the memory."""
 HOLDERS = 12
-"""Rows shown in a table of who held the memory: there the rows are the answer itself."""
+"""Rows shown in a table of what held the memory: there the rows are the answer itself."""
 
 
 def top_table(

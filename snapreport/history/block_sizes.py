@@ -80,7 +80,7 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
     # A number may be a stranger's: above this none divides anything, and sums stay in 64 bits.
     known = np.array([min(each, MOST_BYTES // MIN_BLOCK) for each in rules.divisions], np.int64)
     parts = known[np.clip(power - 20, 0, 15)]
-    divided = (parts > 1) & (sizes > MIN_BLOCK * parts)
+    divided = (parts > 1) & (sizes > MIN_BLOCK * parts) & (sizes != floor)
     part = np.where(divided, floor // np.maximum(parts, 1), 1)
     return np.where(divided, -(-sizes // part) * part, rounded)
 

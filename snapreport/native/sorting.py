@@ -211,7 +211,7 @@ def lower_medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -
     """
     above = int(values.max(initial=0)) + 1
     if above * groups < 1 << _BITS:  # both in one number
-        ordered = np.sort(group * above + values) % above
+        ordered = np.sort(group.astype(np.int64) * above + values) % above
     else:
         order = stable_order(values)
         ordered = values[order[stable_order(group[order])]]

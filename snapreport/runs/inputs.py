@@ -48,7 +48,7 @@ class Skipped:
 
     path: Path
     reason: str
-    """Why: ``a zip, but no bundle``."""
+    """Why: ``a zip, but not a bundle``."""
 
 
 @dataclass(frozen=True)

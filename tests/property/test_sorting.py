@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,12 +105,14 @@ def test_numbers_that_meet_in_the_table_are_sorted_instead() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 7, 2**48, 2**62])), max_size=40)
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 7, 2**48, 2**62])), max_size=40),
+    st.sampled_from([np.int32, np.int64]),
 )
 def test_the_lower_median_of_a_group_is_the_lower_of_its_middle_values(
-    pairs: list[tuple[int, int]],
+    pairs: list[tuple[int, int]], integer: type[np.integer[Any]]
 ) -> None:
-    group, values = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    group = np.array([pair[0] for pair in pairs], integer)
+    values = np.array([pair[1] for pair in pairs], np.int64)
     for k, found in enumerate(lower_medians(values, group, 5).tolist()):
         own = sorted(value for number, value in pairs if number == k)
         assert found == (own[(len(own) - 1) // 2] if own else 0)

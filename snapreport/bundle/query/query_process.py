@@ -49,7 +49,9 @@ class QueryProcess:
         """
         self._data, self._name, self._seconds, self._memory = data, name, seconds, memory
         self._process: ChildProcess | None = None
-        self._busy = self._ended = False
+        self._ended: ChildProcess | None = None
+        """The last process that ``end_statement()`` ended."""
+        self._busy = False
         self.tables: tuple[str, ...] = self._ask("tables")
         self._busy = False
 
@@ -77,7 +79,7 @@ class QueryProcess:
         """End the statement that another thread waits for, which gets a QueryError."""
         process = self._process
         if process is not None:
-            self._ended = True
+            self._ended = process
             process.kill()
 
     def close(self) -> None:
@@ -86,14 +88,14 @@ class QueryProcess:
             self._process.connection.close()
             self._process.end()
             self._process = None
-            self._ended = False
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         while (part := self._receive()) is not None:
             yield from part
 
     def _ask(self, *question: Any) -> Any:
-        if self._busy:  # the caller dropped the rows of the last query
+        # The caller dropped the rows of the last query, or it was ended as it was answered.
+        if self._busy or self._ended is self._process:
             self.close()
         if self._process is None:  # a fork shares the database with us
             arguments = (self._data, self._seconds, self._memory)
@@ -117,7 +119,7 @@ class QueryProcess:
             message = connection.recv()
         except (EOFError, ConnectionError):
             how = self._process.how_it_ended()
-            ended = self._ended
+            ended = self._ended is self._process
             self.close()
             if ended:
                 raise QueryError("The query was ended.") from None

@@ -1,1 +1,1 @@
-"""Why a request for memory failed, who held the memory, and what would free it."""
+"""Why a request for memory failed, what held the memory, and what would free it."""

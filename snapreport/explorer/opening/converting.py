@@ -11,7 +11,7 @@ import orjson
 from snapreport.api.loading import load_named
 from snapreport.api.making import save_bundle
 from snapreport.explorer.opening.bundle_cache import names_beside
-from snapreport.ground.errors import NotEnoughMemoryError, SnapreportError
+from snapreport.ground.errors import InputError, NotEnoughMemoryError, SnapreportError
 from snapreport.ground.processes.child_process import ChildProcess
 from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress
@@ -56,8 +56,8 @@ def convert_beside(
             if isinstance(message, Exception):
                 raise message
             progress(*message)
-    except EOFError:
-        raise NotEnoughMemoryError(
+    except (EOFError, ConnectionError):
+        raise InputError(
             f"{source} could not be converted: the process that did so is gone:"
             f" {process.how_it_ended()}."
         ) from None

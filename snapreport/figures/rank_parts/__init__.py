@@ -1,1 +1,1 @@
-"""What a run keeps of one rank: its curves in cells, and who held its peak."""
+"""What a run keeps of one rank: its curves in cells, and what held its peak."""

@@ -20,7 +20,9 @@ KILLED = "killed by the system, most likely because memory ran out"
 PATIENCE = 10.0
 """Seconds in which a process that is about to end has to do so; it may have a file to remove."""
 
-_hiding = threading.RLock()
+_hiding = threading.Lock()
+_hiders = 0
+_main: ModuleType
 
 
 class ChildProcess:
@@ -48,6 +50,7 @@ class ChildProcess:
         self.connection: Connection
         """Leads to the process; it reads EOFError or OSError when that has ended."""
         self.connection, theirs = context.Pipe()
+        self._overdue = False
         copied = self.connection if method == "fork" else None
         self._process = context.Process(
             target=_run, args=(copied, function, theirs, *arguments), daemon=True
@@ -90,12 +93,15 @@ class ChildProcess:
         """End it, whatever it is doing, if it does not end by itself in so many seconds."""
         self._process.join(patience)
         if self._process.exitcode is None:
+            self._overdue = patience > 0
             self._process.kill()
             self._process.join()
 
     def how_it_ended(self) -> str:
         """Tell how it ended: "killed by the system", "ended with status 1"."""
         self.end(PATIENCE)  # its pipe closes a little before it has ended
+        if self._overdue:
+            return f"ended by force after {PATIENCE:.0f} s"
         code = self._process.exitcode or 0
         if code == -getattr(signal, "SIGKILL", 9):
             return KILLED
@@ -115,13 +121,19 @@ def main_hidden() -> Iterator[None]:
     A process made by spawn imports the main module of its parent, for functions in it. Ours are
     not, and a program without ``if __name__ == "__main__"`` would begin anew in each of them.
     """
+    global _hiders, _main
     with _hiding:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
+        if not _hiders:
+            _main = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")
+        _hiders += 1
+    try:
+        yield
+    finally:
+        with _hiding:
+            _hiders -= 1
+            if not _hiders:
+                sys.modules["__main__"] = _main
 
 
 def start_tracker() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from snapreport.ground.errors import NotEnoughMemoryError, QueryError, SnapreportError
+from snapreport.ground.errors import InputError, QueryError, SnapreportError
 from snapreport.ground.processes.child_process import ChildProcess
 from snapreport.ground.processes.machine import available_memory
 from snapreport.ground.units import format_duration
@@ -162,10 +162,8 @@ class _Keeper:
             while True:
                 message = await anyio.to_thread.run_sync(_hear, connection, abandon_on_cancel=True)
                 if message is None:
-                    how = self._process.how_it_ended()
-                    raise NotEnoughMemoryError(
-                        f"The process that read {self.file.shown} is gone: {how}."
-                    )
+                    how = await anyio.to_thread.run_sync(self._process.how_it_ended)
+                    raise InputError(f"The process that read {self.file.shown} is gone: {how}.")
                 kind, content, more = message
                 if kind != PROGRESS:
                     break

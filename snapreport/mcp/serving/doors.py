@@ -144,5 +144,6 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        reason = os.strerror(error.errno or 0)  # the error's own text repeats the address
+        # create_server() adds the address to the system's text.
+        reason = str(error.strerror).partition(" (while attempting")[0]
         raise InputError(f"Port {port} cannot be served: {reason}.") from None

@@ -116,7 +116,9 @@ def missing_text(findings: RunFindings) -> str:
     """Say which ranks have no file; ``""`` if all have one."""
     if not findings.missing:
         return ""
-    return f"There is no file for {ranks_in_words(findings.missing, most=_MISSING)}."
+    ranks = ranks_in_words(findings.missing, most=_MISSING)
+    these = "these ranks: " if ranks.startswith("every") else ""
+    return f"There is no file for {these}{ranks}."
 
 
 def balance(findings: RunFindings) -> list[str]:

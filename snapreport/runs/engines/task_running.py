@@ -31,8 +31,6 @@ Watch: TypeAlias = Callable[[int, str | None, float | None], None]
 
 _Heard: TypeAlias = "SimpleQueue[tuple[int, str | None, float | None]]"
 
-_NEXT = "try it alone, or where more memory is free"
-
 _BLINK = 0.5
 """Seconds between looks for Ctrl-C, which on Windows ends no waiting."""
 
@@ -93,7 +91,8 @@ def run_tasks(
                 if how:
                     if queue.again(place):
                         continue
-                    how = f"each process that worked on it was {how}; {_NEXT}."
+                    where = "where more memory is free" if "memory" in how else "alone"
+                    how = f"each process that worked on it was {how}; try it {where}."
                 results[place] = lost(items[place], how) if how else future.result()
                 if watch is not None:
                     watch(place, None, None)

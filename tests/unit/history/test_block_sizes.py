@@ -27,6 +27,7 @@ def test_sizes_are_rounded_up_to_512(size: int, expected: int) -> None:
     [
         (1200, 2, 1536),  # between 1024 and 2048 in steps of 512
         (1024, 2, 1024),  # a power of two stays
+        (MIB, 3, MIB),  # also where parts are no power of two
         (1024, 4, 1024),  # not above 512 * 4: plain rounding
         (2049, 4, 2560),
         (3 * KIB, 4, 3 * KIB),

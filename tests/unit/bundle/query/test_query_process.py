@@ -64,3 +64,12 @@ def test_a_statement_that_is_ended_is_told_so_and_the_next_one_is_answered() -> 
         assert said == ["The query was ended."]
         (answer,) = database.run("SELECT 7")
         assert list(answer.rows) == [(7,)]
+
+
+def test_a_statement_that_was_answered_before_it_was_ended_takes_no_other_with_it() -> None:
+    data = write_database(trace().alloc("a", MIB).file())
+    with closing(QueryProcess(data, "snap.zip")) as database:
+        for number in (1, 2):
+            (answer,) = database.run(f"SELECT {number}")
+            assert list(answer.rows) == [(number,)]
+            database.end_statement()

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from snapreport.ground.processes.child_process import KILLED, ChildProcess, may_fork
+from snapreport.ground.processes.child_process import KILLED, ChildProcess, main_hidden, may_fork
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no signals")
 
@@ -27,21 +27,31 @@ def _does(connection: Connection, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "number", "how"),
+    ("method", "what", "number", "how"),
     [
-        ("signals", signal.SIGKILL, KILLED),
-        ("signals", signal.SIGUSR1, f"ended by signal {int(signal.SIGUSR1)}"),
-        ("signals", signal.SIGTERM, f"ended by signal {int(signal.SIGTERM)}"),
-        ("leaves", 3, "ended with status 3"),
+        ("fork", "signals", signal.SIGKILL, KILLED),
+        ("spawn", "signals", signal.SIGKILL, KILLED),
+        ("fork", "signals", signal.SIGUSR1, f"ended by signal {int(signal.SIGUSR1)}"),
+        ("fork", "signals", signal.SIGTERM, f"ended by signal {int(signal.SIGTERM)}"),
+        ("fork", "leaves", 3, "ended with status 3"),
     ],
 )
-def test_it_is_told_how_a_process_ended(what: str, number: int, how: str) -> None:
-    process = ChildProcess("fork", _does, what)
+def test_it_is_told_how_a_process_ended(method: str, what: str, number: int, how: str) -> None:
+    process = ChildProcess(method, _does, what)
     process.connection.send(number)
     with pytest.raises((EOFError, ConnectionError)):
         process.connection.recv()
     assert process.how_it_ended() == how
     assert not process.alive()
+
+
+def test_the_main_module_is_back_when_all_have_hidden_it() -> None:
+    main = sys.modules["__main__"]
+    with main_hidden():
+        with main_hidden():
+            assert sys.modules["__main__"] is not main
+        assert sys.modules["__main__"] is not main
+    assert sys.modules["__main__"] is main
 
 
 def test_a_process_does_not_hear_ctrl_c_and_ends_quietly_with_its_pipe(
