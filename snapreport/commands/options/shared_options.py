@@ -50,7 +50,7 @@ def sources_argument(metavar: str) -> Callable[[F], F]:
 
 def output_option(
     metavar: str,
-    what: str = "File to write, or folder to write into. "
+    what: str = "File to write, or folder to write into (made if its name ends in a slash). "
     "By default a file in the current folder, named after the input.",
 ) -> Callable[[F], F]:
     """``-o``: the file to write, or a folder to write into; one that ends in a slash is made."""
