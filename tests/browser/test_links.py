@@ -41,8 +41,8 @@ def test_mode_frames_and_focus_of_call_stacks_come_back(kept_page: KeptPage) -> 
     until(again, "!location.hash.includes('focus')")
 
 
-def test_going_back_shows_the_call_stacks_as_they_were(kept_page: KeptPage) -> None:
-    page = kept_page(trained).page
+def test_going_back_shows_the_call_stacks_as_they_were(open_page: Opener) -> None:
+    page = open_page(trained()).page
     page.evaluate("location.hash = '#stacks=up'")
     expect(page.get_by_label("Bottom-up")).to_be_checked()
     page.evaluate("location.hash = '#stacks=flame&frames=all&focus=1'")

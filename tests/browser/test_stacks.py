@@ -195,8 +195,8 @@ def test_searching_counts_marks_and_walks_the_matches(kept_page: KeptPage) -> No
     expect(box).to_have_value("")
 
 
-def test_a_subtree_in_focus_stands_alone_until_back(kept_page: KeptPage) -> None:
-    page = kept_page(trained).page
+def test_a_subtree_in_focus_stands_alone_until_back(open_page: Opener) -> None:
+    page = open_page(trained()).page
     page.get_by_label("Hide library-internal frames").uncheck()
     page.get_by_role("button", name="Expand all").click()
     tree_of(page).locator(".view .row", has_text="layer").first.click()

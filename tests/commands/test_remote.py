@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.runs.engines import local_processes
+from snapreport.ground.processes import child_process
 from tests.commands.conftest import Run
 
 Put = Callable[[str, bytes], str]
@@ -57,7 +57,7 @@ def store(server: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[St
     import fsspec
 
     # After `run`, which forks workers: they would not know of the store. These are started anew.
-    monkeypatch.setattr(local_processes, "get_context", get_context)
+    monkeypatch.setattr(child_process, "get_context", get_context)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
