@@ -63,9 +63,8 @@ def memory_needed(path: Path) -> int:
     """Estimate the peak memory of converting or rendering a file, in bytes, from its size."""
     try:
         size = path.stat().st_size
-        if is_remote(
-            path
-        ):  # by its name: each look is a request, and there may be a thousand files
+        if is_remote(path):
+            # By its name: each look is a request, and there may be a thousand files.
             packed = path.suffix in (".gz", ".zst", ".zip")
             return _PROCESS + _PICKLE * size * (_PACKED if packed else 1)
         with path.open("rb") as file:

@@ -162,24 +162,23 @@ def _serve(connection: Connection) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()
     first = True
-    with suppress(EOFError, OSError):
-        while True:
-            function, args, kwargs = connection.recv()
-            if first:  # modules stay, and to go through them takes longer than a small task
-                gc.freeze()
-            answer: tuple[object, Exception | None]
-            try:
-                answer = function(*args, **kwargs), None
-            except Exception as error:
-                answer = None, error
-            try:
-                connection.send(answer)
-            except OSError:
-                raise
-            except Exception as error:  # it cannot be pickled
-                connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
-            del function, args, kwargs, answer
-            gc.collect()
-            if first:
-                gc.freeze()
-                first = False
+    while True:
+        function, args, kwargs = connection.recv()
+        if first:  # modules stay, and to go through them takes longer than a small task
+            gc.freeze()
+        answer: tuple[object, Exception | None]
+        try:
+            answer = function(*args, **kwargs), None
+        except Exception as error:
+            answer = None, error
+        try:
+            connection.send(answer)
+        except OSError:
+            raise
+        except Exception as error:  # it cannot be pickled
+            connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
+        del function, args, kwargs, answer
+        gc.collect()
+        if first:
+            gc.freeze()
+            first = False
