@@ -23,6 +23,7 @@ from tests.browser.builders import (
     training,
 )
 from tests.browser.conftest import KeptPage, Opener
+from tests.browser.listing import go_to
 from tests.browser.timeline_tools import (
     HOSTILE,
     NO_WEBGL,
@@ -123,6 +124,19 @@ def test_only_one_group_can_be_left(kept_page: KeptPage) -> None:
     expect(page.locator(".legend")).to_contain_text("11 groups left out")
     page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
     expect(page.locator(".legend")).to_contain_text("12 groups left out")
+
+
+def test_a_click_during_which_the_legend_is_drawn_again_counts(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
+    go_to(page, 5)
+    title = page.locator(".legend h3").first
+    before = title.inner_text()
+    page.locator(".legend .group", has_text="before recording").hover()
+    page.mouse.down()
+    press(page, "]")
+    expect(title).not_to_have_text(before)
+    page.mouse.up()
+    expect(page.locator(".legend .group[aria-pressed=true]")).to_have_count(1)
 
 
 @pytest.mark.browser(webgl=True)

@@ -5,7 +5,7 @@ import { formatBytes, formatCount, plural } from "../../lib/text/format"
 import { frameKind } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import type { TreeModel } from "../../lib/tables/tree_model"
-import { h } from "../shared/dom"
+import { h, setChildren } from "../shared/dom"
 import { guarded } from "../shared/failure"
 import { amountText, frameLabel, frameTitle, heat } from "../shared/frame_cells"
 
@@ -79,16 +79,10 @@ export class FlameView {
     const rows = Math.max(0, ...this.tiles.map((tile) => tile.row)) + 1
     this.body.style.setProperty("--rows", String(rows))
     const stop = this.tiles.some((tile) => !tile.smaller && tile.node === model.chosen) ? model.chosen : model.top
-    const made = empty
-      ? [h("p", { class: "empty" }, "Nothing is live at this event.")]
-      : this.tiles.map((tile, k) => this.make(tile, k, width, stop))
-    // A tile that stays as it is keeps its element: a double click is none if its tile is replaced meanwhile.
-    const before = [...this.body.children]
-    made.forEach((element, k) => {
-      if (!before[k]) this.body.append(element)
-      else if (!before[k].isEqualNode(element)) before[k].replaceWith(element)
-    })
-    before.slice(made.length).forEach((element) => element.remove())
+    setChildren(
+      this.body,
+      empty ? [h("p", { class: "empty" }, "Nothing is live at this event.")] : this.tiles.map((tile, k) => this.make(tile, k, width, stop)),
+    )
     if (focused) this.tileOf(stop)?.focus()
   }
 

@@ -19,6 +19,22 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element
 }
 
+/**
+ * Makes `children` the children of `parent`; what is there already and is the same stays. An element that were replaced
+ * between press and release would get no click. One that stays keeps its listeners: they read what they need when called.
+ */
+export function setChildren(parent: Element, children: readonly Node[]): void {
+  const before = [...parent.childNodes]
+  children.forEach((child, k) => {
+    const old = before[k]
+    if (!old) parent.append(child)
+    else if (old.isEqualNode(child)) return
+    else if (old instanceof Element && old.cloneNode(false).isEqualNode(child.cloneNode(false))) setChildren(old, [...child.childNodes])
+    else old.replaceWith(child)
+  })
+  before.slice(children.length).forEach((old) => old.remove())
+}
+
 /** The text of an element of the page, by its id. */
 export function textOf(id: string): string {
   return document.getElementById(id)!.textContent!

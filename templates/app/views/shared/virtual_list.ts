@@ -1,7 +1,7 @@
 /** A table of any length of which only the visible rows exist. */
 
 import { RowScroll } from "../../lib/tables/rows"
-import { h } from "./dom"
+import { h, setChildren } from "./dom"
 import { guarded, later } from "./failure"
 
 export interface Column {
@@ -175,7 +175,7 @@ export class VirtualList {
     const [first, end] = this.scroll.rowsAt(this.top)
     const rows: HTMLElement[] = []
     for (let k = first; k < end; k++) rows.push(this.makeRow(k))
-    this.body.replaceChildren(...rows)
+    setChildren(this.body, rows)
     this.body.style.transform = `translateY(${scrollTop - (this.top - first) * this.scroll.rowPx}px)`
     this.tellActive()
   }
@@ -207,7 +207,7 @@ export class VirtualList {
     )
   }
 
-  /** A second click on the same row opens it. Browsers count clicks per element, and the first click replaced the row. */
+  /** A second click on the same row opens it. Browsers count clicks per element, and the first click may replace the row. */
   private click(event: MouseEvent): void {
     const element = (event.target as Element).closest<HTMLElement>("[data-row]")
     if (!element) return

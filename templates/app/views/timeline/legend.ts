@@ -8,7 +8,7 @@ import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
 import { button, linkButton } from "../shared/controls"
-import { h, meter, nameText, swatch } from "../shared/dom"
+import { h, meter, nameText, setChildren, swatch } from "../shared/dom"
 
 const ROWS = 12
 /** The most rows. */
@@ -35,8 +35,7 @@ export class Legend {
   private all = false
 
   constructor(private readonly store: Store) {
-    // Handled here, not by the rows: rows are replaced at every change, and a removed one gets no event when the pointer
-    // leaves it.
+    // Handled here, not by the rows: one that is replaced gets no event when the pointer leaves it.
     this.element.addEventListener("pointerover", (event) => this.hover(event.target as Element))
     this.element.addEventListener("pointerleave", () => this.hover(null))
   }
@@ -47,11 +46,11 @@ export class Legend {
     this.grouping = grouping
     this.areas = areas
     const focused = (document.activeElement as HTMLElement | null)?.dataset.key
-    this.element.replaceChildren(...this.build())
+    setChildren(this.element, this.build())
     if (focused) this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true })
   }
 
-  private build(): (Node | string)[] {
+  private build(): Node[] {
     const { history, state } = this.store
     const { grouping } = this
     const { groups, ordered, colouring } = grouping
@@ -60,7 +59,7 @@ export class Legend {
     const shown = rowsAt(grouping, bytes)
     const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)
-    const parts: (Node | string)[] = [h("h3", {}, momentTitle(history, state.curve, state.cursor))]
+    const parts: Node[] = [h("h3", {}, momentTitle(history, state.curve, state.cursor))]
     if (state.filtered.size) {
       parts.push(
         h(
@@ -140,9 +139,14 @@ export class Legend {
     const { store } = this
     const { filtered, chosenGroup } = store.state
     const hidden = filtered.has(row)
+    const others = (rows: Iterable<number>) => [...rows].filter((each) => each !== row)
     const filter = (rows: Iterable<number>) => store.set({ filtered: new Set(rows), chosenGroup: -1 })
-    const only = () => filter(this.grouping.groups.map((_, each) => each).filter((each) => each !== row))
-    const toggle = () => (hidden ? filter([...filtered].filter((each) => each !== row)) : filter([...filtered, row]))
+    const only = () => filter(others(this.grouping.groups.keys()))
+    const toggle = () => {
+      const { filtered: now } = store.state
+      filter(now.has(row) ? others(now) : [...now, row])
+    }
+    const choose = () => store.set({ chosenGroup: store.state.chosenGroup === row ? -1 : row })
     const alone = !hidden && filtered.size === this.grouping.groups.length - 1
     return h(
       "li",
@@ -155,7 +159,7 @@ export class Legend {
           "data-key": `group-${row}`,
           "aria-pressed": String(chosenGroup === row),
           title: `${group.full}\n${about}`,
-          click: (event: MouseEvent) => (event.altKey ? toggle() : store.set({ chosenGroup: chosenGroup === row ? -1 : row })),
+          click: (event: MouseEvent) => (event.altKey ? toggle() : choose()),
         },
         swatch(cssColour(groupColours(this.grouping, isDark())[row])),
         h("code", { class: group.detail ? null : "alone" }, nameText(group.label)),
