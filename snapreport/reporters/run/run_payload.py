@@ -64,7 +64,6 @@ def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
         "kind": texts(device.kind for device in devices),
         "link": texts(row.link for row in rows),
         "rank": numbers(name.rank for name in names),
-        "dump": numbers(name.dump for name in names),
         "group": numbers(row.group for row in rows),
         "events": numbers(device.events for device in devices),
         "capacity": numbers(device.capacity for device in devices),
