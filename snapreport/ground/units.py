@@ -109,6 +109,10 @@ def rounded_share(part: float, whole: float = 1) -> str:
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
+MOST_SHARE = 10
+"""A change of so many times what there was is not told in percent."""
+
+
 def format_change(change: float | None, base: float | None) -> str:
     """Write a change in percent of what there was: ``+47%``, ``-3.2%``; ``""`` for none."""
     if not change or not base:
@@ -125,9 +129,12 @@ def change_in_words(change: int, base: int) -> str:
 
 
 def bytes_and_share(change: int, base: int) -> str:
-    """Write a change in bytes and in percent of what there was: ``4.50 GiB (62%)``; no sign."""
-    share = change_in_words(change, base)
-    return f"{format_bytes(abs(change))} ({share})" if share else format_bytes(abs(change))
+    """Write a change in bytes and in percent of what there was: ``4.50 GiB (62%)``; no sign.
+
+    From ``MOST_SHARE`` on in bytes alone: thousands of percent tell nobody anything.
+    """
+    amount, share = format_bytes(abs(change)), change_in_words(change, base)
+    return f"{amount} ({share})" if share and abs(change) < MOST_SHARE * base else amount
 
 
 def format_duration(micros: int) -> str:

@@ -8,14 +8,12 @@ from datetime import datetime, timedelta, timezone
 from snapreport.compare.among_ranks.cause_words import because, holder_words, instead
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.rank_growth import Growth
-from snapreport.ground.units import bytes_and_share, format_bytes, format_count
+from snapreport.ground.units import MOST_SHARE, bytes_and_share, format_bytes, format_count
 from snapreport.model.run.rank_facts import FailedRequest
 from snapreport.model.run.run_findings import Difference
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _WHOLE = ("all ranks", "all devices")
-_TIMES = 10
-"""From this many times the lower peak on, the higher one is not given in percent."""
 
 
 def sentence(text: str) -> str:
@@ -179,8 +177,8 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
     amount, times = bytes_and_share(most - least, least), ""
-    if least and most >= _TIMES * least:  # a share of thousands of percent says little
-        amount, times = format_bytes(most - least), f" ({most / least:,.0f} times as high)"
+    if least and most - least >= MOST_SHARE * least:
+        times = f" ({most / least:,.0f} times as high)"
     return sentence(
         f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}{times}, at"
         " the median"

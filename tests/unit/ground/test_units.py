@@ -11,6 +11,7 @@ import pytest
 from snapreport.compare import gate_types
 from snapreport.ground.processes import unpacking_limit
 from snapreport.ground.units import (
+    bytes_and_share,
     format_bytes,
     format_change,
     format_count,
@@ -81,6 +82,13 @@ def test_a_change_is_in_percent_of_what_there_was_where_that_says_something() ->
     assert [format_change(*each) for each in changes] == [
         "+100%", "-33%", "+3.3%", "<0.1%", "", "", "", "",
     ]  # fmt: skip
+
+
+def test_a_change_in_bytes_has_its_share_below_ten_times_what_there_was() -> None:
+    assert bytes_and_share(-GIB, 2 * GIB) == "1.00 GiB (50%)"
+    assert bytes_and_share(10 * GIB - 1, GIB) == "10.00 GiB (1,000%)"
+    assert bytes_and_share(10 * GIB, GIB) == "10.00 GiB"
+    assert bytes_and_share(GIB, 0) == "1.00 GiB"
 
 
 @pytest.mark.parametrize(
