@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change, DiffSide
-from snapreport.ground.units import format_bytes, format_change, format_count, format_signed_bytes
+from snapreport.ground.units import (
+    MOST_SHARE,
+    format_bytes,
+    format_change,
+    format_count,
+    format_signed_bytes,
+)
 
 _MOSTLY = 0.5
 _WORTH_NAMING = 0.25
@@ -47,7 +53,7 @@ def _more(change: int, peaks: bool) -> str:
 
 def _percent(change: int, base: int) -> str:
     percent = format_change(change, base).replace("<", "under ")
-    return f" ({percent})" if percent else ""
+    return f" ({percent})" if percent and abs(change) < MOST_SHARE * base else ""
 
 
 def _nothing_else(sites: Sequence[Change]) -> str:

@@ -7,6 +7,9 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+MOST_SHARE = 10
+"""From so many times what there was, sentences give a change in bytes alone."""
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 # (digits after the point, the scaled value below which they are used): 3 to 4 figures in all.
@@ -109,10 +112,6 @@ def rounded_share(part: float, whole: float = 1) -> str:
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-MOST_SHARE = 10
-"""A change of so many times what there was is not told in percent."""
-
-
 def format_change(change: float | None, base: float | None) -> str:
     """Write a change in percent of what there was: ``+47%``, ``-3.2%``; ``""`` for none."""
     if not change or not base:
@@ -124,17 +123,18 @@ def format_change(change: float | None, base: float | None) -> str:
 
 
 def change_in_words(change: int, base: int) -> str:
-    """Write a change without a sign, for a sentence: ``47%``, ``under 0.1%``; ``""`` for none."""
-    return format_change(change, base).lstrip("+-").replace("<", "under ")
+    """Write a change without a sign, for a sentence: ``47%``, ``under 0.1%``; ``""`` for none.
+
+    From ``MOST_SHARE`` on ``""`` as well: thousands of percent tell nobody anything.
+    """
+    told = abs(change) < MOST_SHARE * base
+    return format_change(change, base).lstrip("+-").replace("<", "under ") if told else ""
 
 
 def bytes_and_share(change: int, base: int) -> str:
-    """Write a change in bytes and in percent of what there was: ``4.50 GiB (62%)``; no sign.
-
-    From ``MOST_SHARE`` on in bytes alone: thousands of percent tell nobody anything.
-    """
-    amount, share = format_bytes(abs(change)), change_in_words(change, base)
-    return f"{amount} ({share})" if share and abs(change) < MOST_SHARE * base else amount
+    """Write a change in bytes and in percent of what there was: ``4.50 GiB (62%)``; no sign."""
+    share = change_in_words(change, base)
+    return f"{format_bytes(abs(change))} ({share})" if share else format_bytes(abs(change))
 
 
 def format_duration(micros: int) -> str:

@@ -137,6 +137,11 @@ def test_a_click_during_which_the_legend_is_drawn_again_counts(kept_page: KeptPa
     expect(title).not_to_have_text(before)
     page.mouse.up()
     expect(page.locator(".legend .group[aria-pressed=true]")).to_have_count(1)
+    # Rows that stay do what is right by then, not what was when they were made.
+    page.get_by_role("button", name="before recording in the timeline").click()
+    expect(page.locator(".legend")).to_contain_text("1 group left out")
+    page.locator(".legend .eye[aria-pressed=true]").first.click()
+    expect(page.locator(".legend")).to_contain_text("2 groups left out")
 
 
 @pytest.mark.browser(webgl=True)

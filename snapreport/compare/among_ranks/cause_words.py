@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.ground.units import format_bytes, format_count, list_of
+from snapreport.ground.units import MOST_SHARE, format_bytes, format_count, list_of
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.run.run_findings import Difference
 
@@ -59,6 +59,8 @@ def _alike(differences: Sequence[Difference], total: int) -> str:
         return ""
     if any(abs(_change(d) / d.usual - share) > _ALIKE * abs(share) for d in sites):
         return ""
+    if share >= MOST_SHARE:
+        return f"about {1 + share:,.0f} times as much"
     return f"about {abs(share):.0%} {'more' if total > 0 else 'less'}"
 
 

@@ -186,18 +186,18 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> st
     least, most = (pick(some, key=lambda row: row.allocated) for pick in (min, max))
     apart_by = most.allocated - least.allocated
     share = change_in_words(apart_by, least.allocated)
-    if len(some) == 2 and share:
+    if len(some) == 2 and apart_by:
         amount = bytes_and_share(apart_by, least.allocated)
         return f"{most.words} {peak}s {amount} above {least.words}"
     who = "both ranks" if len(some) == 2 else f"all {format_count(len(some))} ranks"
     if apart:
         who += " with a history" if some[0].device.recorded else " without a history"
-    if not share:
+    if not apart_by:
         return f"{who} behave alike: each {peak}s {at}{format_bytes(most.allocated)}"
     between = f"between {format_bytes(least.allocated)} and {format_bytes(most.allocated)}"
     if apart_by <= _ALIKE * least.allocated:
         return f"{who} behave alike: they {peak} {between}, {share} apart"
     return (
-        f"no rank stands out, though the peaks of {who} are {between}, {share} apart, the highest"
-        f" on {most.words}"
+        f"no rank stands out, though the peaks of {who} are {between},"
+        f"{f' {share} apart,' * bool(share)} the highest on {most.words}"
     )

@@ -177,7 +177,7 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
     amount, times = bytes_and_share(most - least, least), ""
-    if least and most - least >= MOST_SHARE * least:
+    if least and most - least >= MOST_SHARE * least:  # and so has no share beside it
         times = f" ({most / least:,.0f} times as high)"
     return sentence(
         f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}{times}, at"

@@ -199,6 +199,18 @@ def test_peaks_that_differ_widely_are_not_said_to_be_alike() -> None:
     )
 
 
+def test_no_share_is_told_of_peaks_that_are_many_times_as_high() -> None:
+    ranks = [a_rank(k, a_device({"moe moe.py:1": (1, MIB + k * k * 4 * MIB)})) for k in range(12)]
+    assert find_run(a_run(ranks)).headline == (
+        "No rank stands out, though the peaks of all 12 ranks are between 1.00 MiB and 485.0 MiB,"
+        " the highest on rank 11."
+    )
+    more = {key: (count, size * 30) for key, (count, size) in THREE.items()}
+    [odd] = find_run(a_run([a_rank(k, a_device(more if k == 1 else THREE)) for k in range(8)])).odd
+    assert "because all of its large call sites hold about 30 times as much;" in odd.sentence
+    assert "%" not in odd.sentence
+
+
 def test_a_rank_that_holds_more_everywhere_is_told_so() -> None:
     more = {key: (count, size * 6 // 5) for key, (count, size) in THREE.items()}
     [odd] = find_run(a_run([a_rank(k, a_device(more if k == 1 else THREE)) for k in range(8)])).odd

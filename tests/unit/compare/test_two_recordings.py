@@ -41,6 +41,12 @@ def test_a_site_of_both_changes_by_its_bytes() -> None:
     )
 
 
+def test_no_share_is_told_of_many_times_what_there_was() -> None:
+    base = trace().alloc("a", MIB, frames=at("attend", 40))
+    new = trace().alloc("a", 12 * MIB, frames=at("attend", 40))
+    assert compare(base, new).conclusion.startswith("NEW peaks 11.00 MiB higher, ")
+
+
 def test_a_site_that_is_not_live_at_the_other_moment_is_still_in_both() -> None:
     base = trace().alloc("a", MIB, frames=at("attend", 40)).free("a")
     base = base.alloc("b", 2 * MIB, frames=at("project", 50))

@@ -84,7 +84,7 @@ def test_a_change_is_in_percent_of_what_there_was_where_that_says_something() ->
     ]  # fmt: skip
 
 
-def test_a_change_in_bytes_has_its_share_below_ten_times_what_there_was() -> None:
+def test_a_change_has_its_share_only_below_ten_times_what_there_was() -> None:
     assert bytes_and_share(-GIB, 2 * GIB) == "1.00 GiB (50%)"
     assert bytes_and_share(10 * GIB - 1, GIB) == "10.00 GiB (1,000%)"
     assert bytes_and_share(10 * GIB, GIB) == "10.00 GiB"

@@ -41,6 +41,7 @@ export class RankTable {
       ],
       count: () => store.state.order.length,
       row: (place) => this.row(store.state.order[place]),
+      rowAttributes: (place) => ({ "data-rank": String(store.state.order[place]) }),
       rowClass: (place) => (store.state.kept.includes(store.state.order[place]) ? "now" : null),
       onSelect: (place) => store.look(store.state.order[place]),
       onKey: (event, place) => {

@@ -95,6 +95,7 @@ export class AllocatorPanel implements Panel {
       ],
       count: () => this.range()[1] - this.range()[0],
       row: (k) => this.row(this.range()[0] + k),
+      rowAttributes: (k) => ({ "data-block": this.placeOf(this.range()[0] + k) }),
       rowClass: (k) => (this.isPinned(this.range()[0] + k) ? "now" : null),
       onSelect: (k) => this.choose(this.range()[0] + k),
       onOpen: (k) => this.pin(this.range()[0] + k),
@@ -105,6 +106,7 @@ export class AllocatorPanel implements Panel {
       columns: [{ title: "Kept", class: "num" }, { title: "Of", class: "num" }, { title: "Blocks", class: "num" }, { title: "Kept by" }],
       count: () => this.kept.length,
       row: (k) => this.keptRow(this.kept[k]),
+      rowAttributes: (k) => ({ "data-block": this.placeOf(this.kept[k].blocks[0]) }),
       onSelect: (k) => this.choose(this.kept[k].blocks[0]),
       onOpen: (k) => this.pin(this.kept[k].blocks[0]),
     })
@@ -372,6 +374,12 @@ export class AllocatorPanel implements Panel {
       bytesCell(device.block[id] - device.requested[id]),
       h("span", { title: site.fullName }, ...siteParts(site)),
     ]
+  }
+
+  /** The segment that a block lies in, and its bytes from there. */
+  private placeOf(block: number): string {
+    const layout = this.layout!
+    return `${layout.rows[segmentOfBlock(layout, block)]}+${layout.offset[block]}`
   }
 
   private isPinned(block: number): boolean {

@@ -126,7 +126,9 @@ export class StagesPanel implements Panel {
   private attributes({ group, stage }: Row): Record<string, string> {
     const inner = stage >= 0 && isRepeated(group)
     const level = { "aria-level": String(group.depth + (inner ? 2 : 1)) }
-    return stage >= 0 ? { ...level, "data-stage": String(stage) } : { ...level, "aria-expanded": String(this.open.has(group)) }
+    return stage >= 0
+      ? { ...level, "data-stage": String(stage) }
+      : { ...level, "data-stages": String(group.stages[0]), "aria-expanded": String(this.open.has(group)) }
   }
 
   private holds({ group, stage }: Row, cursor: number): boolean {

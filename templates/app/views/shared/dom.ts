@@ -20,8 +20,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 /**
- * Makes `children` the children of `parent`; what is there already and is the same stays. An element that were replaced
- * between press and release would get no click. One that stays keeps its listeners: they read what they need when called.
+ * Makes `children` the children of `parent`; what is there already and is the same stays, at every depth. An element that
+ * is replaced between press and release gets no click. One that stays keeps its old listeners: they must read what they
+ * need when they are called, or depend only on what its attributes show.
  */
 export function setChildren(parent: Element, children: readonly Node[]): void {
   const before = [...parent.childNodes]
@@ -29,10 +30,19 @@ export function setChildren(parent: Element, children: readonly Node[]): void {
     const old = before[k]
     if (!old) parent.append(child)
     else if (old.isEqualNode(child)) return
-    else if (old instanceof Element && old.cloneNode(false).isEqualNode(child.cloneNode(false))) setChildren(old, [...child.childNodes])
+    else if (old instanceof Element && child instanceof Element && sameTag(old, child)) setChildren(old, [...child.childNodes])
     else old.replaceWith(child)
   })
   before.slice(children.length).forEach((old) => old.remove())
+}
+
+function sameTag(one: Element, other: Element): boolean {
+  const [these, those] = [one.attributes, other.attributes]
+  return (
+    one.nodeName === other.nodeName &&
+    these.length === those.length &&
+    [...those].every(({ name, value }) => one.getAttribute(name) === value)
+  )
 }
 
 /** The text of an element of the page, by its id. */

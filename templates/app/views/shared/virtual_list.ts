@@ -27,6 +27,7 @@ export interface ListOptions {
   /** One cell's content per column. */
   row(index: number): (Node | string)[]
   rowClass?(index: number): string | null
+  /** Tells two rows apart that may follow one another in the same place: a click must not act on the second. */
   rowAttributes?(index: number): Record<string, string>
   /** A row became the selected one: by key or by click. */
   onSelect?(index: number): void
@@ -42,7 +43,7 @@ let made = 0
 
 export class VirtualList {
   readonly element: HTMLElement
-  private readonly head: HTMLElement
+  private readonly heads: HTMLElement[]
   private readonly view: HTMLElement
   private readonly spacer = h("div", { class: "spacer", role: "presentation" })
   private readonly body = h("div", { class: "rows", role: "presentation" })
@@ -60,7 +61,17 @@ export class VirtualList {
   private clicked = { row: -1, at: 0 }
 
   constructor(private readonly options: ListOptions) {
-    this.head = h("div", { class: "row head", role: "row" })
+    this.heads = options.columns.map((column) =>
+      h(
+        "div",
+        { role: "columnheader", class: column.class },
+        column.sort
+          ? h("button", { type: "button", click: column.sort }, column.title)
+          : column.quiet
+            ? h("span", { class: "hidden" }, column.title)
+            : column.title,
+      ),
+    )
     this.view = h("div", { class: "view", role: "rowgroup", tabindex: -1 }, this.spacer, this.body)
     this.element = h(
       "div",
@@ -72,7 +83,7 @@ export class VirtualList {
         "aria-colcount": options.columns.length,
         keydown: (event: KeyboardEvent) => this.key(event),
       },
-      h("div", { class: "rows", role: "rowgroup" }, this.head),
+      h("div", { class: "rows", role: "rowgroup" }, h("div", { class: "row head", role: "row" }, ...this.heads)),
       this.view,
       this.nothing,
     )
@@ -121,29 +132,12 @@ export class VirtualList {
     this.scroll = new RowScroll(count, rowPx, this.view.clientHeight)
     this.spacer.style.height = `${this.scroll.heightPx}px`
     if (this.chosen >= count) this.chosen = -1
-    this.heads()
+    this.options.columns.forEach(({ sort, sorted }, k) => sort && this.heads[k].setAttribute("aria-sort", sorted?.() ?? "none"))
     if (this.scroll.viewPx > 0 && this.awaited >= 0) {
       this.top = this.scroll.reveal(this.awaited, this.top)
       this.awaited = -1
     }
     this.moveTo(this.top)
-  }
-
-  private heads(): void {
-    this.head.replaceChildren(
-      ...this.options.columns.map((column) => {
-        const sorted = column.sorted?.() ?? null
-        return h(
-          "div",
-          { role: "columnheader", class: column.class, "aria-sort": column.sort ? (sorted ?? "none") : null },
-          column.sort
-            ? h("button", { type: "button", click: column.sort }, column.title)
-            : column.quiet
-              ? h("span", { class: "hidden" }, column.title)
-              : column.title,
-        )
-      }),
-    )
   }
 
   private moveTo(top: number): void {
