@@ -3,7 +3,7 @@
 import { differs } from "../../lib/data/observed"
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
-import { type Fact, factsList, h, meter, nameText } from "../../views/shared/dom"
+import { type Fact, factsList, h, meter, nameText, setChildren } from "../../views/shared/dom"
 import { guarded, onFailure } from "../../views/shared/failure"
 import { medianOf } from "../data/row_order"
 import type { RunHolder } from "../data/run_data"
@@ -48,8 +48,9 @@ export class RankDetails {
     guarded(this.element, () => {
       this.level = this.grain().level
       const { cursor } = this.store.state
-      this.element.replaceChildren(
-        ...(cursor ? this.parts(cursor.row, cursor.x) : [h("p", { class: "empty" }, "A click on the map shows a rank's figures here.")]),
+      setChildren(
+        this.element,
+        cursor ? this.parts(cursor.row, cursor.x) : [h("p", { class: "empty" }, "A click on the map shows a rank's figures here.")],
       )
     })
   }
@@ -65,8 +66,8 @@ export class RankDetails {
         "p",
         { class: "rank-actions" },
         data.link[row] ? h("a", { href: data.link[row] }, "Open its page") : null,
-        button("Keep its curve", null, () => this.store.keep(row), { "aria-pressed": String(kept), class: "tool" }),
-        button("Its peak", null, () => this.store.look(row)),
+        button("Keep its curve", null, () => this.store.keep(row), { "aria-pressed": String(kept), class: "tool", "data-rank": row }),
+        button("Its peak", null, () => this.store.look(row), { "data-rank": row }),
       ),
       ...(odd ? [this.odd(odd)] : []),
       this.moment(row, x),
