@@ -66,7 +66,7 @@ test-lowest: $(VENV)/.dev ## test the lowest versions that pyproject.toml allows
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(BIN)/python -m tests.lowest > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(LOWEST)/constraints.txt \
-		--editable '.[parquet]' hypothesis jsonschema packaging perfetto protobuf \
+		--editable '.[mcp,parquet]' hypothesis jsonschema packaging perfetto protobuf \
 		pytest pytest-timeout pytest-xdist
 	$(LOWEST)/bin/python -m pytest -n auto -p no:cacheprovider $(LOWEST_TESTS)
 
