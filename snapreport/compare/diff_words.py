@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from snapreport.compare.diff_types import Change, DiffSide
 from snapreport.ground.units import (
-    MOST_SHARE,
+    change_in_words,
     format_bytes,
-    format_change,
     format_count,
     format_signed_bytes,
 )
@@ -52,8 +51,8 @@ def _more(change: int, peaks: bool) -> str:
 
 
 def _percent(change: int, base: int) -> str:
-    percent = format_change(change, base).replace("<", "under ")
-    return f" ({percent})" if percent and abs(change) < MOST_SHARE * base else ""
+    percent = change_in_words(change, base, signed=True)
+    return f" ({percent})" if percent else ""
 
 
 def _nothing_else(sites: Sequence[Change]) -> str:

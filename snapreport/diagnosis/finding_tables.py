@@ -16,7 +16,7 @@ from snapreport.model.history import DeviceHistory, History
 TOP = 8
 """Rows shown in a table: the first few call sites mostly hold nearly all of the memory."""
 HOLDERS = 12
-"""Rows shown in a table of what held the memory, where the rows are the answer."""
+"""Rows shown in a table of what held the memory: more, because these rows are the answer."""
 
 
 def top_table(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 MOST_SHARE = 10
-"""From so many times what there was, sentences give a change in bytes alone."""
+"""Sentences give a change of this many times the base, or more, without a percentage."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -122,13 +122,15 @@ def format_change(change: float | None, base: float | None) -> str:
     return f"{share:+,.{0 if abs(share) >= 0.1 else 1}%}"
 
 
-def change_in_words(change: int, base: int) -> str:
-    """Write a change without a sign, for a sentence: ``47%``, ``under 0.1%``; ``""`` for none.
+def change_in_words(change: int, base: int, *, signed: bool = False) -> str:
+    """Write a change in percent for a sentence: ``47%``, ``under 0.1%``; signed, ``+47%``.
 
-    From ``MOST_SHARE`` on ``""`` as well: thousands of percent tell nobody anything.
+    ``""`` for none, and from ``MOST_SHARE`` on: thousands of percent tell nobody anything.
     """
-    told = abs(change) < MOST_SHARE * base
-    return format_change(change, base).lstrip("+-").replace("<", "under ") if told else ""
+    if abs(change) >= MOST_SHARE * base:
+        return ""
+    text = format_change(change, base).replace("<", "under ")
+    return text if signed else text.lstrip("+-")
 
 
 def bytes_and_share(change: int, base: int) -> str:

@@ -23,7 +23,7 @@ class Leak:
     what: str
     """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
     found: str
-    """The text that gives it away; only the first letters of a token."""
+    """The text that gives it away; for a token, only its first letters."""
     why: str
     """Why it counts as one."""
     kind: str

@@ -50,10 +50,10 @@ def sources_argument(metavar: str) -> Callable[[F], F]:
 
 def output_option(
     metavar: str,
-    what: str = "File to write, or folder to write into (made if its name ends in a slash). "
+    what: str = "File to write, or folder to write into (one that ends in a slash is created). "
     "By default a file in the current folder, named after the input.",
 ) -> Callable[[F], F]:
-    """``-o``: the file to write, or a folder to write into; one that ends in a slash is made."""
+    """``-o``: the file to write, or a folder to write into; one that ends in a slash is created."""
 
     def decorate(command: F) -> F:
         @click.option("-o", "--output", metavar=metavar, type=click.Path(), help=what)

@@ -199,5 +199,5 @@ def _nothing_odd(findings: RunFindings, rows: Sequence[Row], leading: int) -> st
         return f"{who} behave alike: they {peak} {between}, {share} apart"
     return (
         f"no rank stands out, though the peaks of {who} are {between},"
-        f"{f' {share} apart,' * bool(share)} the highest on {most.words}"
+        f"{share and f' {share} apart,'} the highest on {most.words}"
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from snapreport.compare.among_ranks.cause_words import because, holder_words, instead
 from snapreport.compare.among_ranks.compared_rows import Row
 from snapreport.compare.among_ranks.rank_growth import Growth
-from snapreport.ground.units import MOST_SHARE, bytes_and_share, format_bytes, format_count
+from snapreport.ground.units import bytes_and_share, change_in_words, format_bytes, format_count
 from snapreport.model.run.rank_facts import FailedRequest
 from snapreport.model.run.run_findings import Difference
 
@@ -177,7 +177,7 @@ def along_text(dimension: str, lowest: str, highest: str, least: int, most: int)
     if least == most:
         return sentence(f"along {dimension} the peaks are equal at the median")
     amount, times = bytes_and_share(most - least, least), ""
-    if least and most - least >= MOST_SHARE * least:  # and so has no share beside it
+    if least and not change_in_words(most - least, least):
         times = f" ({most / least:,.0f} times as high)"
     return sentence(
         f"along {dimension} the peaks are {amount} higher on {highest} than on {lowest}{times}, at"

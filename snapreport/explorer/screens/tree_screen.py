@@ -56,7 +56,7 @@ class TreeScreen(ListScreen):
     )
 
     NUMBERS: ClassVar[tuple[str, ...]] = ("bytes", "count")
-    """The headings of a node's numbers where the tree is copied or saved as a table."""
+    """Headings of a node's numbers when the tree is copied or saved as a table."""
 
     def __init__(self, desk: FrontDesk) -> None:
         """Start with the same tree as the page."""

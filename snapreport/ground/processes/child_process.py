@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 KILLED = "killed by the system, most likely because memory ran out"
-"""How a process ended that was killed, and not by us."""
+"""What is said of a process that was killed by something other than snapreport."""
 
 PATIENCE = 10.0
 """Seconds in which a process that is about to end has to do so; it may have a file to remove."""
