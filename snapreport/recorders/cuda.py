@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +27,11 @@ _SYMBOLS = {"TORCH_SYMBOLIZE_MODE": "fast", "TORCH_DISABLE_ADDR2LINE": "1"}
 addr2line, which takes minutes with some builds of Python; where it is not installed, as in slim
 containers, the whole snapshot fails with ``ValueError: stoi``. They are read once, at the first
 use; the second is for PyTorch before 2.4, which lacks the first."""
+_LOSES_EXCEPTIONS = ((2, 10), (2, 12))
+"""From and below which PyTorch an exception is lost where a free's call stack is taken while it
+unwinds ``backward``, as the one does by which a checkpoint that is not reentrant stops early: the
+program then ends in ``SystemError: ... returned NULL without setting an exception``. Seen with
+2.11; source: pytorch#175196."""
 _observers: list[Observer] = []
 _attached: set[int] = set()
 """Ids of the processes with our observer, which PyTorch cannot detach."""
@@ -142,9 +148,16 @@ def history_is_on() -> bool:
 
 def _switch_on(record: Callable[..., None], options: Options) -> None:
     """Call ``_record_memory_history`` with the arguments that this version has."""
+    context = options.context
+    if context == "all" and _loses_exceptions():
+        context = "alloc"
+        _LOG.warning(
+            "This version of PyTorch breaks programs that use activation checkpointing when the"
+            " call stacks of frees are recorded, so only those of allocations are."
+        )
     wanted: dict[str, Any] = {
         "enabled": "all",
-        "context": None if options.context == "none" else options.context,
+        "context": None if context == "none" else context,
         "stacks": options.stacks,
         "max_entries": sys.maxsize if options.max_entries is None else options.max_entries,
         # Other threads, such as the autograd engine's, may also enter stages.
@@ -162,6 +175,15 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
         if name in ("compile_context", "record_pinned_host_memory"):
             _LOG.warning("This PyTorch has no %s; recording continues without it.", name)
     record(**wanted)
+
+
+def _loses_exceptions() -> bool:
+    """Say whether frees must not record their call stacks; see ``_LOSES_EXCEPTIONS``."""
+    import torch
+
+    first, fixed = _LOSES_EXCEPTIONS
+    numbers = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return numbers is not None and first <= (int(numbers[1]), int(numbers[2])) < fixed
 
 
 @contextmanager

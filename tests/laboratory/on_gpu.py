@@ -77,24 +77,31 @@ def record(program: str, variant: str, device: str) -> Device:
     return found
 
 
-def pairs_of(program: str, device: str) -> Iterator[Pair]:
-    """Make the changes of a program, and yield what came of each."""
+def pairs_of(program: str, device: str, failed: list[str]) -> Iterator[Pair]:
+    """Make the changes of a program, and yield what came of each; name what fails in ``failed``."""
     base = record(program, "", device)
     said = predictions(base)
     for variant in all_programs()[program].variants:
-        saved = base.peak.allocated - record(program, variant, device).peak.allocated
+        try:
+            changed = record(program, variant, device)
+        except (AssertionError, subprocess.SubprocessError) as error:
+            failed.append(f"{program} {variant}: {error}")
+            continue
+        saved = base.peak.allocated - changed.peak.allocated
         yield Pair(program, variant, base.peak.allocated, saved, said.get(variant))
 
 
 def check(only: Sequence[str] | None, device: str = "cuda") -> int:
-    """Print the table of some programs; returns the exit status, 1 where a bound is false."""
+    """Print the table; the exit status is 1 where a bound is false or a program fails."""
     if device == "cuda" and not has_gpu():
         print("No GPU: advice was not checked on one.")
         return SKIPPED
-    pairs = [pair for program in only or programs() for pair in pairs_of(program, device)]
+    failed: list[str] = []
+    pairs = [pair for program in only or programs() for pair in pairs_of(program, device, failed)]
     print(markdown(advice.COLUMNS, [advice.row_of(pair) for pair in pairs]))
     print(f"\n{advice.summary(pairs)}")
-    return 0 if all(pair.within for pair in pairs) else 1
+    print("".join(f"\nFAILED to run: {each}" for each in failed))
+    return 0 if all(pair.within for pair in pairs) and not failed else 1
 
 
 if __name__ == "__main__":

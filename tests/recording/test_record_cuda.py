@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,19 @@ def test_history_is_off_again_afterwards(gpu: FakeGpu, tmp_path: Path) -> None:
     assert not gpu.simulator.recorder.on
     assert gpu.calls[0] == {"enabled": "all", "context": "alloc", "stacks": "python"}
     assert [call["enabled"] for call in gpu.calls] == ["all", None]
+
+
+@pytest.mark.parametrize(
+    ("version", "context"),
+    [("2.9.1", "all"), ("2.10.0", "alloc"), ("2.11.0+cu130", "alloc"), ("2.12.0a1", "all")],
+)
+def test_stacks_of_frees_are_not_recorded_where_that_breaks_checkpointing(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, context: str
+) -> None:
+    monkeypatch.setattr(sys.modules["torch"], "__version__", version)
+    with snapreport.record(tmp_path, formats=["pickle"], stacks="python"):
+        pass
+    assert gpu.calls[0]["context"] == context
 
 
 def test_a_history_that_was_on_stays_on_and_is_not_in_the_files(
