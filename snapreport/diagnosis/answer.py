@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from snapreport.diagnosis.step_words import steps_sentence
+from snapreport.figures.heap import find_holes, heap_at, returnable_bytes
 from snapreport.ground.units import format_bytes, format_count, plural, rounded_share
-from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
+from snapreport.model.findings import Amounts, CallSite, DeviceFigures, OomEvent, StageUse
+from snapreport.model.history import History
 from snapreport.model.iterations import Steps
 
+_MANY_TIMES = 3
+"""From this many times the allocated peak on, what was reserved is worth a sentence ..."""
+_MUCH = 100 << 20
+"""... if it is this much more: a few segments are more than a small program uses."""
+_PART = 0.1
 _NAMED = 3
 _WORTH_NAMING = 0.01
 
@@ -111,6 +118,43 @@ def _site(site: CallSite) -> str:
 
 def _part(size: int, total: int) -> str:
     return f"{format_bytes(size)} ({rounded_share(size, total)})"
+
+
+def reserved_sentences(tables: History, device: DeviceFigures) -> str:
+    """Say where the memory went if far more was reserved than allocated; ``""`` if not.
+
+    Source of what is given back before a request fails, and in which order:
+    CUDACachingAllocator.cpp, ``release_cached_blocks``.
+    """
+    peak = device.peaks.get("reserved")
+    most = device.peaks["allocated"].bytes
+    if peak is None or peak.bytes < max(_MANY_TIMES * most, most + _MUCH):
+        return ""
+    if (device.curves["reserved"] < device.curves["active"]).any():
+        return ""  # segment events are missing
+    heap = heap_at(tables, device, peak.event)
+    free = int(returnable_bytes(heap, find_holes(heap)).sum())
+    waiting = int(heap.bytes[heap.pending].sum())
+    stuck = peak.bytes - int(heap.bytes.sum()) - free
+    times = f", {peak.bytes / most:.0f} times the allocated peak" if most else ""
+    where = "before the first event" if peak.event < 0 else f"at event {format_count(peak.event)}"
+    found = [f"PyTorch had reserved {format_bytes(peak.bytes)} {where}{times}."]
+    if waiting >= _PART * peak.bytes:
+        found.append(
+            f"{format_bytes(waiting)} of it had been freed, but waited for another stream; PyTorch"
+            " waits for that stream before it lets a request fail."
+        )
+    if free >= _PART * peak.bytes:
+        found.append(
+            f"{format_bytes(free)} of it was unused, and goes back to the driver before a request"
+            " fails."
+        )
+    if stuck >= _PART * peak.bytes:
+        found.append(
+            f"{format_bytes(stuck)} of it was unused but cannot go back to the driver: it lay in"
+            " segments partly in use, or in private pools."
+        )
+    return " ".join(found)
 
 
 def _overhead(peak: Amounts) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from snapreport.allocator.factual import model_device
 from snapreport.allocator.settings_study import is_quick, study_settings
-from snapreport.diagnosis.answer import write_answer
+from snapreport.diagnosis.answer import reserved_sentences, write_answer
 from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
 from snapreport.diagnosis.collect import diagnose
 from snapreport.diagnosis.device_split import find_uneven_split
@@ -149,7 +150,7 @@ def find_figures(
     reserved_events, reserved_bytes = reserved_changes(history) if reserves else (none, none)
     category, categories = classify(tables, history, rules)
     roles = find_roles(history, tables)
-    return DeviceFigures(
+    figures = DeviceFigures(
         history=history,
         recorded=recorded(history, tables),
         first_time_us=first_time(times),
@@ -183,6 +184,8 @@ def find_figures(
         + write_answer(peak, history.events, sites, stages, steps, ooms, recorded(history, tables)),
         warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
     )
+    unused = reserved_sentences(tables, figures)
+    return replace(figures, answer=f"{figures.answer} {unused}") if unused else figures
 
 
 def _ended(history: DeviceHistory, tables: History) -> str:

@@ -201,6 +201,9 @@ class CardFit(Shown):
     replayed: Between | None
     """The smallest capacity with which a replay under the recorded settings serves everything; None
     where it was not needed to tell, or the model is not exact on the recording."""
+    others: int | None
+    """What of the card was not PyTorch's when the last request failed, if it was recorded on one;
+    None where the card is known, no request failed, or it is no more than CUDA itself takes."""
     text: str
     """The verdict, in a sentence or two."""
 

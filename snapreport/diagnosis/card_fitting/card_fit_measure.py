@@ -67,6 +67,7 @@ def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> Card
         reserved_event=event,
         allowance=allowance,
         replayed=replayed,
+        others=_others(tables, device, card, allowance),
         text="",
     )
     return replace(fit, text=words(fit, device, retries, reason))
@@ -123,6 +124,16 @@ def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
     except CardError:
         return card
     return replace(card, bytes=noted.capacity) if same else card
+
+
+def _others(tables: History, device: DeviceFigures, card: Card, allowance: Allowance) -> int | None:
+    """Return what of this card was not PyTorch's at the last failure; see ``CardFit.others``."""
+    noted = tables.noted(device.device)
+    failed = [each for each in device.ooms if each.reserved is not None]
+    if not failed or (noted is not None and (noted.name or noted.capacity)):
+        return None
+    others = card.bytes - (failed[-1].reserved or 0) - failed[-1].device_free
+    return others if others > max(allowance.bytes, _ONE_PROCESS) else None
 
 
 def _allowance(tables: History, device: DeviceFigures, given: int | None) -> Allowance:

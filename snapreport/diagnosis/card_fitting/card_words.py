@@ -33,6 +33,8 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
         retries: how often unused memory was given back to serve a request.
         reason: from ``why_unknown``.
     """
+    if fit.outcome == "unknown" and fit.reserved is not None and fit.others is not None:
+        return _with_others(fit)
     there = f"the card has {format_bytes(fit.bytes)}"
     live = f"at least {format_bytes(fit.live)} were live{_when(fit, device)}"
     if fit.outcome == "cannot":
@@ -63,6 +65,21 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
             " happen at other moments."
         )
     return depends
+
+
+def _with_others(fit: CardFit) -> str:
+    """Answer for a recording that failed, perhaps on this card, beside other programs."""
+    assert fit.others is not None
+    assert fit.reserved is not None
+    needed = format_bytes(fit.reserved)
+    if fit.replayed is not None:
+        needed = format_range(fit.replayed.least, fit.replayed.most)
+    others = f"{format_bytes(fit.others)} of its {format_bytes(fit.bytes)} were not PyTorch's"
+    return (
+        f"Whether it fits on {fit.title} depends on what else is there. If it was recorded on one,"
+        f" {others} when the request failed. What is recorded needs {needed}, and"
+        f" {_allowed(fit.allowance)}; what the program would have asked for later is not known."
+    )
 
 
 def _by_replay(fit: CardFit, reserved: str, rest: str, unsure: str, late: bool) -> str:

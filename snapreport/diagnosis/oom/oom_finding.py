@@ -92,7 +92,8 @@ def _finding(
     layers = layers_sentence(situation, oom.event) if situation is not None else ""
     kept = _kept(tables, device, verdict)
     settings = judge_settings(tables, device, verdict)
-    said = (why(verdict), settings_words(settings), asked, layers, outside(verdict))
+    capacity = _capacity(tables, device)
+    said = (why(verdict), settings_words(settings), asked, layers, outside(verdict, capacity))
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
@@ -100,7 +101,7 @@ def _finding(
         " ".join(text.strip() for text in said if text),
         subject=subject,
         evidence=(
-            *_figures(verdict, _capacity(tables, device)),
+            *_figures(verdict, capacity),
             settings_figure(settings),
             *kept.figures,
         ),

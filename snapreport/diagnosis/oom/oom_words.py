@@ -123,12 +123,20 @@ def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
     }
 
 
-def outside(verdict: OomVerdict) -> str:
-    """Say what is held outside PyTorch's allocator, as far as that is known."""
+def outside(verdict: OomVerdict, capacity: int | None) -> str:
+    """Say what is held outside PyTorch's allocator, as far as that is known.
+
+    Args:
+        capacity: all memory of the device in bytes, None if it was not recorded.
+    """
     text = (
         f"PyTorch could have had {size_text(verdict.ceiling)} in all: what it had reserved, and"
-        " what was free. The file does not say how large the device is"
+        " what was free."
     )
+    if capacity is not None:
+        others = size_text(max(capacity - verdict.ceiling, 0))
+        return f"{text} Of the device's {size_text(capacity)}, {others} were not PyTorch's."
+    text += " The file does not say how large the device is"
     card = card_of(verdict.ceiling, _NEAR)
     if card is None:
         return f"{text}."

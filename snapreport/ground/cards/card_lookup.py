@@ -13,6 +13,9 @@ _LEAST = 1 << 20
 """A smaller size is not a card, but a number without its unit."""
 
 
+_CONTEXT = 100 << 20
+"""CUDA's context takes at least so much of a card: the least of what messages of failed requests
+state outside of PyTorch's allocator is 105 MiB (mbzuai-oryx/GeoPixel#5)."""
 _BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
 _DROPPED = re.compile(
     r"nvidia|geforce|tesla|quadro|radeon|instinct|amd|rtx(?=[ _-]*a\d)|sxm\d?|pcie|hbm\de?"
@@ -83,11 +86,11 @@ def wanted_card(card: str | None, allow: int | str | None = None) -> CardWanted 
 
 
 def card_of(ceiling: int, least: float) -> Card | None:
-    """Return the card with the least memory that could have given so many bytes.
+    """Return the card with the least memory that could have given so many bytes, and CUDA's own.
 
     Args:
         ceiling: what a process could have had.
         least: the least share of a card that this has to be, so that a card is not guessed at.
     """
-    able = [card for card in CARDS if least * card.bytes <= ceiling <= card.bytes]
+    able = [card for card in CARDS if least * card.bytes <= ceiling <= card.bytes - _CONTEXT]
     return min(able, key=lambda card: card.bytes, default=None)

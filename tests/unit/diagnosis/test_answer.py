@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from simulator.simulator import Simulator
 from snapreport.diagnosis.answer import write_answer
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
+from tests.builders import MIB, TraceBuilder, history_of, trace
 
 GIB = 2**30
 
@@ -89,3 +92,48 @@ def test_large_slack_and_fragmentation_are_named() -> None:
 
 def test_an_empty_device_says_so() -> None:
     assert answer(amounts(0)) == "Nothing was allocated on this device."
+
+
+def answer_of(made: Simulator | TraceBuilder) -> str:
+    return find_figures(history_of(made.snapshot()), 0).answer
+
+
+def reserving(times: int) -> TraceBuilder:
+    """Requests of 100 MiB, 110 MiB and so on, one at a time, each of which gets a new segment."""
+    made = trace()
+    for number in range(times):
+        size = (100 + 10 * number) * MIB
+        made.event("segment_alloc", addr=made.address(f"{number}"), size=size)
+        made.alloc(f"{number}", size).free(f"{number}")
+        made.segment(f"{number}", size, (size, 0, "free"))
+    return made
+
+
+def test_a_cache_far_above_what_was_allocated_is_told_with_what_becomes_of_it() -> None:
+    text = answer_of(reserving(8))
+    # 100 + 110 + ... + 170 MiB are 1,080; at the last request the first seven are free: 910.
+    assert "PyTorch had reserved 1.05 GiB at event 21, 6 times the allocated peak." in text
+    assert "910.0 MiB of it was unused, and goes back to the driver before a request fails." in text
+    assert "cannot go back" not in text
+
+
+def test_a_cache_of_less_than_three_times_is_not_told_of() -> None:
+    assert "had reserved" not in answer_of(reserving(3))
+
+
+def test_unused_parts_of_segments_in_use_cannot_go_back() -> None:
+    made = trace()
+    for number in range(8):
+        address, last = made.address(f"{number}"), number == 7
+        made.event("segment_alloc", addr=address, size=100 * MIB).alloc(address, 80 * MIB)
+        made.alloc(address + 80 * MIB, 2 * MIB)
+        if not last:
+            made.free(address)
+        kept = (2 * MIB, 2 * MIB, "live")
+        first = (80 * MIB, 80 * MIB, "live") if last else (80 * MIB, 0, "free")
+        made.segment(address, 100 * MIB, first, kept, (18 * MIB, 0, "free"))
+    text = answer_of(made)
+    # At the last segment_alloc, before its allocations: 7 kept blocks of 2 MiB in 700 MiB.
+    assert "PyTorch had reserved 800.0 MiB at event 28, 8 times the allocated peak." in text
+    assert "686.0 MiB of it was unused but cannot go back to the driver" in text
+    assert "100.0 MiB of it was unused, and goes back" in text

@@ -80,3 +80,10 @@ def test_an_allowance_goes_with_a_card() -> None:
 def test_a_card_is_guessed_only_from_nearly_all_of_it() -> None:
     assert card_of(79 * GIB, 0.9) == find_card("h100-80")
     assert card_of(60 * GIB, 0.95) is None
+
+
+@pytest.mark.parametrize("left", [3, 83])
+def test_a_card_that_would_leave_too_little_for_cuda_is_no_example(left: int) -> None:
+    ceiling = find_card("h100-80").bytes - left * 2**20
+    found = card_of(ceiling, 0.9)
+    assert found is None or found.bytes - ceiling >= 100 * 2**20

@@ -294,3 +294,35 @@ def test_on_a_real_recording_the_line_and_the_table_of_settings_agree(corpus: Pa
         assert each.replayed == recorded.capacity
         serves = device.other_settings("default", capacity=each.room).outcomes[0].serves
         assert serves is (each.outcome == "replayed")
+
+
+def failed(free: int) -> TraceBuilder:
+    """4 GiB were live when 2 GiB were asked for and the driver had less."""
+    made = trace()
+    a = made.address("a")
+    made.event("segment_alloc", addr=a, size=4096 * MIB).alloc(a, 4096 * MIB)
+    made.event("oom", size=2048 * MIB, device_free=free)
+    return made.segment(a, 4096 * MIB, (4096 * MIB, 4096 * MIB, "live"))
+
+
+def test_a_failure_beside_others_is_not_told_to_have_room() -> None:
+    found = fit(failed(free=1024 * MIB), 16 * 1024, allow=None)
+    assert (found.outcome, found.others) == ("unknown", 11 * 1024 * MIB)
+    assert "has room" not in found.text
+    assert "If it was recorded on one, 11.00 GiB of its 16.00 GiB were not PyTorch's" in found.text
+    assert "needs 6.00 GiB" in found.text
+
+
+def test_what_cuda_takes_of_a_card_is_no_other_program() -> None:
+    assert fit(failed(free=1024 * MIB), 5 * 1024 + 699, allow=None).others is None
+
+
+def test_where_the_card_is_known_what_others_had_is_measured() -> None:
+    card = find_card("t4")
+    about = {"device": "cuda:0", "name": "Tesla T4", "capacity": card.bytes, "total": card.bytes}
+    snapshot = failed(free=1024 * MIB).snapshot()
+    snapshot["snapreport"] = {"format": 1, "devices": [about]}
+    file = history_of(snapshot)
+    found = fit_card(file, find_figures(file, 0), CardWanted(card, None))
+    assert (found.outcome, found.others) == ("short", None)
+    assert found.allowance == Allowance(card.bytes - 5 * 1024 * MIB, 0, "measured")
