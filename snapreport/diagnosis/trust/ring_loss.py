@@ -18,6 +18,9 @@ from snapreport.native.sorting import median
 _SMALLEST_RING = 500
 # People type 100000 or 1 << 16; a recording rarely stops at such a number by chance.
 _ROUND_TO = 50_000
+# If at most this share of events leave nothing live that is freed later, a full ring would hardly
+# begin just behind one of them.
+_RARE = 0.1
 # Annotations that mark a step of the program, the best first.
 _STEP_NAMES = ("ProfilerStep", "Optimizer.step")
 _NUMBER = re.compile(r"#\d+$")
@@ -60,7 +63,7 @@ def find_loss(
         )
     if most is not None and events >= most:
         signs.append(f"there are {format_count(events)} events, as many as the ring holds")
-    elif _is_round(events):
+    elif most is None and _is_round(events) and not _begins_at_rest(history):
         signs.append(
             f"there are {format_count(events)} events, a round number, as when the ring is full"
         )
@@ -124,6 +127,21 @@ def _is_round(events: int) -> bool:
     digits = str(events).rstrip("0")
     power_of_two = events >= 1024 and events & (events - 1) == 0
     return len(digits) == 1 or power_of_two or events % _ROUND_TO == 0
+
+
+def _begins_at_rest(history: DeviceHistory) -> bool:
+    """Whether nothing that lives briefly was live before the first event, where that is rare later.
+
+    A ring that overflows begins at any event, in the middle of a step as a rule: then memory is
+    freed that was allocated before it. So this tells more than a round number of events does.
+    """
+    rows, events = history.allocations, history.events
+    brief = rows.free_event < events
+    if (rows.alloc_event[brief] == START).any():
+        return False
+    born = np.bincount(rows.alloc_event[brief], minlength=events)
+    freed = np.bincount(rows.free_event[brief], minlength=events)
+    return int((np.cumsum(born - freed) == 0).sum()) <= _RARE * events
 
 
 def _is_shared(history: DeviceHistory, tables: History) -> bool:

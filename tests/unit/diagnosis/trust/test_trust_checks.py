@@ -339,3 +339,38 @@ def test_a_block_outside_of_every_segment_leaves_a_difference() -> None:
     assert parts is not None
     assert parts.difference == 2 * MIB
     assert device.trust.verdict == "doubtful"
+
+
+def looping(steps: int, inside: int = 15) -> list[dict[str, Any]]:
+    """Steps of a loop, each of which allocates some, and frees all of them; two events each."""
+    made = trace()
+    for _ in range(steps):
+        for number in range(inside):
+            made.alloc(f"{number}", MIB, **F)
+        for number in range(inside):
+            made.event("free_completed", addr=made.address(f"{number}"), size=MIB)
+    return made.events
+
+
+def cached(events: list[dict[str, Any]]) -> TraceBuilder:
+    """A recording of these events after a warm-up, whose memory is still reserved."""
+    made = trace()
+    made.events.extend(events)
+    for number in range(15):
+        made.segment(f"{number}", 2 * MIB, (2 * MIB, 0, "free"))
+    return made
+
+
+def test_a_round_number_of_events_that_begins_between_two_steps_is_not_suspected() -> None:
+    device = judged(cached(looping(300)))
+    assert device.history.events == 9000
+    assert "ring-overflowed" not in codes(device)
+
+
+def test_a_round_number_of_events_that_begins_within_a_step_is_suspected() -> None:
+    """The newest 9,000 of more events, at all cuts but the one between two steps."""
+    events = looping(301)
+    for lost in (1, 7, 15, 22, 29):
+        device = judged(cached(events[lost : lost + 9000]))
+        assert device.history.events == 9000
+        assert "ring-overflowed" in codes(device), lost
