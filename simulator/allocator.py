@@ -9,11 +9,9 @@ from simulator.driver import Driver
 from simulator.expandable import ExpandableSegments
 from simulator.recorder import ALL, STATE, DeviceTrace, Recorder
 from simulator.settings import (
-    MAX_NON_SPLIT_ROUNDING,
     UNLIMITED,
     AllocatorSettings,
     is_small,
-    segment_size,
 )
 from simulator.truth import Counters, Life
 
@@ -49,7 +47,7 @@ class DeviceAllocator:
         """By stream, oldest first: blocks that wait until the stream has got there."""
         self._passed: dict[int, int] = {}
         """By stream: how many of its events have passed and were not yet noticed."""
-        self._expandable = ExpandableSegments(driver, self._on_mapping)
+        self._expandable = ExpandableSegments(driver, settings.large_segment_size, self._on_mapping)
 
     @property
     def counters(self) -> Counters:
@@ -193,7 +191,7 @@ class DeviceAllocator:
         oversize = self.settings.is_oversize(size)
         if not oversize and self.settings.is_oversize(block.size):
             return None
-        if oversize and block.size >= size + MAX_NON_SPLIT_ROUNDING:
+        if oversize and block.size >= size + self.settings.rounding:
             return None
         pool.remove(block)
         return block
@@ -202,11 +200,11 @@ class DeviceAllocator:
         self, pool: BlockPool, stream: int, size: int, context: Stack | None
     ) -> Block | None:
         """Get a new segment, or grow an expandable one. Source: ``alloc_block``."""
-        if self.limit is not None and self._reserved + segment_size(size) > self.limit:
+        total = self.settings.segment_size(size)
+        if self.limit is not None and self._reserved + total > self.limit:
             return None
         if self.settings.expandable_segments:
             return self._expandable.allocate(pool, stream, size, context)
-        total = segment_size(size)
         address = self.driver.cuda_malloc(total)
         if address is None:
             return None

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.history.allocator_settings import UNLIMITED, recorded_settings
 from snapreport.model.bounds import MOST_BYTES
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.native import sweeps
@@ -37,26 +38,30 @@ class SplitRules:
 
     divisions: tuple[int, ...] = ()
     """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
-    max_split_size: int = 2**63 - 1
+    max_split_size: int = UNLIMITED
     expandable: bool = False
     pinned: bool = False
     """Pinned host memory: sizes round up to a power of two, and nothing is split."""
+    pinned_limit: int = UNLIMITED
+    """Requests for pinned memory that are larger are not rounded."""
     mixed: bool = False
     """There are expandable and plain segments, so the setting was changed."""
 
 
-def split_rules(settings: Mapping[str, Any]) -> SplitRules:
-    """Read the rules from a snapshot's allocator settings; defaults if it has none."""
-    table = settings.get("roundup_power2_divisions")
-    divisions: tuple[int, ...] = ()
-    if isinstance(table, Mapping):
-        values = [table.get(str(2**power), 0) for power in range(16)]
-        if all(isinstance(value, int) for value in values) and any(v > 1 for v in values):
-            divisions = tuple(values)
-    limit = settings.get("max_split_size", -1)
-    if not isinstance(limit, int) or limit < 0:
-        limit = 2**63 - 1
-    return SplitRules(divisions, limit, settings.get("expandable_segments") is True)
+def split_rules(settings: Mapping[str, Any], *, pinned: bool = False) -> SplitRules:
+    """Read the rules from a snapshot's allocator settings; defaults if it has none.
+
+    Args:
+        settings: as recorded.
+        pinned: whether they are wanted for pinned host memory.
+    """
+    found = recorded_settings(settings)
+    if pinned:
+        limit = min(found.pinned_max_round_threshold, found.pinned_max_cached_size)
+        return SplitRules(pinned=True, pinned_limit=limit)
+    return SplitRules(
+        found.roundup_power2_divisions, found.max_split_size, found.expandable_segments
+    )
 
 
 def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
@@ -71,7 +76,7 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
     """
     if rules.pinned:
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
-        return np.array(powers, np.int64)
+        return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
     rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
     if not rules.divisions:
         return rounded
@@ -111,7 +116,7 @@ def recover_block_sizes(
     rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
     size, baseline = rounded[rows], alloc_event[rows] < 0
-    splits = size < min(rules.max_split_size, 2**63 - 1)
+    splits = size < rules.max_split_size
     # The baseline's holes are not known, only that a block ends before the next one.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
     ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)

@@ -89,7 +89,7 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
     if snapshot.layout == "profiler":
         return None
     if device.kind == "host":
-        return SplitRules(pinned=True)
+        return split_rules(snapshot.settings, pinned=True)
     return replace(split_rules(snapshot.settings), mixed=mixed)
 
 

@@ -15,7 +15,7 @@ from snapreport.figures.callsites import label_sites
 from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.ground.memoize import once_for_both
-from snapreport.history.block_sizes import split_rules
+from snapreport.history.allocator_settings import possible_settings
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
@@ -62,10 +62,10 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     heap = heap_at(tables, device, oom.event)
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
-    rules = split_rules(tables.settings)
+    settings = possible_settings(tables.settings, history)
     recorded = int(history.other.pool[at])
     pool = NO_ID if recorded == NO_ID or tables.pools[recorded] == _DEFAULT_POOL else recorded
-    request = Request(oom.size, int(history.other.stream[at]), rules, pool)
+    request = Request(oom.size, int(history.other.stream[at]), settings, pool)
     room = find_room(heap, request)
     if recorded == NO_ID and room.serves(oom.device_free):
         for pool in _pools_nearby(tables, device, request.stream, oom.event):
@@ -129,7 +129,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         foreign=foreign,
         ceiling=ceiling,
         most_reserved=int(reserved_before.max(initial=0)),
-        expandable=rules.expandable,
+        expandable=settings[0].expandable_segments,
         removals=removals if cause not in ("limit", "unclear") else (),
         checked=checked,
         recovered=int(history.allocations.size[later].sum()) >= oom.size,

@@ -170,3 +170,12 @@ def test_a_final_block_that_breaks_the_rules_is_counted() -> None:
     assert builder.history().anomalies == {
         "block of another size than the allocator's rules give": 1
     }
+
+
+def test_pinned_memory_is_rounded_to_a_power_of_two_up_to_the_size_that_is_set() -> None:
+    sizes = np.array([3 * MIB, 5 * MIB, 9 * MIB])
+    plain = split_rules({}, pinned=True)
+    assert round_sizes(sizes, plain).tolist() == [4 * MIB, 8 * MIB, 16 * MIB]
+    for text in ("pinned_max_round_threshold_mb:4", "pinned_max_cached_size_mb:4"):
+        limited = split_rules({"PYTORCH_CUDA_ALLOC_CONF": text}, pinned=True)
+        assert round_sizes(sizes, limited).tolist() == [4 * MIB, 5 * MIB, 9 * MIB]
