@@ -67,6 +67,7 @@ CODES = MappingProxyType(
         "locked-pool": ("allocator", "Reserved memory that only a private pool may use."),
         "unused-reserved": ("allocator", "Reserved memory that nobody uses."),
         "slack": ("allocator", "Blocks larger than what was asked for."),
+        "pinned-rounding": ("allocator", "Pinned memory rounded up to powers of two."),
         "allocator-retries": ("allocator", "Cached memory given back to serve a request."),
         "segment-thrash": ("allocator", "Segments returned to the driver and fetched again."),
     }
