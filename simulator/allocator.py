@@ -116,9 +116,9 @@ class DeviceAllocator:
         if not self._routes:
             self._release_cached(self.recorder.gather(ALL))
 
-    def begin_pool(self, pool_id: tuple[int, int]) -> None:
+    def begin_pool(self, pool_id: tuple[int, int], *, no_split: bool = False) -> None:
         """Serve requests from a private pool until ``end_pool``."""
-        pool = self.private.setdefault(pool_id, PrivatePool(pool_id))
+        pool = self.private.setdefault(pool_id, PrivatePool(pool_id, no_split=no_split))
         pool.users += 1
         self._routes.append(pool)
 
@@ -280,7 +280,8 @@ class DeviceAllocator:
     def _hand_out(self, block: Block, requested: int, size: int, context: Stack | None) -> Block:
         """Split a block that is in no pool, and make it the caller's. ``alloc_found_block``."""
         pool, stream = block.pool, block.stream
-        if self.settings.should_split(block.size, size, small=pool.small):
+        whole = pool.owner is not None and pool.owner.no_split
+        if not whole and self.settings.should_split(block.size, size, small=pool.small):
             rest = block
             block = Block(stream, size, pool, rest.address, rest.virtual)
             block.segment_context, rest.segment_context = rest.segment_context, None

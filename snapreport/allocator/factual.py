@@ -26,6 +26,7 @@ from snapreport.history.allocator_settings import (
     AllocatorSettings,
     possible_settings,
 )
+from snapreport.history.block_sizes import SplitRules, find_unsplit_pools
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
@@ -199,13 +200,16 @@ def _compared(
 def _cause(device: DeviceHistory, tape: ReplayTape, settings: AllocatorSettings, event: int) -> str:
     """Name the likely cause of a first divergence: a code of ``CAUSES``."""
     rows = device.allocations
-    if device.anomalies:
+    if device.anomalies or device.skipped:
         return "events-missing"
     if settings.not_modelled:
         return "setting-unknown"
     expandable = device.segments.expandable
     if expandable.any() and not expandable.all():
         return "settings-changed"
+    rules = SplitRules(settings.roundup_power2_divisions, settings.max_split_size)
+    if len(find_unsplit_pools(device.segments, rules)):
+        return "no-split-pool"
     if any(pool != DEFAULT_POOL for pool, _ in tape.lanes):
         return "private-pool"
     if (rows.block_size < rows.block_size_max).any():

@@ -146,7 +146,8 @@ def find_figures(
     stages = find_stage_use(history, curves)
     steps = find_steps(history, tables, curves["allocated"])
     none = np.empty(0, np.int64)
-    reserved_events, reserved_bytes = reserved_changes(history) if reserves else (none, none)
+    known = "reserved" in curves
+    reserved_events, reserved_bytes = reserved_changes(history) if known else (none, none)
     category, categories = classify(tables, history, rules)
     roles = find_roles(history, tables)
     return DeviceFigures(

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from snapreport.history.allocator_settings import UNLIMITED, recorded_settings
 from snapreport.model.bounds import MOST_BYTES
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import INACTIVE, Segments
 from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
 
@@ -97,6 +98,7 @@ def recover_block_sizes(
     free_event: NDArray[np.int64],
     spans: SegmentLives,
     rules: SplitRules,
+    unsplit: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
 
@@ -105,18 +107,21 @@ def recover_block_sizes(
             alloc_event is -1 for the baseline.
         spans: the non-expandable segments over their lives.
         rules: the allocator's settings.
+        unsplit: bool, shape (n,): those in pools made with ``no_split``; None for none.
 
     Returns:
         lower and upper bound, int64, shape (n,); equal for all but some large baseline blocks.
     """
     low, high = rounded.copy(), rounded.copy()
+    if unsplit is None:
+        unsplit = np.zeros(len(addr), np.bool_)
     if rules.expandable or rules.pinned:
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
-    rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
+    rows = np.flatnonzero(((rounded > SMALL_SIZE) | unsplit) & inside)
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
     size, baseline = rounded[rows], alloc_event[rows] < 0
-    splits = size < rules.max_split_size
+    splits = (size < rules.max_split_size) & ~unsplit[rows]
     # The baseline's holes are not known, only that a block ends before the next one.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
     ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
@@ -124,6 +129,29 @@ def recover_block_sizes(
     low[rows] = np.where(~baseline & whole, hole, np.where(ends, np.maximum(size, bound), size))
     high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
     return low, high
+
+
+def find_unsplit_pools(segments: Segments, rules: SplitRules) -> NDArray[np.int64]:
+    """Return the private pools that show that they were made with ``no_split``.
+
+    Each of their blocks is an entire segment, and one at least is so much larger than its request
+    that any other pool would have split it.
+
+    Returns:
+        int64, ascending: rows of ``History.pools``.
+    """
+    if rules.pinned or not len(segments):
+        return np.empty(0, np.int64)
+    of = segments.block_segment
+    pool = segments.pool[of].astype(np.int64)
+    small = ~segments.large[of]
+    used = segments.block_state != INACTIVE
+    rest = segments.block_size - round_sizes(np.maximum(segments.block_requested, 1), rules)
+    oversize = segments.block_size - rest >= rules.max_split_size
+    splits = used & ~segments.expandable[of] & ~oversize
+    splits &= np.where(small, rest >= MIN_BLOCK, rest > SMALL_SIZE)
+    whole = segments.block_size == segments.size[of]
+    return np.setdiff1d(pool[splits & whole], pool[~whole])
 
 
 def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:

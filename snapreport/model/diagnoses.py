@@ -44,6 +44,8 @@ CODES = MappingProxyType(
         "unknown-actions": ("recording", "Events of unknown kinds."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
         "odd-events": ("recording", "Events that do not fit together."),
+        "rejected-requests": ("recording", "Requests that throw_on_cudamalloc_oom refused."),
+        "skipped-actions": ("recording", "Kinds of events that the recording left out."),
         "no-times": ("recording", "Events without times."),
         "does-not-close": ("recording", "Events that do not add up to the final state."),
         "no-allocator": ("recording", "A profile: tensor sizes, no blocks."),

@@ -75,6 +75,7 @@ CAUSES = {
     "settings-changed": "the allocator's settings changed while the program ran",
     "setting-unknown": "a recorded setting is not modelled",
     "private-pool": "a private pool (CUDA graphs, MemPool) changed without a recorded event",
+    "no-split-pool": "a MemPool made with no_split never splits its blocks, which is not modelled",
     "other-memory": "the memory available to the allocator changed, as when others use the card",
     "unknown": "the allocator followed a rule that is not modelled",
 }
