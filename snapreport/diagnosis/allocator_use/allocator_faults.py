@@ -16,7 +16,7 @@ from snapreport.history.allocator_settings import SMALL_SEGMENT
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-from snapreport.model.snapshot import NO_ID
+from snapreport.model.snapshot import NO_ID, pool_name
 from snapreport.model.stacks import NO_STACK
 from snapreport.native.sorting import distinct, sum_groups, unique
 
@@ -245,15 +245,14 @@ def find_private_pools(
         event: -1 for the start.
 
     Returns:
-        of each PyTorch's two numbers, as ``1,0``, and its reserved, active and inactive bytes.
+        of each its name, as ``1,0 (CUDA graph)``, and its reserved, active and inactive bytes.
     """
     heap = heap_at(tables, device, event)
     pools = []
     for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
         inside = heap.pool == pool
-        first, second = tables.pools[pool]
         reserved, active = int(heap.size[inside].sum()), int(heap.used[inside].sum())
-        pools.append((f"{first},{second}", reserved, active, reserved - active))
+        pools.append((pool_name(tables.pools[pool]), reserved, active, reserved - active))
     return sorted(pools, key=lambda each: -each[-1])
 
 

@@ -107,7 +107,7 @@ def test_a_private_pool_that_nobody_uses_is_locked() -> None:
     locked = of_code(findings.devices[0], "locked-pool")
     assert locked.severity == "note"
     assert figures(locked)["inactive in private pools"] == 80 * MIB
-    assert locked.tables[0].rows == (("1,0", 100 * MIB, 20 * MIB, 80 * MIB),)
+    assert locked.tables[0].rows == (("1,0 (CUDA graph)", 100 * MIB, 20 * MIB, 80 * MIB),)
     assert locked.suggestions == ()  # one pool cannot be shared
 
 
