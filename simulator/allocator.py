@@ -9,11 +9,9 @@ from simulator.driver import Driver
 from simulator.expandable import ExpandableSegments
 from simulator.recorder import ALL, STATE, DeviceTrace, Recorder
 from simulator.settings import (
-    MAX_NON_SPLIT_ROUNDING,
     UNLIMITED,
     AllocatorSettings,
     is_small,
-    segment_size,
 )
 from simulator.truth import Counters, Life
 
@@ -49,7 +47,7 @@ class DeviceAllocator:
         """By stream, oldest first: blocks that wait until the stream has got there."""
         self._passed: dict[int, int] = {}
         """By stream: how many of its events have passed and were not yet noticed."""
-        self._expandable = ExpandableSegments(driver, self._on_mapping)
+        self._expandable = ExpandableSegments(driver, settings.large_segment_size, self._on_mapping)
 
     @property
     def counters(self) -> Counters:
@@ -118,9 +116,9 @@ class DeviceAllocator:
         if not self._routes:
             self._release_cached(self.recorder.gather(ALL))
 
-    def begin_pool(self, pool_id: tuple[int, int]) -> None:
+    def begin_pool(self, pool_id: tuple[int, int], *, no_split: bool = False) -> None:
         """Serve requests from a private pool until ``end_pool``."""
-        pool = self.private.setdefault(pool_id, PrivatePool(pool_id))
+        pool = self.private.setdefault(pool_id, PrivatePool(pool_id, no_split=no_split))
         pool.users += 1
         self._routes.append(pool)
 
@@ -193,7 +191,7 @@ class DeviceAllocator:
         oversize = self.settings.is_oversize(size)
         if not oversize and self.settings.is_oversize(block.size):
             return None
-        if oversize and block.size >= size + MAX_NON_SPLIT_ROUNDING:
+        if oversize and block.size >= size + self.settings.rounding:
             return None
         pool.remove(block)
         return block
@@ -202,11 +200,11 @@ class DeviceAllocator:
         self, pool: BlockPool, stream: int, size: int, context: Stack | None
     ) -> Block | None:
         """Get a new segment, or grow an expandable one. Source: ``alloc_block``."""
-        if self.limit is not None and self._reserved + segment_size(size) > self.limit:
+        total = self.settings.segment_size(size)
+        if self.limit is not None and self._reserved + total > self.limit:
             return None
         if self.settings.expandable_segments:
             return self._expandable.allocate(pool, stream, size, context)
-        total = segment_size(size)
         address = self.driver.cuda_malloc(total)
         if address is None:
             return None
@@ -282,7 +280,8 @@ class DeviceAllocator:
     def _hand_out(self, block: Block, requested: int, size: int, context: Stack | None) -> Block:
         """Split a block that is in no pool, and make it the caller's. ``alloc_found_block``."""
         pool, stream = block.pool, block.stream
-        if self.settings.should_split(block.size, size, small=pool.small):
+        whole = pool.owner is not None and pool.owner.no_split
+        if not whole and self.settings.should_split(block.size, size, small=pool.small):
             rest = block
             block = Block(stream, size, pool, rest.address, rest.virtual)
             block.segment_context, rest.segment_context = rest.segment_context, None

@@ -71,6 +71,8 @@ class PrivatePool:
 
     pool_id: tuple[int, int]
     users: int = 0
+    no_split: bool = False
+    """Every block is an entire segment: ``MemPool(no_split=True)``."""
     small: BlockPool = field(init=False)
     large: BlockPool = field(init=False)
 

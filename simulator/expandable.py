@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from simulator.blocks import Block, BlockPool, Stack, VirtualRange, try_merge
 from simulator.driver import Driver
-from simulator.settings import LARGE_SEGMENT, SMALL_SEGMENT, round_up
+from simulator.settings import SMALL_SEGMENT, round_up
 
 Report = Callable[[str, Block, int, int, "Stack | None"], None]
 """Called with action, block, address, size in bytes and context, once memory came or went."""
@@ -15,8 +15,9 @@ Report = Callable[[str, Block, int, int, "Stack | None"], None]
 class ExpandableSegments:
     """Maps and unmaps memory for the pools of one device."""
 
-    def __init__(self, driver: Driver, report: Report) -> None:
+    def __init__(self, driver: Driver, large_page: int, report: Report) -> None:
         self._driver = driver
+        self._large_page = large_page
         self._report = report
 
     def allocate(
@@ -83,7 +84,7 @@ class ExpandableSegments:
             start = block.prev if block.prev and block.prev.is_inactive else block
             if _room_from(start, size) >= size:
                 return start
-        granule = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
+        granule = SMALL_SEGMENT if pool.small else self._large_page
         room = round_up(self._driver.capacity * 9 // 8, granule)
         virtual = VirtualRange(self._driver.addresses.reserve(room), room, granule)
         block = Block(stream, room, pool, virtual.address, virtual)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import pairwise
 from typing import Any
 
 from simulator.settings import (
     DIVISION_KEYS,
-    MAX_NON_SPLIT_ROUNDING,
     MIB,
     MIN_BLOCK,
     SEGMENT_ROUNDING,
@@ -42,7 +42,14 @@ def violations(snapshot: dict[str, Any]) -> list[str]:
 def _settings(snapshot: dict[str, Any]) -> AllocatorSettings:
     stated = snapshot["allocator_settings"]
     divisions = tuple(stated["roundup_power2_divisions"][key] for key in DIVISION_KEYS)
-    return AllocatorSettings(stated["expandable_segments"], stated["max_split_size"], divisions)
+    text = stated["PYTORCH_CUDA_ALLOC_CONF"]
+    other = {
+        name: int(size) * MIB
+        for name, size in re.findall(r"(large_segment_size|max_non_split_rounding)_mb:(\d+)", text)
+    }
+    return AllocatorSettings(
+        stated["expandable_segments"], stated["max_split_size"], divisions, **other
+    )
 
 
 def _segment_violations(segment: dict[str, Any], settings: AllocatorSettings) -> list[str]:
@@ -79,7 +86,7 @@ def _segment_violations(segment: dict[str, Any], settings: AllocatorSettings) ->
             exact = small or (segment["is_expandable"] and settings.expandable_segments)
             most = MIB
             if settings.is_oversize(size):
-                most = MAX_NON_SPLIT_ROUNDING
+                most = settings.rounding
             checks[f"slack {slack} of block {size}"] = slack == 0 if exact else 0 <= slack <= most
             checks[f"block {size} is in the right pool"] = small == is_small(size - slack)
         address += size

@@ -13,13 +13,12 @@ SMALL_SIZE = MIB
 SMALL_SEGMENT = 2 * MIB
 """``kSmallBuffer``: a segment of the small pool, and its granule when expandable."""
 LARGE_SEGMENT = 20 * MIB
-"""``kLargeBuffer``: a segment for requests below MIN_LARGE_ALLOC, and the large pool's granule."""
+"""``large_segment_size_mb`` where none is set: a segment for requests below MIN_LARGE_ALLOC, and
+the large pool's granule."""
 MIN_LARGE_ALLOC = 10 * MIB
 """``kMinLargeAlloc``: from here on a segment is as large as the request."""
 SEGMENT_ROUNDING = 2 * MIB
 """``kRoundLarge``."""
-MAX_NON_SPLIT_ROUNDING = 20 * MIB
-"""How much larger than an oversize request a cached block may be."""
 UNLIMITED = -1
 """``max_split_size`` where the user set none, as a snapshot shows it."""
 
@@ -40,6 +39,28 @@ class AllocatorSettings:
     garbage_collection_threshold: float = 0.0
     """Share of what the process may have, above which unused segments are given back; 0 for off.
     Nothing happens where the process has no limit of its own."""
+    large_segment_size: int = LARGE_SEGMENT
+    max_non_split_rounding: int = 0
+    """How much larger than an oversize request a cached block may be; 0 for as much as a large
+    segment."""
+    also: tuple[str, ...] = ()
+    """Further settings, as NAME:VALUE, that are recorded and change nothing here."""
+
+    @property
+    def rounding(self) -> int:
+        """How much larger than an oversize request a cached block may be, in bytes."""
+        return self.max_non_split_rounding or self.large_segment_size
+
+    def segment_size(self, size: int) -> int:
+        """Return how much to get from the driver for a rounded request.
+
+        Source: ``DeviceCachingAllocator::get_allocation_size``.
+        """
+        if is_small(size):
+            return SMALL_SEGMENT
+        if size < MIN_LARGE_ALLOC:
+            return self.large_segment_size
+        return round_up(size, SEGMENT_ROUNDING)
 
     def round_size(self, requested: int) -> int:
         """Return the smallest block size that serves a request, in bytes.
@@ -96,7 +117,11 @@ class AllocatorSettings:
             parts.append(f"roundup_power2_divisions:[{listed}]")
         if self.garbage_collection_threshold:
             parts.append(f"garbage_collection_threshold:{self.garbage_collection_threshold}")
-        return ",".join(parts)
+        if self.large_segment_size != LARGE_SEGMENT:
+            parts.append(f"large_segment_size_mb:{self.large_segment_size // MIB}")
+        if self.max_non_split_rounding:
+            parts.append(f"max_non_split_rounding_mb:{self.max_non_split_rounding // MIB}")
+        return ",".join([*parts, *self.also])
 
 
 def round_up(size: int, unit: int) -> int:
@@ -107,18 +132,6 @@ def round_up(size: int, unit: int) -> int:
 def is_small(size: int) -> bool:
     """Whether the small pool serves a rounded request."""
     return size <= SMALL_SIZE
-
-
-def segment_size(size: int) -> int:
-    """Return how much to get from the driver for a rounded request.
-
-    Source: ``DeviceCachingAllocator::get_allocation_size``.
-    """
-    if is_small(size):
-        return SMALL_SEGMENT
-    if size < MIN_LARGE_ALLOC:
-        return LARGE_SEGMENT
-    return round_up(size, SEGMENT_ROUNDING)
 
 
 def _round_to_division(size: int, divisions: int) -> int:

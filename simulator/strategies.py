@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from simulator.settings import DIVISION_KEYS, MIB, NO_DIVISIONS, UNLIMITED, AllocatorSettings
+from simulator.settings import (
+    DIVISION_KEYS,
+    LARGE_SEGMENT,
+    MIB,
+    NO_DIVISIONS,
+    UNLIMITED,
+    AllocatorSettings,
+)
 from simulator.simulator import OPTIONAL_KEYS, Simulator
 from simulator.workloads import Config, simulate
 
@@ -16,6 +23,7 @@ _DIVISIONS = (
     | st.tuples(*[st.sampled_from([0, 2, 4, 8]) for _ in DIVISION_KEYS])
 )
 _SPLIT_SIZES = st.sampled_from([UNLIMITED, UNLIMITED, 20 * MIB, 64 * MIB])
+_LARGE_SEGMENTS = st.sampled_from([LARGE_SEGMENT, LARGE_SEGMENT, LARGE_SEGMENT, 64 * MIB])
 _BOOLEANS = st.booleans()
 _SEEDS = st.integers(0, 2**16)
 _DEVICES = st.sampled_from([1, 1, 1, 2, 3])
@@ -35,10 +43,12 @@ _OFF = st.just(False)
 @st.composite
 def settings(draw: st.DrawFn) -> AllocatorSettings:
     """Draw allocator settings; the defaults come first."""
+    limit = draw(_SPLIT_SIZES)
     return AllocatorSettings(
         expandable_segments=draw(_BOOLEANS),
-        max_split_size=draw(_SPLIT_SIZES),
+        max_split_size=limit,
         roundup_power2_divisions=draw(_DIVISIONS),
+        large_segment_size=draw(_LARGE_SEGMENTS) if limit != 20 * MIB else LARGE_SEGMENT,
     )
 
 

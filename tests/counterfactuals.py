@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from simulator import AllocatorSettings
 from simulator.settings import MIB
 from snapreport import read
-from snapreport.allocator.allocator_settings import UNLIMITED, parse_settings
-from snapreport.allocator.allocator_settings import AllocatorSettings as Parsed
 from snapreport.allocator.other_settings import replay_settings
+from snapreport.history.allocator_settings import UNLIMITED, parse_settings
+from snapreport.history.allocator_settings import AllocatorSettings as Parsed
 from snapreport.history.build import build_history
 from snapreport.model.replay.replays import OtherSettings, SettingOutcome
 from tests.reference.replays import modelled_devices

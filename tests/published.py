@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from simulator.settings import MIB
 from snapreport import read
-from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.other_settings import replay_settings
+from snapreport.history.allocator_settings import parse_settings
 from snapreport.history.build import build_history
 from snapreport.model.replay.replays import Between
 from tests.counterfactuals import simulated

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import SMALL_SEGMENT
 from snapreport.allocator.replay_tape import RETURNED, UNMAPPED
+from snapreport.history.allocator_settings import SMALL_SEGMENT
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_ID

@@ -9,11 +9,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from snapreport.allocator.allocator_settings import (
-    UNLIMITED,
-    AllocatorSettings,
-    recorded_settings,
-)
 from snapreport.allocator.event_owners import reserved_after
 from snapreport.allocator.process_limit import least_limit, limit_that_collects
 from snapreport.allocator.replay_tape import (
@@ -26,10 +21,18 @@ from snapreport.allocator.replay_tape import (
 )
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_making import make_tape
+from snapreport.history.allocator_settings import (
+    UNLIMITED,
+    AllocatorSettings,
+    possible_settings,
+)
+from snapreport.history.block_sizes import SplitRules, find_unsplit_pools
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replay.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
 
+_MOST_SETTINGS = 6
+"""How many of the settings that a program may have run under are tried."""
 LEAST_EVENTS = 2
 """A trace with fewer events comes from a ring of one entry, and is not a history."""
 
@@ -68,14 +71,15 @@ def _model(
         return None
     if history.layout not in ("trace", "torch-2.0") or not len(device.segments):
         return None
-    settings = recorded_settings(history.settings)
+    possible = possible_settings(history.settings, device)[:_MOST_SETTINGS]
+    settings = possible[0]
     found: tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None = None
     # Garbage is collected only if the process has a limit, which no file states; and stacks may be
     # too short to distinguish a request from a call of empty_cache().
     garbage = [(False, False)]
     if settings.garbage_collection_threshold > 0:
         garbage = [(True, True), (True, False), (False, False)]
-    for (collects, spares), by_stack in product(garbage, (True, False)):
+    for settings, (collects, spares), by_stack in product(possible, garbage, (True, False)):
         if found is not None and not by_stack and not _rests_on_stacks(found[0]):
             continue  # it would be the same tape again
         try:
@@ -188,18 +192,24 @@ def _compared(
         retries=len(tape.retried),
         undecided=tape.undecided,
         divergence=divergence,
-        cause="" if divergence is None else _cause(device, tape, divergence),
+        cause="" if divergence is None else _cause(device, tape, settings, divergence),
+        not_modelled=settings.refusal,
     )
 
 
-def _cause(device: DeviceHistory, tape: ReplayTape, event: int) -> str:
+def _cause(device: DeviceHistory, tape: ReplayTape, settings: AllocatorSettings, event: int) -> str:
     """Name the likely cause of a first divergence: a code of ``CAUSES``."""
     rows = device.allocations
-    if device.anomalies:
+    if device.anomalies or device.skipped:
         return "events-missing"
+    if settings.not_modelled:
+        return "setting-unknown"
     expandable = device.segments.expandable
     if expandable.any() and not expandable.all():
         return "settings-changed"
+    rules = SplitRules(settings.roundup_power2_divisions, settings.max_split_size)
+    if len(find_unsplit_pools(device.segments, rules)):
+        return "no-split-pool"
     if any(pool != DEFAULT_POOL for pool, _ in tape.lanes):
         return "private-pool"
     if (rows.block_size < rows.block_size_max).any():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
-from snapreport.allocator.allocator_settings import MIB, UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replay_tape import DEFAULT_POOL, FAIL
 from snapreport.allocator.replaying import Addresses, AllocatorModel, chosen_operations
 from snapreport.allocator.tape_variants import from_scratch, possible_tapes, scattered
+from snapreport.history.allocator_settings import MIB, UNLIMITED, AllocatorSettings
 from snapreport.native.allocator_replay import ASCENDING, DESCENDING, FIRST_FIT
 
 _WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
@@ -56,7 +56,7 @@ def settings_for_failed(
     """
     tape, recorded = modelled.tape, modelled.settings
     failed = [int(op) for op in (tape.op == FAIL).nonzero()[0]]
-    if not modelled.factual.exact or not failed or int(tape.event[failed[0]]) != event:
+    if not modelled.factual.explains or not failed or int(tape.event[failed[0]]) != event:
         return None
     if tape.limited or recorded.memory_fraction or recorded.roundup_power2_divisions:
         return None
@@ -102,9 +102,10 @@ def _candidates(recorded: AllocatorSettings) -> list[tuple[str, list[AllocatorSe
     other = replace(recorded, expandable_segments=not recorded.expandable_segments)
     rounded = replace(recorded, roundup_power2_divisions=_DIVISIONS)
     groups = [(_text(other), [other])]
-    if recorded.max_split_size == UNLIMITED:
-        name = f"max_split_size_mb from {_SPLIT_SIZES[-1] // MIB} to {_SPLIT_SIZES[0] // MIB}"
-        groups.append((name, [replace(recorded, max_split_size=size) for size in _SPLIT_SIZES]))
+    if recorded.max_split_size == UNLIMITED and recorded.large_segment_size <= _SPLIT_SIZES[0]:
+        sizes = [size for size in _SPLIT_SIZES if size >= recorded.large_segment_size]
+        name = f"max_split_size_mb from {min(sizes) // MIB} to {max(sizes) // MIB}"
+        groups.append((name, [replace(recorded, max_split_size=size) for size in sizes]))
     return [*groups, (_text(rounded), [rounded])]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.replaying import Addresses, AllocatorModel
 from snapreport.allocator.smallest_capacity import LONG, CapacitySearch, Fit
 from snapreport.allocator.tape_variants import from_scratch, possible_tapes, scattered
 from snapreport.ground.progress import Progress, silent
+from snapreport.history.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.history.live_floor import live_floor
 from snapreport.model.replay.replays import CAUSES, Between, OtherSettings, SettingOutcome
 from snapreport.native.allocator_replay import ANYWHERE, ASCENDING, DESCENDING, FIRST_FIT
@@ -114,6 +114,8 @@ def table_of_settings(recorded: AllocatorSettings) -> list[AllocatorSettings]:
 def _refusal(modelled: ModelledDevice) -> str:
     """Return a sentence that says why other settings are not replayed; ``""`` if they are."""
     factual = modelled.factual
+    if factual.not_modelled:
+        return f"Other settings are not replayed: {factual.not_modelled}."
     if factual.exact:
         return ""
     return (

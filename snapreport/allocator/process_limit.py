@@ -8,12 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import (
-    MIB,
-    UNLIMITED,
-    AllocatorSettings,
-    segment_sizes,
-)
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
     MADE,
@@ -25,6 +19,12 @@ from snapreport.allocator.replay_tape import (
     where_apart,
 )
 from snapreport.allocator.replaying import AllocatorModel
+from snapreport.history.allocator_settings import (
+    MIB,
+    UNLIMITED,
+    AllocatorSettings,
+    segment_sizes,
+)
 from snapreport.model.snapshot import NO_ID
 
 _CLOSE = MIB

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.replay_tape import DEFAULT_POOL, MOST_ROOM, ReplayTape
+from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.history.block_sizes import SplitRules, round_sizes
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID

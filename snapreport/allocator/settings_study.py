@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.allocator.replay_tape import MADE, MAPPED
 from snapreport.allocator.replaying import Addresses
 from snapreport.ground.progress import Progress, silent
+from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.model.history import START
 from snapreport.model.replay.replays import ReservedCurve, SettingsStudy
 from snapreport.native.allocator_replay import ASCENDING
@@ -25,7 +25,7 @@ _RUNS = 128
 
 def is_quick(devices: Sequence[ModelledDevice]) -> bool:
     """Return whether comparing settings is quick, by counts, which do not depend on the machine."""
-    return sum(len(each.tape) for each in devices if each.factual.exact) <= QUICK
+    return sum(len(each.tape) for each in devices if each.factual.explains) <= QUICK
 
 
 def study_settings(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.replay_tape import EMPTY_CACHE
 from snapreport.allocator.replaying import (
     Addresses,
@@ -14,6 +13,7 @@ from snapreport.allocator.replaying import (
     chosen_operations,
     with_operations,
 )
+from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.native.allocator_replay import Replayed
 
 LONG = 300_000

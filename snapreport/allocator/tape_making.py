@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
 from snapreport.allocator.event_owners import Owners, find_owners, is_late
 from snapreport.allocator.replay_tape import (
     ALLOCATE,
@@ -29,6 +28,7 @@ from snapreport.allocator.replay_tape import (
     SegmentEvents,
 )
 from snapreport.history.action_codes import code_actions
+from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.segment_lives import LARGE, SegmentLives

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import MIB, AllocatorSettings, segment_sizes
 from snapreport.allocator.replay_tape import ALLOCATE, AWAIT, FAIL, FREE, PERHAPS, ReplayTape
 from snapreport.allocator.replaying import chosen_operations, with_operations
+from snapreport.history.allocator_settings import MIB, AllocatorSettings, segment_sizes
 from snapreport.history.block_sizes import SplitRules, round_sizes
 
 _LEAST_BLOCK = 512

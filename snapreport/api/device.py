@@ -9,7 +9,6 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity, model_device
 from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.api.device_data import DeviceData
@@ -45,6 +44,7 @@ from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, parse_size
+from snapreport.history.allocator_settings import parse_settings
 from snapreport.model.answer_tables import CurveStatistics, Profile
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis

@@ -69,6 +69,7 @@ def check_history(history: History) -> None:
         if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
             raise ValueError("a device has an unknown kind or a negative number")
         _counts("anomalies", device.anomalies)
+        _texts("skipped action", list(device.skipped))
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, history)
         _check_final_state(device, history)

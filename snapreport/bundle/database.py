@@ -67,6 +67,7 @@ class _Writer:
             device = history.devices[i]
             role = self._roles_of(find_roles(device, history))
             meta[f"anomalies.{i}"] = device.anomalies
+            meta[f"skipped.{i}"] = list(device.skipped)
             meta[f"requested_before.{i}"] = self._device(i, device, role)
         rows = [(role, evidence.text, evidence.confidence) for role, evidence in self._roles]
         self._tables.add_rows("roles", rows)

@@ -140,6 +140,7 @@ class _Devices:
             ),
             stages=self._stages(index),
             anomalies=self._meta[f"anomalies.{index}"],
+            skipped=tuple(self._meta[f"skipped.{index}"]),
         )
 
     def _allocations_of(self, index: int) -> Allocations:

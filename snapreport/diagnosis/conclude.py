@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.site_names import site_names
 from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress, silent
+from snapreport.history.allocator_settings import possible_settings
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import silence
@@ -98,9 +100,10 @@ def _conclude(
 ) -> DeviceFindings:
     kinds = {each.device.kind for each in tables.devices if len(each.allocations)}
     used = device.device.kind == "cuda" if "cuda" in kinds else True
+    sizes = [each.large_segment_size for each in possible_settings(tables.settings, device.history)]
     return DeviceFindings(
         **vars(device),
-        allocator=allocator_of(device),
+        allocator=replace(allocator_of(device), large_page=math.lcm(*sizes)),
         diagnosis=diagnose(device, tables).without(tuple(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)
@@ -147,7 +150,8 @@ def find_figures(
     stages = find_stage_use(history, curves)
     steps = find_steps(history, tables, curves["allocated"])
     none = np.empty(0, np.int64)
-    reserved_events, reserved_bytes = reserved_changes(history) if reserves else (none, none)
+    known = "reserved" in curves
+    reserved_events, reserved_bytes = reserved_changes(history) if known else (none, none)
     category, categories = classify(tables, history, rules)
     roles = find_roles(history, tables)
     figures = DeviceFigures(

@@ -13,7 +13,12 @@ from snapreport.native.sweeps import sum_live
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
-where no allocator reserves memory (profiler files)."""
+where no allocator reserves memory (profiler files), and where events of segments are left out."""
+SEGMENT_ACTIONS = frozenset(("segment_alloc", "segment_free"))
+_BOUNDS = {"allocated": ("free_requested", "most")} | dict.fromkeys(
+    ("requested", "active"), ("free_completed", "least")
+)
+"""What is known of a curve's peak where the events at which it falls are left out."""
 
 
 def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
@@ -28,7 +33,7 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         name: sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
         for name in ("requested", "allocated", "active")
     }
-    if reserves:
+    if reserves and not SEGMENT_ACTIONS & set(history.skipped):
         events, values = reserved_changes(history)
         curves["reserved"] = np.repeat(values, np.diff(np.append(events, history.events)))
     return curves
@@ -72,7 +77,14 @@ def find_peaks(
     for name, curve in curves.items():
         event = int(curve.argmax()) - 1
         peak = int(curve[event + 1])
-        peaks[name] = CurvePeak(peak, event, time_at(times, event), most.get(name, peak) - peak)
+        action, bound = _BOUNDS.get(name, ("", ""))
+        peaks[name] = CurvePeak(
+            peak,
+            event,
+            time_at(times, event),
+            most.get(name, peak) - peak,
+            bound if action in history.skipped else "",
+        )
     return peaks
 
 

@@ -20,7 +20,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES
-from snapreport.model.snapshot import NO_ID
+from snapreport.model.snapshot import NO_ID, pool_name
 from snapreport.model.stacks import StackTable, short_name
 from snapreport.names.short_paths import short_names
 from snapreport.native.sorting import distinct, sum_groups, unique
@@ -115,7 +115,7 @@ def label_allocations(
     if by == "stream":
         return _compact(rows.stream, lambda stream: "default" if stream == 0 else hex(stream))
     if by == "pool":
-        pools = [f"{a},{b}" for a, b in file.pools]
+        pools = [pool_name(pool) for pool in file.pools]
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
     return _compact(rows.compile_context, lambda row: texts[row] if row != NO_ID else "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,13 +11,11 @@ from numpy.typing import NDArray
 
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.reserved_parts import place_blocks
+from snapreport.history.allocator_settings import SMALL_SEGMENT, possible_settings
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.segment_lives import SMALL
 from snapreport.native.sorting import sum_groups
-
-SMALL_GRANULE, LARGE_GRANULE = 2 << 20, 20 << 20
-"""Bytes that expandable segments of each kind get and give back at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +30,9 @@ class Heap:
     pool: NDArray[np.int32]
     kind: NDArray[np.int8]
     expandable: NDArray[np.bool_]
+    large_page: int
+    """The bytes that expandable segments of the large pool get and give back at a time; a multiple
+    of them where the size is not known."""
 
     row: NDArray[np.int64]
     """Rows of ``Allocations``; int64, shape (n_blocks,), as the remaining columns."""
@@ -50,7 +52,7 @@ class Heap:
     def granule(self) -> NDArray[np.int64]:
         """The unit in which each segment's memory goes back to the driver; (n_segments,)."""
         # Where nothing tells the kind, the larger: what is said to go back does so for certain.
-        page = np.where(self.kind == SMALL, SMALL_GRANULE, LARGE_GRANULE)
+        page = np.where(self.kind == SMALL, SMALL_SEGMENT, self.large_page)
         return np.where(self.expandable, page, self.size)
 
     @cached_property
@@ -96,6 +98,7 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     there, live, segment = place_blocks(lives, rows, event)
     order = np.argsort(rows.addr[live], kind="stable")
     live = live[order]
+    sizes = [each.large_segment_size for each in possible_settings(tables.settings, device.history)]
     private = np.array([*(pool != (0, 0) for pool in tables.pools), False])  # the last is for NO_ID
     return Heap(
         address=lives.address[there],
@@ -105,6 +108,7 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
         pool=lives.pool[there],
         kind=lives.kind[there],
         expandable=lives.expandable[there],
+        large_page=math.lcm(*sizes),
         row=live,
         segment=segment[order],
         start=rows.addr[live],

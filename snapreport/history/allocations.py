@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.history.block_sizes import SplitRules, recover_block_sizes, round_sizes
+from snapreport.history.block_sizes import (
+    SplitRules,
+    find_unsplit_pools,
+    recover_block_sizes,
+    round_sizes,
+)
 from snapreport.history.pairing import ABSENT, Pairs
 from snapreport.model.history import START, Allocations
 from snapreport.model.segment_lives import SegmentLives
@@ -107,11 +112,13 @@ def build_allocations(
     block_row[blocks] = n_pairs + np.arange(n_blocks)
     block_allocation = place[block_row].astype(np.int32)
 
+    segment_of_block = segments.block_segment[blocks]
+    pool = joined(trace.pool[first], segments.pool[segment_of_block])
+    pools = _pools(pool, addr, alloc, segments, spans)
     low, high, checks = _block_sizes(
-        addr, size, alloc, free, spans, rules, block_row, segments.block_size
+        addr, size, alloc, free, spans, rules, block_row, segments, pools
     )
     alloc_stack, free_stack = _stacks(pairs, trace, stacks)
-    segment_of_block = segments.block_segment[blocks]
 
     def times(event: NDArray[np.int64]) -> NDArray[np.int64]:
         known = (event >= 0) & (event < n_events)
@@ -122,7 +129,6 @@ def build_allocations(
     def strings(column: NDArray[np.int32]) -> NDArray[np.int32]:
         return joined(column[first], NO_ID)[order].astype(np.int32)
 
-    pool = joined(trace.pool[first], segments.pool[segment_of_block])
     allocations = Allocations(
         addr=addr[order],
         version=_versions(addr[order]),
@@ -136,7 +142,7 @@ def build_allocations(
         free_requested_time_us=times(requested[order]),
         free_time_us=times(free[order]),
         stream=joined(trace.stream[first], segments.stream[segment_of_block])[order],
-        pool=_pools(pool, addr, alloc, segments, spans)[order],
+        pool=pools[order],
         stack=joined(alloc_stack, segments.block_stack[blocks])[order].astype(np.int32),
         free_stack=joined(free_stack, NO_STACK)[order].astype(np.int32),
         category=strings(trace.category),
@@ -175,14 +181,17 @@ def _block_sizes(
     spans: SegmentLives,
     rules: SplitRules | None,
     block_row: NDArray[np.int64],
-    block_size: NDArray[np.int64],
+    segments: Segments,
+    pools: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
     """Recover every block size, prefer those of the final state, and compare both."""
     if rules is None:
         return size, size.copy(), {}
-    low, high = recover_block_sizes(addr, round_sizes(size, rules), alloc, free, spans, rules)
+    unsplit = np.isin(pools, find_unsplit_pools(segments, rules))
+    rounded = round_sizes(size, rules)
+    low, high = recover_block_sizes(addr, rounded, alloc, free, spans, rules, unsplit)
     known = np.flatnonzero(block_row != NO_ID)
-    rows, actual = block_row[known], block_size[known]
+    rows, actual = block_row[known], segments.block_size[known]
     in_trace = alloc[rows] != START
     agreed = int((low[rows] == actual)[in_trace].sum())
     checks = {"agreed": agreed, "disagreed": int(in_trace.sum()) - agreed}

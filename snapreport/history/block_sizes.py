@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.history.allocator_settings import UNLIMITED, recorded_settings
 from snapreport.model.bounds import MOST_BYTES
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import INACTIVE, Segments
 from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
 
@@ -37,26 +39,30 @@ class SplitRules:
 
     divisions: tuple[int, ...] = ()
     """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
-    max_split_size: int = 2**63 - 1
+    max_split_size: int = UNLIMITED
     expandable: bool = False
     pinned: bool = False
     """Pinned host memory: sizes round up to a power of two, and nothing is split."""
+    pinned_limit: int = UNLIMITED
+    """Requests for pinned memory that are larger are not rounded."""
     mixed: bool = False
     """There are expandable and plain segments, so the setting was changed."""
 
 
-def split_rules(settings: Mapping[str, Any]) -> SplitRules:
-    """Read the rules from a snapshot's allocator settings; defaults if it has none."""
-    table = settings.get("roundup_power2_divisions")
-    divisions: tuple[int, ...] = ()
-    if isinstance(table, Mapping):
-        values = [table.get(str(2**power), 0) for power in range(16)]
-        if all(isinstance(value, int) for value in values) and any(v > 1 for v in values):
-            divisions = tuple(values)
-    limit = settings.get("max_split_size", -1)
-    if not isinstance(limit, int) or limit < 0:
-        limit = 2**63 - 1
-    return SplitRules(divisions, limit, settings.get("expandable_segments") is True)
+def split_rules(settings: Mapping[str, Any], *, pinned: bool = False) -> SplitRules:
+    """Read the rules from a snapshot's allocator settings; defaults if it has none.
+
+    Args:
+        settings: as recorded.
+        pinned: whether they are wanted for pinned host memory.
+    """
+    found = recorded_settings(settings)
+    if pinned:
+        limit = min(found.pinned_max_round_threshold, found.pinned_max_cached_size)
+        return SplitRules(pinned=True, pinned_limit=limit)
+    return SplitRules(
+        found.roundup_power2_divisions, found.max_split_size, found.expandable_segments
+    )
 
 
 def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
@@ -71,7 +77,7 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
     """
     if rules.pinned:
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
-        return np.array(powers, np.int64)
+        return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
     rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
     if not rules.divisions:
         return rounded
@@ -92,6 +98,7 @@ def recover_block_sizes(
     free_event: NDArray[np.int64],
     spans: SegmentLives,
     rules: SplitRules,
+    unsplit: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
 
@@ -100,18 +107,21 @@ def recover_block_sizes(
             alloc_event is -1 for the baseline.
         spans: the non-expandable segments over their lives.
         rules: the allocator's settings.
+        unsplit: bool, shape (n,): those in pools made with ``no_split``; None for none.
 
     Returns:
         lower and upper bound, int64, shape (n,); equal for all but some large baseline blocks.
     """
     low, high = rounded.copy(), rounded.copy()
+    if unsplit is None:
+        unsplit = np.zeros(len(addr), np.bool_)
     if rules.expandable or rules.pinned:
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
-    rows = np.flatnonzero((rounded > SMALL_SIZE) & inside)
+    rows = np.flatnonzero(((rounded > SMALL_SIZE) | unsplit) & inside)
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
     size, baseline = rounded[rows], alloc_event[rows] < 0
-    splits = size < min(rules.max_split_size, 2**63 - 1)
+    splits = (size < rules.max_split_size) & ~unsplit[rows]
     # The baseline's holes are not known, only that a block ends before the next one.
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
     ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
@@ -119,6 +129,29 @@ def recover_block_sizes(
     low[rows] = np.where(~baseline & whole, hole, np.where(ends, np.maximum(size, bound), size))
     high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
     return low, high
+
+
+def find_unsplit_pools(segments: Segments, rules: SplitRules) -> NDArray[np.int64]:
+    """Return the private pools that show that they were made with ``no_split``.
+
+    Each of their blocks is an entire segment, and one at least is so much larger than its request
+    that any other pool would have split it.
+
+    Returns:
+        int64, ascending: rows of ``History.pools``.
+    """
+    if rules.pinned or not len(segments):
+        return np.empty(0, np.int64)
+    of = segments.block_segment
+    pool = segments.pool[of].astype(np.int64)
+    small = ~segments.large[of]
+    used = segments.block_state != INACTIVE
+    rest = segments.block_size - round_sizes(np.maximum(segments.block_requested, 1), rules)
+    oversize = segments.block_size - rest >= rules.max_split_size
+    splits = used & ~segments.expandable[of] & ~oversize
+    splits &= np.where(small, rest >= MIN_BLOCK, rest > SMALL_SIZE)
+    whole = segments.block_size == segments.size[of]
+    return np.setdiff1d(pool[splits & whole], pool[~whole])
 
 
 def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:

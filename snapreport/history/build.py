@@ -11,12 +11,20 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks
 from snapreport.history.block_sizes import SplitRules, split_rules
 from snapreport.history.derived_snapshots import match_profiler_blocks
-from snapreport.history.pairing import Pairs, pair_events
+from snapreport.history.pairing import ABSENT, Pairs, pair_events
 from snapreport.history.segment_replay import segment_lives
+from snapreport.history.skipped_events import (
+    ALLOC,
+    COMPLETED,
+    REQUESTED,
+    skipped_of_allocations,
+    skipped_of_segments,
+    without_allocations,
+)
 from snapreport.history.stage_spans import build_stages
 from snapreport.history.storage_blocks import state_categories
 from snapreport.model.history import Allocations, DeviceHistory, Events, History
-from snapreport.model.snapshot import PENDING, DeviceId, RawSnapshot, Trace
+from snapreport.model.snapshot import INACTIVE, PENDING, DeviceId, RawSnapshot, Trace
 from snapreport.native.sorting import stable_order
 
 _PAIRED = ("alloc", "free_requested", "free_completed")
@@ -49,7 +57,12 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
 
 def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
     segments = snapshot.segments[trace.device]
-    pairs = pair_events(trace, segments.block_address[segments.block_state == PENDING])
+    pending = segments.block_address[segments.block_state == PENDING]
+    pairs = pair_events(trace, pending)
+    skipped = _skipped(snapshot, trace, pairs)
+    if ALLOC in skipped or {REQUESTED, COMPLETED} <= set(skipped):
+        trace = without_allocations(trace)
+        pairs = pair_events(trace, pending)
     anomalies = dict(pairs.anomalies)
     other = _other_events(trace, pairs)
     if snapshot.layout == "profiler":
@@ -57,6 +70,8 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
     else:
         held = match_blocks(pairs, segments, trace, anomalies)
     lives, misfits = segment_lives(other, segments, len(trace))
+    if snapshot.layout != "profiler" and len(trace):
+        skipped += skipped_of_segments(trace, pairs, segments, misfits)
     if misfits:
         anomalies["segment event that fits no segment"] = misfits
     allocations, block_allocation, checks = build_allocations(
@@ -81,7 +96,19 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
             [each for each in snapshot.annotations if each.device == trace.device], trace.time_us
         ),
         anomalies=anomalies,
+        skipped=skipped,
     )
+
+
+def _skipped(snapshot: RawSnapshot, trace: Trace, pairs: Pairs) -> tuple[str, ...]:
+    """Return which kinds of events a trace left out of those that make allocations."""
+    if snapshot.layout == "profiler":
+        return ()
+    segments = snapshot.segments[trace.device]
+    live = segments.block_address[segments.block_state != INACTIVE]
+    never = pairs.addr[pairs.completed == ABSENT]
+    lost = int((~np.isin(never, live)).sum()) if len(segments) else 0
+    return skipped_of_allocations(trace, pairs, lost)
 
 
 def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRules | None:
@@ -89,7 +116,7 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
     if snapshot.layout == "profiler":
         return None
     if device.kind == "host":
-        return SplitRules(pinned=True)
+        return split_rules(snapshot.settings, pinned=True)
     return replace(split_rules(snapshot.settings), mixed=mixed)
 
 

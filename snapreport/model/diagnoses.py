@@ -44,6 +44,8 @@ CODES = MappingProxyType(
         "unknown-actions": ("recording", "Events of unknown kinds."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
         "odd-events": ("recording", "Events that do not fit together."),
+        "rejected-requests": ("recording", "Requests that throw_on_cudamalloc_oom refused."),
+        "skipped-actions": ("recording", "Kinds of events that the recording left out."),
         "no-times": ("recording", "Events without times."),
         "does-not-close": ("recording", "Events that do not add up to the final state."),
         "no-allocator": ("recording", "A profile: tensor sizes, no blocks."),
@@ -67,6 +69,7 @@ CODES = MappingProxyType(
         "locked-pool": ("allocator", "Reserved memory that only a private pool may use."),
         "unused-reserved": ("allocator", "Reserved memory that nobody uses."),
         "slack": ("allocator", "Blocks larger than what was asked for."),
+        "pinned-rounding": ("allocator", "Pinned memory rounded up to powers of two."),
         "allocator-retries": ("allocator", "Cached memory given back to serve a request."),
         "segment-thrash": ("allocator", "Segments returned to the driver and fetched again."),
     }

@@ -141,6 +141,9 @@ class DeviceHistory(Shown):
     stages: Stages
     anomalies: dict[str, int]
     """Counts of what did not fit while pairing, by kind; empty for a sound recording."""
+    skipped: tuple[str, ...] = ()
+    """Kinds of events that the recording left out, as the others show (``skip_actions``). Without
+    ``alloc``, or without either kind of free, no event is kept: they would show no curve."""
 
 
 @dataclass(frozen=True, eq=False)

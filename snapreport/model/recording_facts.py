@@ -17,6 +17,8 @@ class CurvePeak:
     time_us: int | None
     width: int = 0
     """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another event."""
+    bound: str = ""
+    """``most`` or ``least`` where the recording left out the events at which the curve falls."""
 
 
 @dataclass(frozen=True)

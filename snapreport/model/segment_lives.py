@@ -58,3 +58,6 @@ class AllocatorUse(Shown):
     more is active than reserved, so segment events are missing."""
     most: int
     """The event of the most fragmentation, the first of several."""
+    large_page: int = 20 << 20
+    """The bytes that expandable segments of the large pool get and give back at a time; a multiple
+    of them where the size is not known."""

@@ -41,6 +41,17 @@ class DeviceId:
         return f"{self.kind}:{self.ordinal}"
 
 
+def pool_name(pool: tuple[int, int]) -> str:
+    """Return a pool's two numbers, and what makes pools with such numbers."""
+    first, second = pool
+    made_by = ""
+    if first and not second:
+        made_by = " (CUDA graph)"
+    elif second and not first:
+        made_by = " (MemPool or graph_pool_handle)"
+    return f"{first},{second}{made_by}"
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One device's trace events in recorded order; every array has shape (n_events,)."""

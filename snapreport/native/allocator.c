@@ -892,7 +892,7 @@ static int settings_fit(const replay *r)
 {
     return r->max_split >= 1 && r->max_split <= NEVER && r->rounding >= 1
         && r->rounding <= MOST_BYTES && r->large_segment >= 2 * MIB
-        && r->large_segment % (2 * MIB) == 0 && r->large_segment <= MOST_BYTES && r->garbage >= 0
+        && r->large_segment % (r->expandable ? 2 * MIB : MIB) == 0 && r->large_segment <= MOST_BYTES && r->garbage >= 0
         && r->capacity >= 0 && r->capacity <= NEVER && r->limit >= 0 && r->limit <= NEVER
         && r->room >= 0 && r->room <= MOST_BYTES && r->policy >= AS_RECORDED
         && r->policy <= ANYWHERE && r->below >= 2 * MIB && r->below <= TOP;

@@ -128,7 +128,9 @@ class CudaRecorder:
                 about["capacity"] = int(properties.total_memory)
             with contextlib.suppress(Exception):
                 stats = torch.cuda.memory_stats(ordinal)
-                about["stats"] = {name: value for name, value in stats.items() if value}
+                about["stats"] = {
+                    name: value for name, value in stats.items() if value and _is_kept(name)
+                }
             # Asking an unused device for its free memory creates a context of some 400 MB there:
             # each of eight ranks would leave one on the first device before choosing its own.
             with contextlib.suppress(Exception):
@@ -137,6 +139,12 @@ class CudaRecorder:
                     about["free"], about["total"] = int(free), int(total)
             found.append(about)
         return found
+
+
+def _is_kept(counter: str) -> bool:
+    """Leave out most of the counters of each private pool: there may be hundreds of pools."""
+    of_pool = counter.startswith("reserved_bytes_by_private_pools.")
+    return not of_pool or counter.endswith((".all.current", ".all.peak"))
 
 
 def history_is_on() -> bool:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.allocator.other_settings import replay_settings, table_of_settings
 from snapreport.allocator.replay_tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
+from snapreport.history.allocator_settings import parse_settings
 from snapreport.model.replay.replays import OtherSettings
 from snapreport.reporters.terminal import allocator_text
 from snapreport.reporters.terminal.text_tables import Page

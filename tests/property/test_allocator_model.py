@@ -17,11 +17,11 @@ from simulator import Config, simulate
 from simulator.allocator import DeviceAllocator
 from simulator.settings import AllocatorSettings
 from snapreport import read
-from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.factual import ModelledDevice
 from snapreport.allocator.other_settings import TABLE, WAYS
 from snapreport.allocator.replaying import TOP, Addresses
 from snapreport.allocator.smallest_capacity import UNIT, CapacitySearch
+from snapreport.history.allocator_settings import parse_settings
 from snapreport.history.build import build_history
 from snapreport.native.allocator_replay import AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT
 from tests.property.simulated import Simulated, for_simulations, simulations
@@ -41,12 +41,21 @@ MIB = 1 << 20
 _OVER = AllocatorSettings(max_split_size=20 * MIB)
 _EXPANDABLE = AllocatorSettings(expandable_segments=True)
 _BOTH = AllocatorSettings(expandable_segments=True, max_split_size=20 * MIB)
+_LARGE = AllocatorSettings(large_segment_size=64 * MIB)
+_LARGE_PAGES = AllocatorSettings(large_segment_size=64 * MIB, expandable_segments=True)
+_LARGE_SPLIT = AllocatorSettings(
+    large_segment_size=12 * MIB, max_split_size=16 * MIB, max_non_split_rounding=40 * MIB
+)
 _GARBAGE = AllocatorSettings(garbage_collection_threshold=0.6)
 _LIMITED = {"capacity": 512 * MIB, "memory_fraction": 0.8}
 SIMULATED: dict[str, dict[str, Any]] = {
     "plain": {},
     "streams": {"streams": 3},
     "max_split": {"settings": _OVER, "largest": 200 * MIB},
+    "large segments": {"settings": _LARGE, "streams": 2},
+    "large segments, expandable": {"settings": _LARGE_PAGES, "streams": 2},
+    "large segments and max_split": {"settings": _LARGE_SPLIT, "largest": 200 * MIB},
+    "large segments, retries": {"settings": _LARGE_PAGES, "capacity": 512 * MIB},
     "roundup": {"settings": AllocatorSettings(roundup_power2_divisions=(4,) * 16)},
     "expandable": {"settings": _EXPANDABLE, "streams": 3},
     "expandable and max_split": {"settings": _BOTH, "streams": 2, "largest": 200 * MIB},
@@ -123,6 +132,22 @@ def test_what_is_simulated_is_replayed_exactly(name: str, monkeypatch: pytest.Mo
     assert tests
     # Of a few simulations, as where the library is sanitized, no share can be told.
     assert tests < 8 or exact >= 0.95 * tests
+
+
+@pytest.mark.parametrize("settings", [_LARGE, _LARGE_PAGES], ids=["plain", "expandable"])
+def test_a_size_of_large_segments_that_was_set_at_run_time_shows_in_the_segments(
+    settings: AllocatorSettings,
+) -> None:
+    """The recorded text is that of the last call, here of another setting."""
+    sizes = set[int]()
+    for seed in range(4):
+        snapshot = simulate(Config(seed=seed, operations=400, settings=settings)).snapshot()
+        snapshot["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"] = "pinned_num_register_threads:2"
+        file = pickle.dumps(snapshot, 4)
+        for each in modelled_devices(build_history(read.read_bytes(file, "snap.pickle"))):
+            assert each.factual.exact
+            sizes.add(each.settings.large_segment_size)
+    assert sizes == {64 * MIB}
 
 
 @for_simulations(150)

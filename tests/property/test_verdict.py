@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.settings import MIB, UNLIMITED, AllocatorSettings, segment_size
+from simulator.settings import MIB, UNLIMITED, AllocatorSettings
 from simulator.workloads import Config, simulate
 from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.oom.verdict import judge
@@ -131,4 +131,4 @@ def makes_room(
         same_kind = (int(lives.kind[i]) == 0) == (verdict.size <= MIB)
         if same_stream and same_kind and hole >= verdict.size:
             return True
-    return segment_size(verdict.size) <= verdict.device_free + returned
+    return AllocatorSettings().segment_size(verdict.size) <= verdict.device_free + returned

@@ -258,6 +258,29 @@ def test_metadata_has_devices_before_and_after(gpu: FakeGpu, tmp_path: Path) -> 
     assert found["started_us"] <= found["ended_us"]
 
 
+def test_metadata_has_what_private_pools_reserve_and_how_many_requests_were_refused(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    plain = gpu.torch.cuda.memory_stats
+    pool = "reserved_bytes_by_private_pools.0_1"
+    more = {
+        f"{pool}.all.current": 20 * MIB, f"{pool}.all.allocated": 40 * MIB,
+        f"{pool}.small_pool.current": MIB, "num_oom_rejections": 0,
+    }  # fmt: skip
+    gpu.torch.cuda.memory_stats = lambda device: {**plain(device), **more}
+    with snapreport.record(tmp_path, formats=["pickle"]):
+        gpu.alloc(32 * MIB)
+        more["num_oom_rejections"] = 3
+    path = tmp_path / "1" / "snapshot.pickle"
+    stats = metadata(path)["devices"][0]["stats_after"]
+    assert {name: stats[name] for name in stats if "private" in name} == {
+        f"{pool}.all.current": 20 * MIB
+    }
+    (device,) = snapreport.load(path).findings().devices
+    (warning,) = (each for each in device.warnings if each.code == "rejected-requests")
+    assert warning.title == "PyTorch refused 3 requests because of throw_on_cudamalloc_oom"
+
+
 def test_a_device_that_is_not_in_use_is_left_so(gpu: FakeGpu, tmp_path: Path) -> None:
     gpu.in_use = [False]
     gpu.torch.cuda.memory_stats = lambda _: {}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from snapreport import read
-from snapreport.allocator.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice, model_device
 from snapreport.allocator.replay_tape import ALLOCATE
+from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.history.build import build_history
 from snapreport.model.history import History
 from tests.reference.allocator import Replay, recorded_events

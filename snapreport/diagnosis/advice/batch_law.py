@@ -9,7 +9,7 @@ program that pads to a multiple, or splits large work, behaves differently betwe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def _rounded(
     """Round requests as the device's allocator does; that of the CPU does not."""
     if device.device.kind == "cpu":
         return requested
-    rules = replace(split_rules(file.settings), pinned=device.device.kind == "host")
+    rules = split_rules(file.settings, pinned=device.device.kind == "host")
     return round_sizes(requested, rules)
 
 

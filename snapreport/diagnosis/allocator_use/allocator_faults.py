@@ -10,12 +10,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.heap import SMALL_GRANULE, Heap, heap_at
+from snapreport.figures.heap import Heap, heap_at
 from snapreport.history.action_codes import code_actions
+from snapreport.history.allocator_settings import SMALL_SEGMENT
 from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-from snapreport.model.snapshot import NO_ID
+from snapreport.model.snapshot import NO_ID, pool_name
 from snapreport.model.stacks import NO_STACK
 from snapreport.native.sorting import distinct, sum_groups, unique
 
@@ -226,7 +227,7 @@ def _raised_for(device: DeviceFigures) -> int | None:
     if len(events) < 2:
         return None
     record = np.append(False, reserved[1:] > np.maximum.accumulate(reserved)[:-1])
-    record &= np.diff(reserved, prepend=reserved[0]) > SMALL_GRANULE
+    record &= np.diff(reserved, prepend=reserved[0]) > SMALL_SEGMENT
     if not record.any():
         return None
     made = device.history.allocations.alloc_event
@@ -244,15 +245,14 @@ def find_private_pools(
         event: -1 for the start.
 
     Returns:
-        of each PyTorch's two numbers, as ``1,0``, and its reserved, active and inactive bytes.
+        of each its name, as ``1,0 (CUDA graph)``, and its reserved, active and inactive bytes.
     """
     heap = heap_at(tables, device, event)
     pools = []
     for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
         inside = heap.pool == pool
-        first, second = tables.pools[pool]
         reserved, active = int(heap.size[inside].sum()), int(heap.used[inside].sum())
-        pools.append((f"{first},{second}", reserved, active, reserved - active))
+        pools.append((pool_name(tables.pools[pool]), reserved, active, reserved - active))
     return sorted(pools, key=lambda each: -each[-1])
 
 
@@ -262,7 +262,7 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
     pinned = history.device.kind == "host"
-    rules = SplitRules(pinned=True) if pinned else split_rules(tables.settings)
+    rules = split_rules(tables.settings, pinned=pinned)
     rounded = np.minimum(round_sizes(size, rules), block)
     plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1

@@ -22,9 +22,11 @@ from snapreport.diagnosis.allocator_use.given_back_findings import (
 )
 from snapreport.diagnosis.finding_tables import top_table
 from snapreport.diagnosis.kept_blocks import tell_of_kept
+from snapreport.figures.curves import peak_without
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import heap_at
 from snapreport.ground.units import format_bytes
+from snapreport.history.block_sizes import split_rules
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -41,6 +43,9 @@ _ENOUGH = 4
 _SLACK, _SLACK_MUCH = 0.02, 0.1
 """Slack from this part of the allocated peak on is worth a note, and from the second a warning.
 Rounding to 512 bytes alone costs far less."""
+_PINNED_WORTH = 1 << 20
+_SEVERAL = 4
+"""From this many allocations on, it is no accident that the sizes of all are powers of two."""
 
 
 def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -49,6 +54,8 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
     # Pinned memory has an allocator of its own, with other rules.
     if "reserved" not in device.curves or not len(history.allocations):
         return
+    if history.device.kind == "host":
+        yield from _pinned_rounding(tables, device)
     if history.device.kind != "cuda":
         return
     tightest = find_tightest(tables, device)
@@ -240,6 +247,76 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         suggestions=suggestions,
         view=View("allocator", event=event),
         bytes=locked,
+    )
+
+
+def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
+    rows, peak = device.history.allocations, device.peak
+    limit = split_rules(tables.settings, pinned=True).pinned_limit
+    size, block = rows.size, rows.block_size
+    live = rows.live_at(peak.event)
+    rounds = (
+        "PyTorch's allocator of pinned memory rounds every request up to a power of two, so that"
+        " blocks can be used again."
+    )
+    if (size == block).all():
+        whole = (block & (block - 1)) == 0
+        most = int(((block // 2 - 1)[live & (block <= limit)]).sum())
+        if len(rows) < _SEVERAL or not whole.all() or most < _PINNED_WORTH:
+            return
+        yield Finding(
+            "pinned-rounding",
+            "note",
+            f"Up to {format_bytes(most)} of the {format_bytes(peak.allocated)} at the peak may be"
+            " rounding: all sizes are powers of two",
+            f"{rounds} This recording has only the sizes of blocks, not what was asked for. All are"
+            " powers of two, so up to half of this memory may never have been asked for.",
+            evidence=(
+                Figure("rounding at the peak, at most", most),
+                Figure("allocated at the peak", peak.allocated),
+            ),
+            view=View(event=peak.event),
+            bytes=most,
+        )
+        return
+    lost = int((block - size)[live].sum())
+    if lost < max(_SLACK * peak.allocated, _PINNED_WORTH):
+        return
+    large = (size > _PINNED_WORTH) & (size <= limit)
+    left, _ = peak_without(
+        device.curves["allocated"],
+        (block - size)[large],
+        rows.alloc_event[large],
+        rows.ends("allocated")[large],
+    )
+    suggestions = []
+    if left < peak.allocated:
+        suggestions.append(
+            Suggestion(
+                "allocator-setting",
+                "Do not round pinned memory above 1 MiB, where your PyTorch has this setting:"
+                f" {format_bytes(peak.allocated - left)} less at the peak. A freed block then only"
+                " serves requests of its own size, which suits programs that ask for the same sizes"
+                " again and again.",
+                "export PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1",
+                frees=Frees.exactly(peak.allocated - left),
+            )
+        )
+    yield Finding(
+        "pinned-rounding",
+        "warning" if lost >= _SLACK_MUCH * peak.allocated else "note",
+        f"{format_bytes(lost)} of the {format_bytes(peak.allocated)} at the peak are rounding:"
+        f" {format_bytes(peak.requested)} were asked for",
+        rounds,
+        evidence=(
+            Figure("rounding at the peak", lost),
+            Figure("share of the peak", round(lost / peak.allocated, 4), "share"),
+            Figure("at event", peak.event, "event"),
+        ),
+        suggestions=tuple(suggestions),
+        view=View(event=peak.event),
+        bytes=lost,
     )
 
 

@@ -108,7 +108,7 @@ def judge_fit(
 def _smallest_capacity(tables: History, device: DeviceFigures) -> Between | None:
     """Return what the recording needs under its own settings; None if the model is not exact."""
     modelled = model_device(tables, device.history)
-    if modelled is None or not modelled.factual.exact:
+    if modelled is None or not modelled.factual.explains:
         return None
     (found,) = replay_settings(modelled, [modelled.settings]).outcomes
     return found.capacity

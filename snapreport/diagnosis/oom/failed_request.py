@@ -11,21 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.allocator_settings import AllocatorSettings, segment_sizes
 from snapreport.figures.heap import (
-    LARGE_GRANULE,
-    SMALL_GRANULE,
     Heap,
     Holes,
     find_holes,
     returnable_bytes,
 )
-from snapreport.history.block_sizes import SMALL_SIZE, SplitRules
+from snapreport.history.allocator_settings import (
+    SMALL_SEGMENT,
+    AllocatorSettings,
+    segment_sizes,
+)
+from snapreport.history.block_sizes import SMALL_SIZE
 from snapreport.model.segment_lives import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
-
-_OVERSIZE_ROOM = 20 << 20
-"""``kLargeBuffer``: how much larger a block for an oversize request may be."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,8 @@ class Request:
     size: int
     """In bytes, rounded as the allocator does."""
     stream: int
-    rules: SplitRules
+    settings: tuple[AllocatorSettings, ...]
+    """What the program may have run under: several only differ in the size of large segments."""
     pool: int = NO_ID
     """Row of ``History.pools`` for a private pool, NO_ID for the default pool."""
 
@@ -52,10 +52,11 @@ class Request:
 
     def fitting(self, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which holes of its segments the allocator would take for it; (n,)."""
-        limit = self.rules.max_split_size
+        limit = self.settings[0].max_split_size
         if self.size < limit:
             return (sizes >= self.size) & (sizes < limit)
-        return (sizes >= self.size) & (sizes < self.size + _OVERSIZE_ROOM)
+        room = min(each.rounding for each in self.settings)
+        return (sizes >= self.size) & (sizes < self.size + room)
 
     def from_driver(self, heap: Heap, holes: Holes) -> tuple[int, int]:
         """Return the least and the most bytes the driver has to give: a segment, or pages.
@@ -64,18 +65,22 @@ class Request:
         come from the driver. Which of several segments grows depends on the addresses they have
         left, which the recording does not show. Whole free pages are assumed to be given back.
         """
-        if not self.rules.expandable:
-            (whole,) = segment_sizes(np.array([self.size]), AllocatorSettings()).tolist()
-            return whole, whole
-        granule = SMALL_GRANULE if self.kind == SMALL else LARGE_GRANULE
+        asked = np.array([self.size])
+        if not self.settings[0].expandable_segments:
+            whole = [int(segment_sizes(asked, each)[0]) for each in self.settings]
+            return min(whole), max(whole)
         at_end = (
             self.sources(heap)[holes.segment]
             & heap.expandable[holes.segment]
             & (holes.start + holes.size == heap.size[holes.segment])
         )
-        rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
-        least = _up(max(self.size - int(rest.max(initial=0)), 0), granule)
-        return least, _up(self.size, granule)
+        least, most = [], []
+        for each in self.settings:
+            granule = SMALL_SEGMENT if self.kind == SMALL else each.large_segment_size
+            rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
+            least.append(_up(max(self.size - int(rest.max(initial=0)), 0), granule))
+            most.append(_up(self.size, granule))
+        return min(least), max(most)
 
 
 @dataclass(frozen=True)

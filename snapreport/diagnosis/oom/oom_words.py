@@ -60,6 +60,7 @@ def why(verdict: OomVerdict) -> str:
 def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
     """Return the text for each cause, with the verdict's figures."""
     used, reserved = size_text(of.allocated), size_text(of.reserved)
+    limits = f" It was recorded with {list_of(of.limits)}." if of.limits else ""
     part = f"all of the {reserved}" if used == reserved else f"{used} of the {reserved}"
     hole, locked, ceiling = size_text(of.hole), size_text(of.locked), size_text(of.ceiling)
     missing = f"{size_text(of.missing)} were missing"
@@ -112,13 +113,13 @@ def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
             f"The device had room: only {size_text(of.needed)} were needed. So the process is"
             f" probably limited to between {size_text(of.most_reserved)} and"
             f" {size_text(of.reserved + of.needed)}, as by set_per_process_memory_fraction(); or"
-            " the device's memory became free just after the request."
+            f" the device's memory became free just after the request.{limits}"
         ),
         "unclear": (
             f"The recording does not show why. The largest hole was {hole}, and"
             f" {size_text(of.returnable)} could go back to the driver: enough for a normal"
             " request. This one may have been for a private pool, as while a CUDA graph is"
-            " captured."
+            f" captured.{limits}"
         ),
     }
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from snapreport.diagnosis.oom.failed_request import Request
 from snapreport.diagnosis.oom.setting_verdict import SettingVerdict, settings_that_serve
 from snapreport.diagnosis.oom.verdict_types import OomVerdict
-from snapreport.figures.heap import LARGE_GRANULE, SMALL_GRANULE, Heap, heap_at
+from snapreport.figures.heap import Heap, heap_at
 from snapreport.ground.units import format_bytes
-from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes, split_rules
+from snapreport.history.allocator_settings import (
+    SMALL_SEGMENT,
+    UNLIMITED,
+    possible_settings,
+)
+from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, round_sizes
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -20,8 +25,7 @@ from snapreport.native.sorting import unique
 _WORTH = 0.05
 """Advice that frees less than this part of the missing bytes is not worth the work."""
 _SPLIT_SIZES = tuple(size << 20 for size in (512, 256, 128, 64, 32))
-"""Values tried for ``max_split_size_mb``: large ones first, as they cost least. PyTorch requires
-more than 20."""
+"""Values tried for ``max_split_size_mb``: large ones first, as they cost least."""
 _DIVISIONS = 8
 """The value for ``roundup_power2_divisions``: at most an eighth is lost."""
 _MANY_SIZES = 16
@@ -103,7 +107,8 @@ def _of_settings(
     short = verdict.missing - verdict.returnable
     if verdict.expandable or verdict.pieces < short:
         return
-    in_pages = _from_pages(verdict)
+    settings = possible_settings(tables.settings, device.history)
+    in_pages = _from_pages(verdict, settings[0].large_segment_size)
     if in_pages >= short:
         yield (
             in_pages,
@@ -114,12 +119,13 @@ def _of_settings(
                 " served this request.",
             ),
         )
-    rules = split_rules(tables.settings)
     heap = heap_at(tables, device, verdict.event)
-    request = Request(verdict.size, verdict.stream, rules)
-    if rules.max_split_size == SplitRules().max_split_size:
-        limit, kept = _best_split(heap, request)
-        if kept >= short:
+    request = Request(verdict.size, verdict.stream, settings)
+    if settings[0].max_split_size == UNLIMITED:
+        # PyTorch allows no limit below the size of its large segments.
+        limits = [each for each in _SPLIT_SIZES if each >= settings[0].large_segment_size]
+        limit, kept = _best_split(heap, request, limits)
+        if limit and kept >= short:
             yield (
                 kept,
                 _setting(
@@ -129,7 +135,7 @@ def _of_settings(
                     " use.",
                 ),
             )
-    if not rules.divisions:
+    if not settings[0].roundup_power2_divisions:
         most = _from_rounding(device, heap, request, verdict.pieces)
         if most >= short:
             yield (
@@ -148,7 +154,7 @@ def _setting(value: str, text: str) -> Suggestion:
     return Suggestion("allocator-setting", text, f"export PYTORCH_CUDA_ALLOC_CONF={value}")
 
 
-def _from_pages(verdict: OomVerdict) -> int:
+def _from_pages(verdict: OomVerdict, large_page: int) -> int:
     """Return the most bytes that would be free if blocks lay side by side in pages.
 
     Part of the last page of each kind stays unused, as does the rest of the request's last page.
@@ -157,7 +163,7 @@ def _from_pages(verdict: OomVerdict) -> int:
         each for each in verdict.pools if (each.pool, each.stream) == (verdict.pool, verdict.stream)
     ]
     free = -verdict.returnable
-    for kind, page in (("small", SMALL_GRANULE), ("large", LARGE_GRANULE)):
+    for kind, page in (("small", SMALL_SEGMENT), ("large", large_page)):
         used = sum(each.allocated + each.pending for each in own if each.kind == kind)
         asked = verdict.size if (verdict.size > SMALL_SIZE) == (kind == "large") else 0
         pages = -(-(used + asked) // page) * page - asked
@@ -166,7 +172,7 @@ def _from_pages(verdict: OomVerdict) -> int:
     return min(free + verdict.needed - verdict.size, verdict.pieces)
 
 
-def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
+def _best_split(heap: Heap, request: Request, limits: Sequence[int]) -> tuple[int, int]:
     """Return the split limit that would have kept the most bytes whole, and these bytes.
 
     A segment at least as large as the limit serves no smaller request. So a segment kept in use
@@ -175,8 +181,8 @@ def _best_split(heap: Heap, request: Request) -> tuple[int, int]:
     largest = np.zeros(len(heap.size), np.int64)
     np.maximum.at(largest, heap.segment, heap.bytes)
     own = request.sources(heap) & ~heap.expandable & (heap.used > 0)
-    best = (_SPLIT_SIZES[0], 0)
-    for limit in _SPLIT_SIZES:
+    best = (0, 0)
+    for limit in limits:
         kept = own & (heap.size >= limit) & (largest < limit)
         free = int((heap.size - heap.used)[kept].sum())
         if free > best[1]:

@@ -15,7 +15,7 @@ from snapreport.figures.callsites import label_sites
 from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.ground.memoize import once_for_both
-from snapreport.history.block_sizes import split_rules
+from snapreport.history.allocator_settings import AllocatorSettings, possible_settings
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
@@ -62,10 +62,10 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     heap = heap_at(tables, device, oom.event)
     if int(heap.bytes.sum()) != int(device.curves["active"][oom.event + 1]):
         return None
-    rules = split_rules(tables.settings)
+    settings = possible_settings(tables.settings, history)
     recorded = int(history.other.pool[at])
     pool = NO_ID if recorded == NO_ID or tables.pools[recorded] == _DEFAULT_POOL else recorded
-    request = Request(oom.size, int(history.other.stream[at]), rules, pool)
+    request = Request(oom.size, int(history.other.stream[at]), settings, pool)
     room = find_room(heap, request)
     if recorded == NO_ID and room.serves(oom.device_free):
         for pool in _pools_nearby(tables, device, request.stream, oom.event):
@@ -105,6 +105,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
             "other-stream": other_streams,
             "foreign": foreign,
         },
+        rejects=any(each.startswith("throw_on_cudamalloc_oom") for each in _limits(settings[0])),
     )
     removals, checked = _removals(tables, device, heap, request, oom.device_free)
     later = history.allocations.alloc_event > oom.event
@@ -129,11 +130,19 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         foreign=foreign,
         ceiling=ceiling,
         most_reserved=int(reserved_before.max(initial=0)),
-        expandable=rules.expandable,
+        expandable=settings[0].expandable_segments,
+        limits=_limits(settings[0]),
         removals=removals if cause not in ("limit", "unclear") else (),
         checked=checked,
         recovered=int(history.allocations.size[later].sum()) >= oom.size,
     )
+
+
+def _limits(settings: AllocatorSettings) -> tuple[str, ...]:
+    """Return the recorded settings because of which a request may fail on a free device."""
+    share = settings.memory_fraction
+    fraction = (f"per_process_memory_fraction:{share:g}",) if 0 < share < 1 else ()
+    return (*fraction, *settings.not_modelled)
 
 
 def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tuple[PoolUse, ...]:
@@ -188,6 +197,8 @@ def _find_cause(
     device_free: int,
     ceiling: int,
     shares: dict[Cause, int],
+    *,
+    rejects: bool,
 ) -> tuple[Cause, bool]:
     """Name the cause, and say whether that alone was enough.
 
@@ -198,13 +209,15 @@ def _find_cause(
         device_free: bytes free on the device.
         ceiling: bytes free on the device plus all that PyTorch had reserved.
         shares: bytes that each cause kept from the request.
+        rejects: whether requests above the limit of the process are refused before anything that is
+            cached goes back to the driver.
     """
     if room.fits:
         return "unclear", False
     if needed <= device_free:
         return "limit", True
     if room.serves(device_free):
-        return "unclear", False
+        return ("limit" if rejects else "unclear"), rejects
     if request.size > ceiling + shares["foreign"]:
         return "giant", True
     missing = needed - device_free

@@ -110,6 +110,8 @@ class OomVerdict(OomEvent):
     """The most reserved up to the failure: a limit of the process cannot be lower."""
     expandable: bool
     """Whether the request would have come from an expandable segment."""
+    limits: tuple[str, ...]
+    """Recorded settings, as NAME:VALUE, because of which a request may fail on a free device."""
     removals: tuple[Removal, ...]
     """The smallest sets found, all of as many sites; those with the fewest bytes first."""
     checked: int

@@ -107,11 +107,21 @@ def history_faults(
 
 
 def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str:
+    pools = {tables.pools[pool] for pool in np.unique(history.segments.pool).tolist() if pool >= 0}
+    if not history.events and len(pools) == 1 and (0, 0) not in pools:
+        ((first, second),) = pools
+        return (
+            f"The file has only the segments of private pool {first},{second}, as"
+            " MemPool.snapshot() returns them: what else the device held is not known."
+        )
     if tables.layout == "segments":
         return "The file is what torch.cuda.memory_snapshot() returns: segments, without events."
+    if history.skipped:
+        return f"The recording left out every {list_of(history.skipped)} event."
     if not history.events:
         return (
-            "Recording was on at some time, as call stacks show, but its events are not there."
+            "Recording was on at some time, as call stacks show, but its events are not there, as"
+            " with include_traces=False."
             if stacks
             else "Recording was off."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from snapreport.diagnosis.trust.how_to_record import how_to_record, record_again
 from snapreport.diagnosis.trust.recording_mistakes import (
@@ -16,7 +17,13 @@ from snapreport.diagnosis.trust.ring_loss import find_loss
 from snapreport.figures.curves import Curves
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_signed_bytes,
+    list_of,
+    plural,
+)
 from snapreport.model.bounds import MOVES
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.history import DeviceHistory, History
@@ -25,6 +32,19 @@ from snapreport.model.snapshot import NO_TIME
 
 _KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
 _RECORDING = View(tab="recording")
+_REJECTED = "num_oom_rejections"
+_UNKNOWN = MappingProxyType(
+    {
+        "alloc": "no allocation is known",
+        "free_requested": "allocated memory may have fallen earlier than shown",
+        "free_completed": "active and requested memory may have fallen later than shown",
+        "segment_alloc": "reserved memory is not known before the end",
+        "segment_free": "reserved memory is not known before the end",
+    }
+)
+"""What cannot be known without a kind of events."""
+_MILD = (("free_requested",), ("free_completed",))
+"""Left out alone, these change little: the two events of a free mostly come at once."""
 
 
 def device_warnings(
@@ -49,11 +69,13 @@ def device_warnings(
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
+        *_of_rejected(history, tables),
         *baseline_faults(history, tables, curves, peak, reason, loss),
         *ring_faults(history, loss),
         *stack_faults(history, find_stack_kind(tables), reason),
         *end_faults(history, tables, curves, ooms),
         *_of_sizes(history, peak),
+        *_of_skipped(history),
         *_of_events(history),
         *_of_closing(closing),
         *_of_reserved(history, curves),
@@ -77,6 +99,25 @@ def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
             f"{format_count(len(ooms) - 3)} more requests failed",
             "The first three are listed one by one.",
         )
+
+
+def _of_rejected(history: DeviceHistory, tables: History) -> Iterator[Finding]:
+    noted = tables.noted(history.device)
+    if noted is None:
+        return
+    count = (noted.stat(_REJECTED) or 0) - (noted.stat(_REJECTED, "before") or 0)
+    if count <= 0:
+        return
+    yield Finding(
+        "rejected-requests",
+        "warning",
+        f"PyTorch refused {plural(count, 'request')} because of throw_on_cudamalloc_oom",
+        "With that setting, a request above the limit of the process (per_process_memory_fraction)"
+        " fails before the driver is asked and before anything cached is given back. The trace may"
+        " have no event of it: this is PyTorch's own count, taken while recording.",
+        evidence=(Figure("requests refused", count, "count"),),
+        view=_RECORDING,
+    )
 
 
 def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
@@ -115,6 +156,25 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
         if action not in _KNOWN_EVENTS:
             unknown[action] = unknown.get(action, 0) + 1
     return unknown
+
+
+def _of_skipped(history: DeviceHistory) -> Iterator[Finding]:
+    if not history.skipped:
+        return
+    unknown = list_of([_UNKNOWN[each] for each in history.skipped])
+    names = list_of(history.skipped)
+    if not history.events:
+        unknown = "nothing between the first event and the last can be told: only the final state"
+    yield Finding(
+        "skipped-actions",
+        "note" if history.skipped in _MILD else "warning",
+        f"The recording left out every {names} event: {unknown}",
+        "The other events show that, as skip_actions of _record_memory_history() does it without a"
+        " mark in the file. Figures that would be guesses are left out.",
+        evidence=(Figure("kinds of events left out", len(history.skipped), "count"),),
+        suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
+        view=_RECORDING,
+    )
 
 
 def _of_events(history: DeviceHistory) -> Iterator[Finding]:
@@ -187,7 +247,7 @@ def _of_closing(closing: Closing | None) -> Iterator[Finding]:
 
 def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
     if "reserved" not in curves:
-        if history.events:
+        if history.events and not history.skipped:
             yield Finding(
                 "no-allocator",
                 "note",

@@ -15,12 +15,17 @@ def check_replay(found: FactualReplay) -> Check:
 
     No other figure depends on it.
     """
-    mark: Mark = "ok" if found.exact else "unknown"
+    mark: Mark = "ok" if found.explains else "unknown"
     return Check("replay", mark, "Replay", _sentence(found), _figures(found))
 
 
 def _sentence(found: FactualReplay) -> str:
     count = format_count(found.allocations)
+    if found.exact and found.not_modelled:
+        return (
+            f"{_MODEL} all {count} allocations at their recorded addresses; but no other settings"
+            f" are tried on this recording: {found.not_modelled}."
+        )
     if found.exact:
         if found.allocations == 1:
             return f"{_MODEL} the only allocation at its recorded address{_same(found)}."

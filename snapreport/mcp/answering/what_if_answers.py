@@ -125,6 +125,7 @@ def _replay(replay: FactualReplay) -> dict[str, Any]:
         "on_their_recorded_address": replay.placed,
         "first_departs_at_event": replay.divergence,
         "cause": replay.cause or None,
+        "not_modelled": replay.not_modelled or None,
     }
 
 

@@ -54,18 +54,28 @@ class FactualReplay:
     """The first event at which the model did something else; None for none."""
     cause: str
     """The likely cause of the divergence, as a code of ``CAUSES``; ``""`` without one."""
+    not_modelled: str = ""
+    """The recorded settings that the model does not know, and why they matter, as the end of a
+    sentence."""
 
     @property
     def exact(self) -> bool:
         """Whether the model did everything as the allocator did."""
         return self.divergence is None
 
+    @property
+    def explains(self) -> bool:
+        """Whether it may predict what other settings do: it is exact, and knows every setting."""
+        return self.exact and not self.not_modelled
+
 
 CAUSES = {
     "events-missing": "segment or allocation events are missing from the recording",
     "block-range": "the size of a block from before the recording is not known exactly",
-    "settings-changed": "the expandable_segments setting changed while the program ran",
+    "settings-changed": "the allocator's settings changed while the program ran",
+    "setting-unknown": "a recorded setting is not modelled",
     "private-pool": "a private pool (CUDA graphs, MemPool) changed without a recorded event",
+    "no-split-pool": "a MemPool made with no_split never splits its blocks, which is not modelled",
     "other-memory": "the memory available to the allocator changed, as when others use the card",
     "unknown": "the allocator followed a rule that is not modelled",
 }

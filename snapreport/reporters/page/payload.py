@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,9 @@ from snapreport.ground.safe_text import shown
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.model.snapshot import NO_TIME
+from snapreport.model.snapshot import NO_TIME, pool_name
 from snapreport.model.stacks import short_name
-from snapreport.native.sorting import distinct, unique
+from snapreport.native.sorting import distinct, sum_groups, unique
 from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
 from snapreport.reporters.page.payload_cut import cut_columns, drawn_devices
 from snapreport.reporters.page.stack_subset import StackSubset, Strings
@@ -34,6 +35,9 @@ from snapreport.reporters.words.role_words import evidence_text
 from snapreport.reporters.words.summary_rows import lines_note
 
 FORMAT = 3
+DEFAULT_POOL = pool_name((0, 0))
+_ENVELOPES = 6
+"""The most private pools with a line of their own."""
 
 # Narrowest first; signed types only serve columns that have a negative value.
 _UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
@@ -113,7 +117,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         for frame, name in ((frame, findings.site_names[frame]) for frame in subset.frames.tolist())
     ]
     shared["site_name"] = columns.add(np.array(names, np.int64))
-    pools = [f"{a},{b}" for a, b in history.pools]
+    pools = [pool_name(pool) for pool in history.pools]
     devices = [
         _pack_device(device, pools, history.strings, (columns, later), strings, subset)
         for device in drawn
@@ -259,9 +263,54 @@ def _pack_device(
             }
             for each in (device.settings.curves if device.settings else ())
         ],
+        "envelopes": [
+            {
+                "pool": pools[pool],
+                "most": most,
+                "event": columns.add(events, delta=True),
+                "bytes": columns.add(values),
+            }
+            for pool, most, events, values in _envelopes(device, pools)
+        ],
+        "large_page": device.allocator.large_page,
         "steps": device.steps and shown_data(pack_steps(device.steps, later.add)),
         "columns": packed,
     }
+
+
+def _envelopes(
+    device: DeviceFindings, pools: list[str]
+) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the lower edge of what each private pool reserves, the largest pool first.
+
+    The first pool reaches down from the reserved curve, the next one from there, and so on.
+
+    Yields:
+        the pool; the most that it reserves; the events from which another value holds, the start
+        first; and the values of the edge.
+    """
+    lives = device.allocator.segments
+    if "reserved" not in device.curves:
+        return
+    moves: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]] = []
+    for pool in unique(lives.pool).tolist():
+        if pool < 0 or pools[pool] == DEFAULT_POOL:
+            continue
+        own = lives.pool == pool
+        moved = np.concatenate([lives.start_event[own], lives.end_event[own]])
+        events, place = distinct(moved)
+        size = lives.size[own]
+        deltas = sum_groups(place, np.concatenate([size, -size]), len(events))
+        there = events < device.history.events
+        most = int(np.cumsum(deltas[there]).max(initial=0))
+        moves.append((most, pool, events[there], deltas[there]))
+    event = device.reserved_events
+    edge = np.diff(device.reserved_bytes, prepend=0)
+    moves.sort(key=lambda each: (-each[0], each[1]))
+    for most, pool, events, deltas in moves[:_ENVELOPES]:
+        event, place = distinct(np.concatenate([event, events]))
+        edge = sum_groups(place, np.concatenate([edge, -deltas]), len(event))
+        yield pool, most, event, np.cumsum(edge)
 
 
 def _allocation_columns(

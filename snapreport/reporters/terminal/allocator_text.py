@@ -45,6 +45,8 @@ def factual(page: Page, device: str, found: FactualReplay) -> None:
             f"first departs from the recording at event {event_name(found.divergence)}; the likely"
             f" cause: {CAUSES[found.cause]}"
         )
+    if found.not_modelled:
+        page.say(f"nothing is predicted for other settings: {found.not_modelled}")
 
 
 def others(page: Page, device: str, found: OtherSettings) -> None:

@@ -35,4 +35,6 @@ def difference_text(parts: ReservedParts) -> str:
 
 def exactness(peak: CurvePeak) -> str:
     """Say whether a peak is exact, or by how much it may be higher."""
+    if peak.bound:
+        return f"at {peak.bound} this much"
     return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"

@@ -163,6 +163,8 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     rest: null,
     steps: null,
     replays: [],
+    envelopes: [],
+    largePage: 20 * 2 ** 20,
     reservedEvent: Int32Array.of(-1),
     reservedBytes: Float64Array.of(0),
     eventIndex: new Int32Array(0),

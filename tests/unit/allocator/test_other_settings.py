@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.settings import MIB
+from simulator.settings import AllocatorSettings as ProgramSettings
 from simulator.simulator import Simulator
 from snapreport import read
-from snapreport.allocator.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.allocator.other_settings import WAYS, replay_settings, table_of_settings
 from snapreport.allocator.tape_variants import from_scratch
+from snapreport.diagnosis.trust.replay_check import check_replay
+from snapreport.history.allocator_settings import AllocatorSettings, parse_settings
 from snapreport.history.build import build_history
 from snapreport.history.live_floor import LiveFloor, live_floor
 from tests.property.simulated import Simulated, simulations
@@ -130,6 +132,31 @@ def test_an_inexact_replay_tells_nothing_about_other_settings() -> None:
     told = replay_settings(found, [PLAIN])
     assert told.outcomes == ()
     assert "3 of 4 allocations" in told.refused
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("expandable_segments_reserve:0.5", "it limits how far an expandable segment can grow"),
+        ("throw_on_cudamalloc_oom:True", "it refuses requests before anything cached is given"),
+        ("made_up_in_a_later_version:1", "what it does is not known"),
+    ],
+)
+def test_nothing_is_predicted_from_a_recorded_setting_that_is_not_modelled(
+    setting: str, why: str
+) -> None:
+    simulator = Simulator(ProgramSettings(expandable_segments=True, also=(setting,)))
+    simulator.start_recording()
+    simulator.malloc(30 * MIB)
+    found = modelled(simulator)
+    assert found.factual.exact
+    assert found.factual.settings == f"expandable_segments:True,{setting}"
+    told = replay_settings(found, table_of_settings(found.settings))
+    assert told.outcomes == ()
+    assert told.refused.startswith(
+        f"Other settings are not replayed: {setting} is not modelled ({why}"
+    )
+    assert check_replay(found.factual).mark == "unknown"
 
 
 def test_the_recorded_setting_comes_first_and_once() -> None:

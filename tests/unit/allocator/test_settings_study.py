@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import snapreport
 from snapreport.allocator import factual, other_settings, settings_study
-from snapreport.allocator.allocator_settings import AllocatorSettings
 from snapreport.allocator.factual import ModelledDevice, model_device
 from snapreport.allocator.other_settings import replay_settings
 from snapreport.allocator.replay_tape import ReplayTape
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.settings_study import is_quick, reserved_curve, study_settings
+from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.model.history import DeviceHistory
 from snapreport.model.replay.replays import FactualReplay, ReservedCurve
 from tests import diseases

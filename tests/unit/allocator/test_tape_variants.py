@@ -6,11 +6,11 @@ import pytest
 
 from simulator import AllocatorSettings, OutOfMemoryError, Simulator
 from simulator.settings import MIB
-from snapreport.allocator.allocator_settings import parse_settings
 from snapreport.allocator.other_settings import replay_settings
 from snapreport.allocator.replay_tape import AWAIT, CERTAINLY, FREE, PERHAPS
 from snapreport.allocator.replaying import AllocatorModel
 from snapreport.allocator.tape_variants import possible_tapes, scattered
+from snapreport.history.allocator_settings import parse_settings
 from tests.unit.allocator.test_process_limit import modelled
 
 PLAIN = parse_settings("default")

@@ -34,6 +34,7 @@ def heap(
         pool=column("pool", np.int32),
         kind=column("kind", np.int8, 1),
         expandable=column("expandable", np.bool_),
+        large_page=20 * MIB,
         row=np.arange(len(blocks)),
         segment=of,
         start=address[of] + offset * MIB,

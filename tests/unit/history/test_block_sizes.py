@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simulator import Simulator
 from snapreport.history.block_sizes import round_sizes, split_rules
-from tests.builders import BASE, KIB, MIB, TraceBuilder, trace
+from tests.builders import BASE, KIB, MIB, TraceBuilder, history_of, trace
 
 
 def rounded(size: int, **divisions: int) -> int:
@@ -170,3 +171,32 @@ def test_a_final_block_that_breaks_the_rules_is_counted() -> None:
     assert builder.history().anomalies == {
         "block of another size than the allocator's rules give": 1
     }
+
+
+def test_blocks_of_a_pool_made_with_no_split_are_entire_segments() -> None:
+    made = Simulator()
+    made.start_recording()
+    allocator = made.allocators[0]
+    made.malloc(3 * MIB)
+    allocator.begin_pool((0, 1), no_split=True)
+    kept = [made.malloc(3 * MIB), made.malloc(KIB)]
+    freed = [made.malloc(5 * MIB), made.malloc(KIB)]
+    for block in freed:
+        made.free(block)
+    made.malloc(4 * MIB)  # takes the segment that was freed, whole
+    allocator.end_pool()
+    history = history_of(made.snapshot()).devices[0]
+    truth = [life.block_size for life in allocator.lives]
+    assert history.allocations.block_size.tolist() == truth
+    assert truth == [3 * MIB, 20 * MIB, 2 * MIB, 20 * MIB, 2 * MIB, 20 * MIB]
+    assert len(kept) == 2
+    assert history.anomalies == {}
+
+
+def test_pinned_memory_is_rounded_to_a_power_of_two_up_to_the_size_that_is_set() -> None:
+    sizes = np.array([3 * MIB, 5 * MIB, 9 * MIB])
+    plain = split_rules({}, pinned=True)
+    assert round_sizes(sizes, plain).tolist() == [4 * MIB, 8 * MIB, 16 * MIB]
+    for text in ("pinned_max_round_threshold_mb:4", "pinned_max_cached_size_mb:4"):
+        limited = split_rules({"PYTORCH_CUDA_ALLOC_CONF": text}, pinned=True)
+        assert round_sizes(sizes, limited).tolist() == [4 * MIB, 5 * MIB, 9 * MIB]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.settings import MIB, NO_DIVISIONS, AllocatorSettings, segment_size
+from simulator.settings import MIB, NO_DIVISIONS, AllocatorSettings
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_divisions_hold_for_their_interval_only() -> None:
     ],
 )
 def test_segments_are_as_large_as_the_request_from_10_mib_on(size: int, segment: int) -> None:
-    assert segment_size(size) == segment
+    assert AllocatorSettings().segment_size(size) == segment
 
 
 def test_a_large_hole_is_split_when_more_than_1_mib_remains() -> None:

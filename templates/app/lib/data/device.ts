@@ -2,7 +2,7 @@
 
 import type { Curve, Ints, Numbers, Strips } from "./curves"
 import type { DeviceSummary } from "./payload"
-import type { Replay } from "./replays"
+import type { Envelope, Replay } from "./replays"
 import type { Steps } from "./steps"
 
 export const NO_ID = -1
@@ -134,6 +134,10 @@ export interface Device {
   steps: Steps | null
   /** Replays under other allocator settings; none until all columns are read. */
   replays: Replay[]
+  /** What private pools reserve, the largest first. */
+  envelopes: Envelope[]
+  /** What expandable segments of the large pool get and give back at a time. */
+  largePage: number
 }
 
 /** The strips of one curve. */

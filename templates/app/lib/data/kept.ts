@@ -8,7 +8,6 @@ import { INACTIVE, isPrivate, type Layout } from "./segments"
 const FEW = 2
 const SMALL_PART = 0.125
 const SMALL_PAGE = 2 ** 21
-const LARGE_PAGE = 20 * 2 ** 20
 
 export interface Kept {
   /** Place in the layout's segments. */
@@ -29,7 +28,7 @@ export function keptSegments(device: Device, layout: Layout): Kept[] {
   layout.rows.forEach((row, segment) => {
     if (isPrivate(device, segments.pool[row])) return
     const { reserved } = layout.uses[segment]
-    const page = segments.expandable[row] ? (segments.kind[row] === 0 ? SMALL_PAGE : LARGE_PAGE) : reserved
+    const page = segments.expandable[row] ? (segments.kind[row] === 0 ? SMALL_PAGE : device.largePage) : reserved
     let block = layout.first[segment]
     for (let offset = 0; offset < reserved; offset += page) {
       const end = Math.min(offset + page, reserved)

@@ -37,6 +37,14 @@ export interface ReplayHeader {
   bytes: ColumnSpec
 }
 
+/** The lower edge of what one private pool reserves; the columns are as those of a replay. */
+export interface EnvelopeHeader {
+  pool: string
+  most: number
+  event: ColumnSpec
+  bytes: ColumnSpec
+}
+
 export interface DeviceHeader {
   id: string
   events: number
@@ -55,6 +63,10 @@ export interface DeviceHeader {
   steps: StepsHeader | null
   /** Replays under other allocator settings; none if they were not compared. */
   replays: ReplayHeader[]
+  /** What private pools reserve, the largest first. */
+  envelopes: EnvelopeHeader[]
+  /** What expandable segments of the large pool get and give back at a time. */
+  large_page: number
   columns: Record<string, ColumnSpec>
 }
 

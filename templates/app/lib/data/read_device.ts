@@ -4,7 +4,7 @@ import { type Ints, unitOf } from "./curves"
 import type { Device, Rest, Stacks } from "./device"
 import { fromLastUse, sumsInEvents } from "./orders"
 import type { DeviceHeader, Payload } from "./payload"
-import { readReplays } from "./replays"
+import { readEnvelopes, readReplays } from "./replays"
 import { withRest, withRow } from "./rest"
 import { readSteps } from "./steps"
 
@@ -79,6 +79,8 @@ export function readDevice(payload: Payload, index: number): Device {
     rest: null,
     steps: null,
     replays: [],
+    envelopes: readEnvelopes(payload, header.envelopes, header.events),
+    largePage: header.large_page,
     ...laterColumns(NOT_YET, columns, { allocEvent, freeRequestedEvent, freeEvent }, null),
   }
   return withRest(device, payload, header)

@@ -12,6 +12,7 @@ export interface Theme {
   reserved: string
   other: string
   replay: string
+  pool: string
   danger: string
   caution: string
   meter: string
@@ -63,6 +64,7 @@ export function readTheme(element: Element): Theme {
     reserved: value("reserved"),
     other: value("other-curve"),
     replay: value("replay-curve"),
+    pool: value("pool-curve"),
     danger: value("danger"),
     caution: value("slack-part"),
     meter: value("meter"),

@@ -6,6 +6,8 @@ import type { History } from "../../lib/data/history"
 import { overlap, type Rect } from "../../lib/picture/labels"
 import { type Mark, type MarkKind, marksIn } from "../../lib/picture/marks"
 import { outline } from "../../lib/picture/outline"
+import type { Theme } from "../../lib/picture/theme"
+import { yOn } from "../../lib/picture/window"
 import { cursorHandle, drawBytesAxis, drawCursorHandle, drawCursorLine, drawEventsAxis } from "./axes"
 import { bandTop, type Geometry } from "./geometry"
 import { fit, type Pen } from "./pen"
@@ -85,6 +87,16 @@ export class Overlay {
       pen.setLineDash([])
     }
     if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
+    let above = outline(history.curves.reserved, scale, state.window, g.plotWidth).at(-1)
+    for (const { pool, edge } of history.device.envelopes) {
+      const line = outline(edge, scale, state.window, g.plotWidth)
+      pen.setLineDash([2, 3])
+      traceLine(pen, g, state.window, line, theme.pool, 1.75)
+      pen.setLineDash([])
+      const [top, bottom] = [above, line.at(-1)].map((bytes) => yOn(g, state.window, bytes ?? 0))
+      above = line.at(-1)
+      this.poolName(pen, g, theme, `pool ${pool}`, Math.max(top, g.top), Math.min(bottom, g.top + g.plotHeight))
+    }
     const replay = history.device.replays[state.replay]
     if (replay) {
       const line = outline(replay.curve, scale, state.window, g.plotWidth)
@@ -93,6 +105,22 @@ export class Overlay {
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
     // With some strips left out, only a line shows the height of all of them.
     if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
+  }
+
+  /** Names a private pool at the end of what it reserves, if there is room. */
+  private poolName(pen: Pen, g: Geometry, theme: Theme, name: string, top: number, bottom: number): void {
+    if (bottom - top < g.font * 1.5) return
+    const text = fit(pen, name, g.plotWidth / 2)
+    const width = pen.measureText(text).width
+    const [right, y] = [g.left + g.plotWidth - g.font * 0.5, (top + bottom) / 2]
+    pen.fillStyle = theme.surface
+    pen.globalAlpha = 0.8
+    pen.fillRect(right - width - 3, y - g.font * 0.7, width + 6, g.font * 1.4)
+    pen.globalAlpha = 1
+    pen.fillStyle = theme.pool
+    pen.textAlign = "right"
+    pen.textBaseline = "middle"
+    pen.fillText(text, right, y)
   }
 
   private bands(pen: Pen, { g, state, scale, theme }: Scene): void {

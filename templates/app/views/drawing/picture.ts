@@ -57,6 +57,7 @@ function heading({ title, overlay, scene: { state, scale } }: PictureParts): [st
   const replay = overlay.history.device.replays[state.replay]
   const line =
     `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}` +
+    (overlay.history.device.envelopes.length ? ", dotted: from reserved down to there by private pools" : "") +
     (replay ? `, pink: reserved with ${replay.settings}, by a model` : "")
   return [
     title,

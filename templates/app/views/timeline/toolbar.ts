@@ -1,6 +1,7 @@
 /** The row of controls above the timeline. */
 
 import { COLOURINGS, whyPlain } from "../../lib/tables/grouping"
+import { formatBytes } from "../../lib/text/format"
 import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
 import { type Attributes, h } from "../shared/dom"
@@ -59,6 +60,7 @@ export class Toolbar {
         "ul",
         { class: "keys", "aria-label": "Lines" },
         history.hasReserved && h("li", { class: "key-reserved" }, "reserved"),
+        this.pools(),
         this.other(),
         this.replay(),
       ),
@@ -92,6 +94,17 @@ export class Toolbar {
     const select = selection("Colour by", options, (colouring) => store.set({ colouring }))
     store.watch(["colouring"], () => (select.value = store.state.colouring), this.signal)
     return h("label", { class: "colour-by" }, "Colour ", select)
+  }
+
+  /** The lines of private pools, if there are any. */
+  private pools(): HTMLElement {
+    const { envelopes } = this.store.history.device
+    const each = envelopes.map(({ pool, most }) => `${pool}, at most ${formatBytes(most)}`)
+    return h(
+      "li",
+      { class: "key-pool", title: `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`, hidden: !envelopes.length },
+      "private pools",
+    )
   }
 
   /** Which setting's reserved bytes are drawn over the recorded ones. */

@@ -107,7 +107,7 @@ def test_a_private_pool_that_nobody_uses_is_locked() -> None:
     locked = of_code(findings.devices[0], "locked-pool")
     assert locked.severity == "note"
     assert figures(locked)["inactive in private pools"] == 80 * MIB
-    assert locked.tables[0].rows == (("1,0", 100 * MIB, 20 * MIB, 80 * MIB),)
+    assert locked.tables[0].rows == (("1,0 (CUDA graph)", 100 * MIB, 20 * MIB, 80 * MIB),)
     assert locked.suggestions == ()  # one pool cannot be shared
 
 
@@ -125,6 +125,54 @@ def test_slack_is_split_by_cause_and_size() -> None:
     finding = of_code(findings.devices[0], "slack")
     assert finding.severity == "warning"
     assert finding.suggestions[0].expected == 150 * MIB
+
+
+def pinned(*sizes: int, rounded: bool, text: str = "") -> DeviceFindings:
+    """Pin memory; ``rounded`` if the file has only the sizes of blocks, as PyTorch 2.14 writes."""
+    made = trace()
+    for number, size in enumerate(sizes):
+        block = 1 << (size - 1).bit_length()
+        place = f"place {number}"
+        made.event("segment_alloc", addr=made.address(place), size=block)
+        made.alloc(place, block if rounded else size, frames=[frame("pin", "loader.py", 12)])
+        made.segment(place, block, (block, block if rounded else size, "live"))
+    made.settings(PYTORCH_CUDA_ALLOC_CONF=text)
+    snapshot = made.snapshot()
+    snapshot["host_traces"], snapshot["device_traces"] = snapshot["device_traces"], [[]]
+    snapshot["host_segments"], snapshot["segments"] = snapshot["segments"], []
+    (device,) = (each for each in find(history_of(snapshot)).devices if each.device.kind == "host")
+    return device
+
+
+def test_pinned_memory_says_what_rounding_to_powers_of_two_costs() -> None:
+    finding = of_code(pinned(5 * MIB, 9 * MIB, 600 * KIB, rounded=False), "pinned-rounding")
+    assert finding.title == (
+        "10.41 MiB of the 25.00 MiB at the peak are rounding: 14.59 MiB were asked for"
+    )
+    assert finding.severity == "warning"
+    (suggestion,) = finding.suggestions
+    assert suggestion.frees is not None
+    assert suggestion.frees.least == suggestion.frees.most == 10 * MIB  # not of the smallest
+    assert suggestion.change.endswith("pinned_max_round_threshold_mb:1")
+
+
+def test_pinned_memory_of_powers_of_two_alone_may_be_half_rounding() -> None:
+    finding = of_code(pinned(*[3 * MIB] * 4, rounded=True), "pinned-rounding")
+    assert finding.title == (
+        "Up to 8.00 MiB of the 16.00 MiB at the peak may be rounding: all sizes are powers of two"
+    )
+    assert finding.severity == "note"
+    assert "up to half of this memory may never have been asked for" in finding.explanation
+    # Above the recorded threshold nothing is rounded.
+    limited = pinned(*[3 * MIB] * 4, rounded=True, text="pinned_max_round_threshold_mb:2")
+    assert "pinned-rounding" not in codes(limited)
+
+
+def test_pinned_memory_of_other_sizes_is_not_said_to_be_rounded() -> None:
+    text = "pinned_max_cached_size_mb:1"
+    device = pinned(*[4 * MIB] * 4, rounded=True, text=text)
+    assert "pinned-rounding" not in codes(device)
+    assert "pinned-rounding" not in codes(pinned(*[4 * MIB] * 3, rounded=True))
 
 
 def test_blocks_handed_out_whole_are_slack_that_expandable_segments_avoid() -> None:

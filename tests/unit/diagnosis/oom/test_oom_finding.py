@@ -143,6 +143,23 @@ def test_a_limit_lies_between_what_was_reserved_and_what_would_have_been() -> No
     assert "missing" not in {each.label for each in finding.evidence}
 
 
+def test_a_recorded_limit_is_named_and_explains_a_request_that_was_refused_at_once() -> None:
+    """600 MiB are cached: any other process would have given them back first."""
+    settings = ("per_process_memory_fraction:0.5", "throw_on_cudamalloc_oom:True")
+    made = diseases.start(AllocatorSettings(also=settings))
+    diseases.at(made, "kept")
+    made.free(made.malloc(600 * MIB))
+    allocator = made.allocators[0]
+    allocator.limit = 600 * MIB
+    free = allocator.driver.free_bytes
+    diseases.at(made, "step")
+    allocator._record("oom", free, 700 * MIB, 0, allocator.large, made.recorder.gather(1))
+    found = verdict_on(made)
+    assert (found.cause, found.limits) == ("limit", settings)
+    (finding,) = findings_of(made)
+    assert f"recorded with {settings[0]} and {settings[1]}." in finding.explanation
+
+
 def test_a_program_that_goes_on_after_a_failed_request_is_warned_about() -> None:
     made = diseases.full()
     for block in list(made.allocators[0].active.values()):

@@ -11,6 +11,7 @@ from simulator import layouts
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import Findings
 from tests.builders import BASE, MIB, TraceBuilder, frame, history_of, trace
+from tests.programs import of_code
 
 F: dict[str, Any] = {"frames": [frame("f")]}
 
@@ -56,7 +57,11 @@ CASES: dict[str, Callable[[], TraceBuilder]] = {
     "unmatched-frees": lambda: sound().free(BASE + 10 * MIB, 512),
     "inferred-sizes": lambda: trace().free(BASE, 2 * MIB).segment(BASE, 20 * MIB),
     "started-late": lambda: sound().segment(BASE + 40 * MIB, 20 * MIB, (8 * MIB, 8 * MIB, "live")),
-    "reserved-too-low": lambda: sound().event("segment_alloc", addr=BASE + 99 * MIB, size=32 * MIB),
+    "reserved-too-low": lambda: (
+        sound()
+        .event("segment_free", addr=BASE + 80 * MIB, size=2 * MIB)
+        .event("segment_alloc", addr=BASE + 99 * MIB, size=32 * MIB)
+    ),
 }
 
 
@@ -125,3 +130,12 @@ def test_the_closing_difference_is_told_to_the_byte() -> None:
     assert closing is not None
     assert closing.requested == 3 * MIB
     assert closing.allocated == closing.active
+
+
+def test_a_snapshot_of_one_pool_says_that_the_rest_of_the_device_is_not_known() -> None:
+    made = trace().segment("pool", 20 * MIB, (4 * MIB, 4 * MIB, "live"), segment_pool_id=(0, 3))
+    for file in (made.snapshot(), made.snapshot()["segments"]):
+        (device,) = find(history_of(file)).devices
+        explanation = of_code(device, "no-history").explanation
+        assert "only the segments of private pool 0,3" in explanation
+        assert "what else the device held is not known" in explanation

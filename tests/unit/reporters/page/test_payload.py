@@ -106,6 +106,35 @@ def test_the_stack_of_a_failed_request_is_packed() -> None:
     assert len(unpacked.shared("stack_node")) == 2
 
 
+NAMED = "0,1 (MemPool or graph_pool_handle)"
+
+
+def test_the_edges_of_private_pools_reach_down_from_reserved_the_largest_first() -> None:
+    """A segment of the default pool, then two private pools; the second one's goes again."""
+    builder = trace()
+    for place, size in (("plain", 20), ("graph", 30), ("pool", 50)):
+        builder.event("segment_alloc", addr=builder.address(place), size=size * MIB)
+    builder.alloc("plain", 2 * MIB)
+    builder.event("segment_free", addr=builder.address("graph"), size=30 * MIB, pool_id=(4, 0))
+    builder.segment("plain", 20 * MIB, (2 * MIB, 2 * MIB, "live"))
+    builder.segment("pool", 50 * MIB, segment_pool_id=(0, 1))
+    found = find(builder.file())
+    unpacked = Unpacked(pack(found, findings_as_json(found)))
+    edges = [
+        (
+            each["pool"],
+            each["most"] // MIB,
+            unpacked.column(each["event"]).astype(int).tolist(),
+            (unpacked.column(each["bytes"]) / MIB).tolist(),
+        )
+        for each in unpacked.header["devices"][0]["envelopes"]
+    ]
+    assert edges == [
+        (NAMED, 50, [-1, 0, 1, 2, 4], [0, 20, 50, 50, 20]),
+        ("4,0 (CUDA graph)", 30, [-1, 0, 1, 2, 4], [0, 20, 20, 20, 20]),
+    ]
+
+
 def test_segments_come_back_with_pool_stream_and_life() -> None:
     builder = (
         trace()
@@ -135,9 +164,9 @@ def test_segments_come_back_with_pool_stream_and_life() -> None:
         for k in range(len(start))
     ]
     assert lives == [
-        (40, 20, -1, 5, 0, "0,1", 1, 1),
+        (40, 20, -1, 5, 0, NAMED, 1, 1),
         (0, 2, 0, 4, 7, None, 0, 0),
-        (40, 40, 5, 6, 0, "0,1", 1, 1),
+        (40, 40, 5, 6, 0, NAMED, 1, 1),
     ]
 
 

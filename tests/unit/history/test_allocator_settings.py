@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.allocator.allocator_settings import (
+from snapreport.ground.errors import AllocatorSettingsError
+from snapreport.history.allocator_settings import (
     UNLIMITED,
     AllocatorSettings,
     parse_settings,
+    possible_settings,
     recorded_settings,
 )
-from snapreport.ground.errors import AllocatorSettingsError
-
-MIB = 1 << 20
+from tests.builders import MIB, trace
 
 
 def test_several_settings_are_read() -> None:
@@ -56,7 +56,12 @@ def test_divisions_fill_as_pytorch_fills_them(text: str, divisions: tuple[int, .
     [
         ("expandable_segments:yes", "True or False"),
         ("max_split_size_mb:19", "from 20 on"),
-        ("max_split_size_mb:-1", "from 20 on"),
+        ("max_split_size_mb:-1", "from 11 on"),
+        ("large_segment_size_mb:64,max_split_size_mb:40", "from 64 on"),
+        ("max_non_split_rounding_mb:19", "from 20 on"),
+        ("large_segment_size_mb:10", "from 11 on"),
+        ("expandable_segments_reserve:0.5", "not modelled: it limits how far"),
+        ("throw_on_cudamalloc_oom:True", "not modelled: it refuses requests"),
         ("roundup_power2_divisions:3", "powers of two"),
         ("roundup_power2_divisions:[4:2", "bracket"),
         ("garbage_collection_threshold:1.5", "at most 1"),
@@ -80,6 +85,55 @@ def test_recorded_fields_count_more_than_the_text() -> None:
     )
     assert found == AllocatorSettings(max_split_size=64 * MIB, large_segment_size=40 * MIB)
     assert recorded_settings({}).max_split_size == UNLIMITED
+
+
+def test_recorded_settings_that_are_not_modelled_are_named_and_hide_no_others() -> None:
+    text = (
+        "something_new:3,large_segment_size_mb:40,expandable_segments:True,"
+        "expandable_segments_reserve_by_class:[serving:0.25,other:8G],"
+        "throw_on_cudamalloc_oom:False,pinned_free_catch_all:True,per_process_memory_fraction:0.5"
+    )
+    found = recorded_settings({"PYTORCH_ALLOC_CONF": text})
+    assert (found.large_segment_size, found.memory_fraction) == (40 * MIB, 0.5)
+    assert found.not_modelled == (
+        "something_new:3",
+        "expandable_segments_reserve_by_class:[serving:0.25,other:8G]",
+    )
+    assert found.refusal == (
+        "something_new:3 and expandable_segments_reserve_by_class:[serving:0.25,other:8G] are not"
+        " modelled (what it does is not known; it limits how far an expandable segment can grow)"
+    )
+    # Without expandable segments their reserve changes nothing.
+    plain = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments_reserve:0.5"}
+    assert recorded_settings(plain) == AllocatorSettings()
+
+
+def grown(*events: tuple[str, int, int], text: str = "") -> list[int]:
+    """Return the possible sizes of large segments, in MiB, after what was got for requests."""
+    made = trace()
+    for number, (action, size, request) in enumerate(events):
+        place = f"place {number}"
+        made.event(action, addr=made.address(place), size=size * MIB).alloc(place, request * MIB)
+    file = made.settings(PYTORCH_CUDA_ALLOC_CONF=text).file()
+    found = possible_settings(file.settings, file.devices[0])
+    return [each.large_segment_size // MIB for each in found]
+
+
+def test_large_segments_of_another_size_than_recorded_were_set_at_run_time() -> None:
+    assert grown() == [20]
+    assert grown(("segment_alloc", 20, 3)) == [20]
+    assert grown(("segment_alloc", 64, 3)) == [64]
+    assert grown(("segment_alloc", 64, 64)) == [20]  # as large as a request that is above 10 MiB
+    assert grown(("segment_alloc", 64, 3), ("segment_alloc", 20, 3)) == [20, 64]
+    assert grown(("segment_alloc", 64, 3), text="large_segment_size_mb:64") == [64]
+    assert grown(("segment_alloc", 20, 3), text="large_segment_size_mb:64") == [20]
+
+
+def test_expandable_segments_grow_by_the_size_of_large_segments_or_a_multiple() -> None:
+    assert grown(("segment_map", 40, 30)) == [20]
+    assert grown(("segment_map", 64, 3)) == [64]
+    assert grown(("segment_map", 128, 100), ("segment_map", 64, 40)) == [32, 64]
+    assert grown(("segment_map", 64, 40), text="large_segment_size_mb:32") == [32]
 
 
 @given(
