@@ -23,6 +23,11 @@ NO_STACK = -1
 
 SOURCE = "source"
 """The field of a frame that has the text of its line of code, where the recorder noted it."""
+TRACE = "fx_original_trace"
+"""The field of a frame in a traced graph's generated file that has the traceback of the line that
+it was made from. That line, of the model, is what the frame shows."""
+GENERATED = "generated"
+"""The field that has such a frame's own function, file and line."""
 LONGEST_CODE = 160
 """Letters of a line of code that are kept and shown: a file may be a stranger's."""
 

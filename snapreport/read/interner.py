@@ -14,9 +14,11 @@ from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import (
+    GENERATED,
     GRADIENT_OF,
     NO_STACK,
     SOURCE,
+    TRACE,
     UNKNOWN_LINE,
     FrameTable,
     StackTable,
@@ -33,6 +35,7 @@ _TRACEBACK_FRAME = re.compile(
     r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})'
     r"(?:\n {4}(\S[^\n]{0,1000}))?"
 )
+_LONGEST_TRACE = 20_000
 # A file made to be slow to read could have any number of stacks with the same ends.
 _MOST_ALIKE = 64
 _LINE_LIMIT = 2**63
@@ -88,6 +91,7 @@ class StackInterner:
         # Keyed by the frame ids as int32: a fourth of the memory of Python integers.
         self._stack_of_frames: dict[bytes, int] = {}
         self._frame_of_place: dict[int, tuple[Sequence[Any], NDArray[np.int32]]] = {}
+        self._traced_of_text: dict[str, tuple[str, str, str, str] | None] = {}
         self._forwards: dict[bytes, int] = {}
         self._forward_of_object: dict[int, int] = {id(None): NO_STACK}
         self._forward_of_lines: dict[tuple[str, ...], int] = {}
@@ -250,9 +254,23 @@ class StackInterner:
         if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
             raise NotASnapshotError("has a frame whose name or file is not text.")
         whole = clean(name), clean(filename)
+        if TRACE in extra and (traced := self._traced(extra[TRACE])):
+            # The line of the model that this generated line was made from.
+            extra[GENERATED] = f"{whole[0]} ({whole[1]}:{line})"
+            file, at, function, code = traced
+            whole, line = (function, file), int(at)
+            if code:
+                extra[SOURCE] = code
         known = self._number_frame(*whole, line, extra)
         self._frame_of_object[id(frame)] = known
         return known
+
+    def _traced(self, text: str) -> tuple[str, str, str, str] | None:
+        """Return the innermost frame of a traceback: file, line, function and code."""
+        if text not in self._traced_of_text:
+            found = _TRACEBACK_FRAME.findall(text[-_LONGEST_TRACE:])
+            self._traced_of_text[text] = found[-1] if found else None
+        return self._traced_of_text[text]
 
     def _number_frame(self, name: str, filename: str, line: int, extra: dict[str, str]) -> int:
         # Texts and one number: nobody can construct equal hashes for these.
