@@ -253,8 +253,8 @@ def file_warnings(history: History) -> tuple[Finding, ...]:
             Finding(
                 "unknown-keys",
                 "note",
-                f"{format_count(sum(history.oddities.values()))} parts of the file were ignored",
-                f"Parts of the file that this version does not know were ignored: {names}.",
+                f"{plural(sum(history.oddities.values()), 'part')} of the file not read",
+                f"This version does not know them, and they count nowhere: {names}.",
             )
         )
     return tuple(found)

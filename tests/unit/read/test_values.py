@@ -297,6 +297,23 @@ def test_the_ring_overflow_flag_is_read_wherever_it_is(where: str) -> None:
     assert raw.oddities == {}
 
 
+def test_every_key_that_is_not_known_is_counted_by_its_name() -> None:
+    builder = trace().alloc("a", 4, new_e=1).segment("a", 2 * MIB, (512, 4, "live"), new_s=1)
+    builder.segments[0]["blocks"][0]["new_b"] = 1
+    builder.start("step", 1)
+    snapshot = builder.snapshot()
+    snapshot["external_annotations"][0]["thread"] = "7"
+    snapshot |= {"new_t": 1, "categories": []}
+    assert read_object(snapshot).oddities == {
+        "top-level key 'new_t'": 1,
+        "top-level key 'categories'": 1,
+        "segment key 'new_s'": 1,
+        "block key 'new_b'": 1,
+        "event key 'new_e'": 1,
+        "annotation key 'thread'": 1,
+    }
+
+
 FORWARD = [
     '  File "train.py", line 80, in <module>\n    step()\n',
     '  File "model.py", line 39, in forward\n    return self.act(x * y)\n',
