@@ -188,15 +188,23 @@ def _allocations(moment: Moment) -> dict[str, Any]:
         "stream": rows.stream[live.rows],
     }
     stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)
+    forward, said = device.forward_lines(live.rows), device.metadata(live.rows)
     return {
         "allocations": [
             {
                 **dict(zip(columns, values, strict=True)),
                 "call_site": site,
+                "forward_line": line,
+                "metadata": text,
                 "stack": id_or_none(stack),
             }
-            for *values, site, stack in zip(
-                *(column.tolist() for column in columns.values()), sites, stacks, strict=True
+            for *values, site, line, text, stack in zip(
+                *(column.tolist() for column in columns.values()),
+                sites,
+                forward,
+                said,
+                stacks,
+                strict=True,
             )
         ],
         "stacks": stack_table(device.file.stacks, stacks),

@@ -84,7 +84,11 @@ export function groupBy(history: History, colouring: string): Grouping {
 function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
-  const { groups, ofAllocation, ordered = false } = apart(device, isFixed(colouring) ? SORTERS[colouring](history) : byLabel(history, colouring, "none"))
+  const {
+    groups,
+    ofAllocation,
+    ordered = false,
+  } = apart(device, isFixed(colouring) ? SORTERS[colouring](history) : byLabel(history, colouring, "none"))
   const { bytes, count } = amountsLive(device, "allocated", history.peakEvent.allocated, ofAllocation, groups.length)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
