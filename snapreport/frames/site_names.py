@@ -57,7 +57,8 @@ def _only_backward(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[n
     inside = back[lowest_on_path(stacks.node_parent, (~back).astype(np.int8))]
     n = len(frames)
     found = np.bincount(stacks.node_frame[inside], minlength=n)
-    return compiled & (found > 0) & (found == np.bincount(stacks.node_frame, minlength=n))
+    only: NDArray[np.bool_] = (found > 0) & (found == np.bincount(stacks.node_frame, minlength=n))
+    return compiled & only
 
 
 def _callers(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -168,7 +168,7 @@ class StackInterner:
             inner = b"" if own == NO_STACK else known[own]
             self._allowance.take((len(inner) + len(frames)) // 4, "frames of forward call stacks")
             number[k] = self._numbered(inner + frames)
-        joined = stacks.copy()
+        joined: NDArray[np.int32] = stacks.copy()
         joined[rows] = number[place]
         return joined
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from snapreport.model.history import START
 from tests.builders import MIB, TraceBuilder, trace
 
@@ -154,7 +156,7 @@ def test_a_free_site_is_no_stack_of_a_baseline_allocation() -> None:
 
 
 def test_what_the_allocator_took_for_itself_is_no_allocation() -> None:
-    tag = {"internal_metadata": "mallocWithAddress"}
+    tag: dict[str, Any] = {"internal_metadata": "mallocWithAddress"}
     builder = trace().alloc("a", 4).alloc("prefix", 9 * MIB, **tag).alloc("wanted", 8)
     history = builder.free("prefix", **tag).free("a").history()
     assert history.allocations.size.tolist() == [4, 8]
