@@ -205,6 +205,8 @@ ALLOCATION = thing(
     **numbers("allocation", "address", "version", "bytes", "requested", "block", "alloc_event",
               "free_requested_event", "free_event", "stream"),
     call_site=TEXT,
+    forward_line=of(str | None),
+    metadata=of(str | None),
     stack=MAYBE_NUMBER,
 )  # fmt: skip
 NODE = thing(**_CODE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
@@ -241,6 +243,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {**_LIVE, "by": {"const": "stack"}, "groups": many(STACK)},
         {**_LIVE, "by": {"enum": [each for each in answer_tables.GROUPINGS
                                   if each not in ("stack", "line")]}, "groups": many(GROUP)},
+        {**_LIVE, "by": {"type": "string", "pattern": f"^{answer_tables.KEYED}"},
+         "groups": many(GROUP)},
     ],
     "stages": [
         {

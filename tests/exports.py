@@ -6,7 +6,7 @@ import gzip
 import io
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -16,6 +16,7 @@ from snapreport.api.loading import Snapshot
 from snapreport.api.moment import Moment
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.grouping import label_forward
 from snapreport.model.history import History
 
 CURVES = ("allocated", "requested", "active")
@@ -33,6 +34,7 @@ def export_of(history: History, curve: str = "allocated", event: int | None = No
     return Export(
         snapshot.history,
         find_site_frames(snapshot.history.stacks),
+        label_forward(snapshot.history.stacks),
         curve,
         tuple(devices),
         event is not None,
@@ -48,9 +50,7 @@ def written(write: Callable[[Export, BinaryIO], None], export: Export) -> bytes:
 
 def only(export: Export, place: int) -> Export:
     """Return the export of one of the devices."""
-    return Export(
-        export.history, export.stack_sites, export.curve, (export.devices[place],), export.at_moment
-    )
+    return replace(export, devices=(export.devices[place],))
 
 
 _INT, _TEXT, _MESSAGE, _BOOL = 3, 9, 11, 8

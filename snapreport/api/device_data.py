@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import name_sites
 from snapreport.figures.curves import time_at
+from snapreport.figures.grouping import label_forward
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUse
@@ -16,6 +17,7 @@ from snapreport.model.history import DeviceHistory, History
 from snapreport.model.iterations import Steps
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.snapshot import NO_ID
 
 
 class DeviceData:
@@ -105,6 +107,18 @@ class DeviceData:
     def site_names(self, rows: NDArray[np.int64]) -> list[str]:
         """Return each allocation's call site as ``function  file:line``, or why it has none."""
         return name_sites(self.history, self.file.stacks, rows)
+
+    def forward_lines(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return the forward line behind each allocation, None where PyTorch noted none."""
+        number, names = label_forward(self.file.stacks)
+        found = np.append(number, 0)[self.allocations.stack[rows]]  # the last is for NO_STACK, -1
+        return [names[each] if each else None for each in found.tolist()]
+
+    def metadata(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return what the program said of each allocation, None where it said nothing."""
+        texts = self.file.strings
+        found = self.allocations.metadata[rows].tolist()
+        return [None if each == NO_ID else texts[each] for each in found]
 
     def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
         """Return the times of some events in microseconds since 1970, None where unknown."""

@@ -14,6 +14,7 @@ from snapreport.exporters import EXPORTS
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.export_limit import limited
 from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.grouping import label_forward
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import check_output, write_atomically
@@ -127,8 +128,14 @@ def _export_subject(
         one = loaded.device(place)
         at = one.moment(moment)
         chosen.append(DeviceExport(one.figures, at.event, at.live()))
+    stacks = loaded.history.stacks
     return Export(
-        loaded.history, find_site_frames(loaded.history.stacks), curve, tuple(chosen), at_moment
+        loaded.history,
+        find_site_frames(stacks),
+        label_forward(stacks),
+        curve,
+        tuple(chosen),
+        at_moment,
     )
 
 

@@ -22,7 +22,7 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
-from snapreport.model.answer_tables import GROUPINGS
+from snapreport.model.answer_tables import GROUPINGS, KEYED
 from snapreport.model.moment_wanted import MomentWanted
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))
 
 
+class _By(click.Choice[str]):
+    """One of the views, or a key of the metadata."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take a key as it is; whether the file has it shows in the answer."""
+        if isinstance(value, str) and value.startswith(KEYED) and value != KEYED:
+            return value
+        return super().convert(value, param, ctx)
+
+
 @click.command(
     short_help="Print what is live at the peak, or at another moment.", epilog=FIGURES_DEFINED
 )
@@ -43,10 +53,11 @@ _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each !=
 @moment_options
 @click.option(
     "--by",
-    type=click.Choice(_VIEWS),
+    type=_By(_VIEWS),
     default="stack",
     show_default=True,
-    help="Print one row for each of these; tree is a call tree, outermost frame first.",
+    help="Print one row for each of these; tree is a call tree, outermost frame first, forward is "
+    "the forward line behind a gradient, and metadata:KEY is one key of the metadata.",
 )
 @click.option(
     "--include",
@@ -177,15 +188,23 @@ def _allocations(moment: Moment) -> dict[str, Any]:
         "stream": rows.stream[live.rows],
     }
     stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)
+    forward, said = device.forward_lines(live.rows), device.metadata(live.rows)
     return {
         "allocations": [
             {
                 **dict(zip(columns, values, strict=True)),
                 "call_site": site,
+                "forward_line": line,
+                "metadata": text,
                 "stack": id_or_none(stack),
             }
-            for *values, site, stack in zip(
-                *(column.tolist() for column in columns.values()), sites, stacks, strict=True
+            for *values, site, line, text, stack in zip(
+                *(column.tolist() for column in columns.values()),
+                sites,
+                forward,
+                said,
+                stacks,
+                strict=True,
             )
         ],
         "stacks": stack_table(device.file.stacks, stacks),

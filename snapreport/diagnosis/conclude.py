@@ -24,6 +24,7 @@ from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
 from snapreport.figures.curves import event_times, find_curves, find_peaks
 from snapreport.figures.fragmentation import allocator_of
+from snapreport.figures.grouping import own_labels
 from snapreport.figures.moment_lookup import first_time
 from snapreport.figures.role_use import find_role_use
 from snapreport.figures.stage_use import find_stage_use
@@ -110,6 +111,7 @@ def _conclude(
         if card and used and len(device.history.allocations)
         else None,
         settings=studied.get(device),
+        labels=own_labels(tables, device.history),
     )
 
 

@@ -32,6 +32,8 @@ class Export:
     history: History
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
+    forward: tuple[NDArray[np.int64], list[str]]
+    """The forward line behind each stack, and the lines' names; the first is for none."""
     curve: str
     """``allocated``, ``active`` (both block bytes) or ``requested``: which bytes are counted, and
     until when an allocation counts."""

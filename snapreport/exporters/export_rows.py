@@ -61,6 +61,8 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
     seen = found.roles.seen
     sure = np.array([round(each.confidence * 100) for each in seen])
     sites, site = site_names(export, found)
+    behind, lines = export.forward
+    forward = np.append(behind, 0)[rows.stack] - 1  # the last is for NO_STACK, -1
     return [
         Column("device", np.zeros(len(chosen), np.int64), everyone, [str(found.device)]),
         integers("allocation", np.arange(len(rows))),
@@ -83,6 +85,7 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
         integers("role_confidence_percent", sure[found.roles.evidence]),
         texts("compile_context", rows.compile_context, strings),
         texts("metadata", rows.metadata, strings),
+        texts("forward_line", forward, lambda ids: [lines[i + 1] for i in ids]),
         texts("call_site", site, lambda ids: [sites[i] for i in ids]),
         texts(
             "stack", stack_nodes(export, found), lambda nodes: stack_texts(history.stacks, nodes)

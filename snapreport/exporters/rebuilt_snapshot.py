@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapreport.model.history import START, Allocations, DeviceHistory, History, Stages
+from snapreport.model.history import (
+    ANNOTATE,
+    INTERNAL,
+    START,
+    Allocations,
+    DeviceHistory,
+    History,
+    Stages,
+)
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, Segments
-from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
+from snapreport.model.stacks import GRADIENT_OF, NO_STACK, SOURCE, UNKNOWN_LINE
 
 Event = dict[str, Any]
 
@@ -38,7 +46,8 @@ class _Rebuilder:
                 zip(frames.names, frames.filenames, frames.lines.tolist(), strict=True)
             )
         ]
-        self._stacks: dict[int, list[dict[str, Any]]] = {}
+        self._forward = frames.of_forward().tolist()
+        self._stacks: dict[int, dict[str, list[Any]]] = {}
 
     def snapshot(self) -> dict[str, Any]:
         """Return the snapshot, with devices at the places that PyTorch gives them."""
@@ -85,22 +94,43 @@ class _Rebuilder:
             whole["external_annotations"] = markers
         return whole
 
-    def _stack(self, stack: int) -> list[dict[str, Any]]:
+    def _stack(self, stack: int) -> dict[str, list[Any]]:
+        """Return the fields of an event or block that has a stack."""
         known = self._stacks.get(stack)
         if known is None:
-            known = [self._frames[f] for f in self._history.stacks.path(stack)]
+            path = list(self._history.stacks.path(stack))
+            known = {"frames": [self._frames[f] for f in path if not self._forward[f]]}
+            forward = [self._traceback_line(f) for f in reversed(path) if self._forward[f]]
+            if forward:
+                known["forward_frames"] = forward
             self._stacks[stack] = known
         return known
+
+    def _traceback_line(self, frame: int) -> str:
+        frames = self._history.stacks.frames
+        function = frames.names[frame].removeprefix(GRADIENT_OF)
+        line = f'  File "{frames.filenames[frame]}", line {frames.lines[frame]}, in {function}\n'
+        code = frames.extra.get(frame, {}).get(SOURCE)
+        return f"{line}    {code}\n" if code else line
 
     def _trace(self, device: DeviceHistory) -> list[Event]:
         events: list[Event | None] = [None] * device.events
         self._add_allocations(device, events)
-        other = device.other
+        other, rows = device.other, device.allocations
+        # No other event names these, so their annotation has all that was said of them.
+        lasting = (rows.alloc_event == START) & (rows.free_event == device.events)
+        said = lasting & (rows.metadata != NO_ID)
+        texts = dict(zip(rows.addr[said].tolist(), rows.metadata[said].tolist(), strict=True))
         for i, index in enumerate(other.event.tolist()):
             action = other.action[i]
             addr = "device_free" if action == "oom" else "addr"
-            event = {"action": action, addr: int(other.addr[i]), "size": int(other.size[i])}
+            event: Event = {addr: int(other.addr[i]), "size": int(other.size[i])}
+            event["action"] = action.removeprefix(INTERNAL)
+            if action.startswith(INTERNAL):
+                event["internal_metadata"] = "mallocWithAddress"
             event["stream"] = int(other.stream[i])
+            if action == ANNOTATE and (text := texts.pop(int(other.addr[i]), None)) is not None:
+                event["user_metadata"] = self._history.strings[text]
             if other.pool[i] != NO_ID:
                 event["pool_id"] = self._history.pools[other.pool[i]]
             self._finish(event, int(other.time_us[i]), int(other.stack[i]))
@@ -159,7 +189,7 @@ class _Rebuilder:
         if time != NO_TIME:
             event["time_us"] = time
         if stack != NO_STACK:
-            event["frames"] = self._stack(stack)
+            event.update(self._stack(stack))
 
     def _segments(self, device: DeviceHistory, ordinal: int) -> list[dict[str, Any]]:
         segments = device.segments
@@ -172,7 +202,7 @@ class _Rebuilder:
                     "size": int(segments.block_size[i]),
                     "requested_size": int(segments.block_requested[i]),
                     "state": BLOCK_STATES[segments.block_state[i]],
-                    "frames": [] if stack == NO_STACK else self._stack(stack),
+                    **({"frames": []} if stack == NO_STACK else self._stack(stack)),
                 }
             )
         return rows
@@ -192,7 +222,7 @@ class _Rebuilder:
         if segments.pool[i] != NO_ID:
             row["segment_pool_id"] = self._history.pools[segments.pool[i]]
         row["is_expandable"] = bool(segments.expandable[i])
-        row["frames"] = [] if stack == NO_STACK else self._stack(stack)
+        row.update({"frames": []} if stack == NO_STACK else self._stack(stack))
         row["blocks"] = []
         return row
 

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from snapreport.figures.callsites import find_site_frames
+from snapreport.figures.callsites import find_site_frames, site_text
 from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
+from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.ground.units import format_bytes
-from snapreport.model.answer_tables import GROUPINGS, Group
+from snapreport.model.answer_tables import GROUPINGS, KEYED, NO_FORWARD, NONE, Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, pool_name
-from snapreport.model.stacks import StackTable, short_name
+from snapreport.model.stacks import GRADIENT_OF, StackTable, short_name
+from snapreport.model.tree_paths import lowest_on_path
 from snapreport.names.short_paths import short_names
 from snapreport.native.sorting import distinct, sum_groups, unique
 from snapreport.roles.lifetimes import find_roles
 
 BEFORE_RECORDING = MISSING_REASONS[1]
 OUTSIDE_STAGES = "outside stages"
+MOST_KEYS = 20
+"""Keys of metadata that are offered as groupings: the most frequent ones."""
+
+_LAST = 100
 
 Labels = tuple["NDArray[np.int64]", list[str]]
 """A number for each allocation, and a text for each number."""
@@ -98,8 +106,8 @@ def label_allocations(
         ValueError: ``by`` is not one of ``GROUPINGS``.
     """
     rows = history.allocations
-    if by not in GROUPINGS:
-        raise ValueError(f"by is {by!r}, not one of {', '.join(GROUPINGS)}")
+    if by not in GROUPINGS and not by.startswith(KEYED):
+        raise ValueError(f"by is {by!r}, not one of {', '.join(GROUPINGS)}, {KEYED}KEY")
     if by in ("stack", "line", "file", "function", "module"):
         return _by_frames(file.stacks, history, by)
     if by == "category":
@@ -118,7 +126,80 @@ def label_allocations(
         pools = [pool_name(pool) for pool in file.pools]
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
-    return _compact(rows.compile_context, lambda row: texts[row] if row != NO_ID else "none")
+    if by == "forward":
+        forward, names = label_forward(file.stacks)
+        of_stack = np.append(forward, 0)  # the last is for NO_STACK, -1
+        return _compact(of_stack[rows.stack], names.__getitem__)
+    if by.startswith(KEYED):
+        return _by_key(rows, texts, by.removeprefix(KEYED))
+    column = rows.metadata if by == "metadata" else rows.compile_context
+    return _compact(column, lambda row: texts[row] if row != NO_ID else NONE)
+
+
+def label_forward(stacks: StackTable) -> Labels:
+    """Give every stack the forward line behind it; the first name is for stacks without.
+
+    The line is chosen as a call site is.
+    """
+    forward = stacks.frames.of_forward()
+    ranks = np.where(forward, classify_frames(stacks.frames), _LAST)[stacks.node_frame]
+    best = lowest_on_path(stacks.node_parent, ranks)
+    frame = np.where(ranks[best] < _LAST, stacks.node_frame[best], -1)
+    used, number = distinct(stacks.of_stacks(frame.astype(np.int64)))
+    names = [site_text(stacks, each) for each in used.tolist() if each >= 0]
+    names = [name.removeprefix(GRADIENT_OF) for name in names]
+    return number.astype(np.int64) + (-1 not in used[:1]), [NO_FORWARD, *names]
+
+
+def metadata_fields(text: str) -> dict[str, str]:
+    """Return what an allocation's metadata says as JSON, by key; later lines win.
+
+    PyTorch writes a mapping as one line of JSON; other text has no keys.
+    """
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        if line.startswith("{"):
+            try:
+                fields = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            for key, value in fields.items():
+                found[key] = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return found
+
+
+def metadata_keys(file: History, history: DeviceHistory) -> list[str]:
+    """Return the keys of a device's metadata, those of the most allocations first."""
+    used, count = np.unique(history.allocations.metadata, return_counts=True)
+    keys: Counter[str] = Counter()
+    for row, often in zip(used.tolist(), count.tolist(), strict=True):
+        if row != NO_ID:
+            keys.update(dict.fromkeys(metadata_fields(file.strings[row]), often))
+    return [key for key, _ in sorted(keys.items(), key=lambda each: (-each[1], each[0]))][
+        :MOST_KEYS
+    ]
+
+
+def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels], ...]:
+    """Return the groupings that only some recordings have, by name; none that has one group.
+
+    They are the forward lines behind gradients, and the keys of metadata. NO_FORWARD and
+    NONE are for what is in no group.
+    """
+    found = []
+    for by in ("forward", *(KEYED + key for key in metadata_keys(file, history))):
+        number, names = label_allocations(file, history, by)
+        if len(names) > 1:
+            found.append((by, (number, names)))
+    return tuple(found)
+
+
+def _by_key(rows: Allocations, texts: Sequence[str], key: str) -> Labels:
+    used, place = distinct(rows.metadata)
+    names: dict[str, int] = {}
+    values = (metadata_fields(texts[row]).get(key, NONE) if row != NO_ID else NONE for row in used)
+    number = [names.setdefault(value, len(names)) for value in values]
+    return np.array(number, np.int64)[place], list(names)
 
 
 def _compact(values: NDArray[Any], name: Callable[[int], str]) -> Labels:

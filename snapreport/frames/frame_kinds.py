@@ -84,8 +84,6 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
         elif kind == NATIVE and _MACHINERY_NAME.match(name):
             kind = MACHINERY
         kinds[i] = kind
-    # Generated code, but these frames say which line they were generated from.
-    kinds[[i for i, extra in frames.extra.items() if "fx_original_trace" in extra]] = OUTSIDE
     return shared(kinds)
 
 

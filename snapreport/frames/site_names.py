@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, most_telling_nodes
 from snapreport.ground.memoize import once_for_each
-from snapreport.model.findings import LIBRARY, OUTSIDE
+from snapreport.model.findings import LIBRARY, NODE, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
 
 COMPILED = "compiled code"
 _KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
-_TRACE = "fx_original_trace"
-_TRACED = re.compile(r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})')
-_LONGEST_TRACE = 20_000
 
 
 @once_for_each
@@ -35,18 +32,33 @@ def site_names(stacks: StackTable) -> list[str]:
         kernel = _KERNEL.match(names[frame][-500:])
         names[frame] = f"{COMPILED} for {kernel[1]}" if kernel else COMPILED
     if compiled.any():
+        for frame in np.flatnonzero(_only_backward(stacks, compiled)).tolist():
+            if names[frame] == COMPILED:
+                names[frame] = f"{COMPILED}, backward pass"
         for frame in _callers(stacks, compiled).tolist():
             names[frame] = f"{COMPILED} called from {names[frame]}"
-    for frame, extra in frames.extra.items():
-        if traced := _TRACED.findall(extra.get(_TRACE, "")[-_LONGEST_TRACE:]):
-            file, line, function = traced[-1]
-            names[frame] = f"{function} ({file}:{line}), {COMPILED}"
     return names
 
 
 def _compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
     files = {name: is_compiled_file(name) for name in set(frames.filenames)}
     return np.array([files[name] for name in frames.filenames], np.bool_)
+
+
+def _only_backward(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which compiled frames autograd alone calls; (n_frames,).
+
+    Its threads have no frames of the program, so nothing else says what the code is for.
+    """
+    frames = stacks.frames
+    kinds = classify_frames(frames)
+    calls = np.array([name == "backward" for name in frames.names], np.bool_) & (kinds == LIBRARY)
+    back = (calls | (kinds == NODE))[stacks.node_frame]
+    inside = back[lowest_on_path(stacks.node_parent, (~back).astype(np.int8))]
+    n = len(frames)
+    found = np.bincount(stacks.node_frame[inside], minlength=n)
+    only: NDArray[np.bool_] = (found > 0) & (found == np.bincount(stacks.node_frame, minlength=n))
+    return compiled & only
 
 
 def _callers(stacks: StackTable, compiled: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks
 from snapreport.history.block_sizes import SplitRules, split_rules
 from snapreport.history.derived_snapshots import match_profiler_blocks
-from snapreport.history.pairing import ABSENT, Pairs, pair_events
+from snapreport.history.pairing import ABSENT, Pairs, pair_events, without_internal
 from snapreport.history.segment_replay import segment_lives
 from snapreport.history.skipped_events import (
     ALLOC,
@@ -22,10 +22,10 @@ from snapreport.history.skipped_events import (
     without_allocations,
 )
 from snapreport.history.stage_spans import build_stages
-from snapreport.history.storage_blocks import state_categories
-from snapreport.model.history import Allocations, DeviceHistory, Events, History
+from snapreport.history.storage_blocks import join_annotations, state_categories
+from snapreport.model.history import INTERNAL, Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import INACTIVE, PENDING, DeviceId, RawSnapshot, Trace
-from snapreport.native.sorting import stable_order
+from snapreport.native.sorting import is_among, stable_order
 
 _PAIRED = ("alloc", "free_requested", "free_completed")
 
@@ -39,7 +39,9 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
     for done, trace in enumerate(snapshot.traces):
         progress("Pairing events", done / len(snapshot.traces))
         devices.append(_build_device(snapshot, trace))
-    stated, strings = state_categories(devices, snapshot.strings, snapshot.recorder)
+    oddities = _oddities(snapshot, devices)
+    annotated, strings = join_annotations(devices, snapshot, oddities)
+    stated, strings = state_categories(annotated, strings, snapshot.recorder)
     return History(
         source=snapshot.source,
         layout=snapshot.layout,
@@ -49,7 +51,7 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
         devices=stated,
         default_device=_default(devices),
         settings=snapshot.settings,
-        oddities=_oddities(snapshot, devices),
+        oddities=oddities,
         recorder=snapshot.recorder,
         length=snapshot.length,
     )
@@ -63,8 +65,9 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
     if ALLOC in skipped or {REQUESTED, COMPLETED} <= set(skipped):
         trace = without_allocations(trace)
         pairs = pair_events(trace, pending)
+    pairs, internal = without_internal(pairs, trace)
     anomalies = dict(pairs.anomalies)
-    other = _other_events(trace, pairs)
+    other = _other_events(trace, pairs, internal)
     if snapshot.layout == "profiler":
         held = match_profiler_blocks(pairs, segments, trace)
     else:
@@ -120,15 +123,18 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
     return replace(split_rules(snapshot.settings), mixed=mixed)
 
 
-def _other_events(trace: Trace, pairs: Pairs) -> Events:
-    """Return the events that do not belong to an allocation."""
+def _other_events(trace: Trace, pairs: Pairs, internal: NDArray[np.int64]) -> Events:
+    """Return the events that do not belong to an allocation of the program."""
     paired = np.array([name in _PAIRED for name in trace.actions], np.bool_)
     chosen: NDArray[np.bool_] = ~paired[trace.action] if len(trace) else np.empty(0, np.bool_)
     chosen[pairs.leftover] = True
+    chosen[internal] = True
     event = np.flatnonzero(chosen)
+    own = is_among(event, internal).tolist()
+    actions = [trace.actions[code] for code in trace.action[event].tolist()]
     return Events(
         event=event.astype(np.int64),
-        action=[trace.actions[code] for code in trace.action[event].tolist()],
+        action=[INTERNAL + name if its else name for name, its in zip(actions, own, strict=True)],
         addr=trace.addr[event],
         size=trace.size[event],
         time_us=trace.time_us[event],

@@ -6,12 +6,12 @@ Source: snapshot-format notes 5.2, steps 2 to 5; PyTorch's own viewer pairs by a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.model.snapshot import Trace
+from snapreport.model.snapshot import NO_ID, Trace
 from snapreport.native.sorting import begins_run, is_among, stable_order
 
 _ALLOC, _REQUESTED, _COMPLETED = 0, 1, 2
@@ -72,6 +72,27 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     pairs = Pairs(rows[0], rows[1], rows[2], rows[3], leftover, anomalies)
     _count_sizes(pairs, trace, codes)
     return pairs
+
+
+def without_internal(pairs: Pairs, trace: Trace) -> tuple[Pairs, NDArray[np.int64]]:
+    """Leave out what the allocator itself took and gave back within one call.
+
+    ``mallocWithAddress`` takes the memory before the wanted address for an instant, so that the
+    next request gets that address. No tensor is ever in it, and it can be far larger than one.
+
+    Returns:
+        the other pairs; and int64, the events of those left out, ascending.
+
+    Source: PyTorch pull request 193432, "Separate allocator-internal trace tags".
+    """
+    if not (trace.internal != NO_ID).any():
+        return pairs, np.empty(0, np.int64)
+    whole = (pairs.alloc != ABSENT) & (pairs.completed != ABSENT)
+    internal = whole & (trace.internal[pairs.alloc] != NO_ID)
+    columns = ("addr", "alloc", "requested", "completed")
+    kept = {name: getattr(pairs, name)[~internal] for name in columns}
+    events = np.unique([getattr(pairs, name)[internal] for name in columns[1:]])
+    return replace(pairs, **kept), events[events != ABSENT].astype(np.int64)
 
 
 def _regular_groups(

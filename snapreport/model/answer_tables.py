@@ -29,9 +29,17 @@ GROUPINGS = (
     "stream",
     "pool",
     "context",
+    "forward",
+    "metadata",
     "size",
 )
-"""What live allocations can be grouped by."""
+"""What live allocations can be grouped by; also by a key of their metadata, KEYED and its name."""
+
+KEYED = "metadata:"
+NO_FORWARD = "no forward line"
+"""The group of what was made outside of the backward pass, or where PyTorch noted no line."""
+NONE = "none"
+"""The group of what has no metadata, not this key of it, or no compile context."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ CODES = MappingProxyType(
         "python-stacks-only": ("recording", "Call stacks hold only Python frames."),
         "inferred-sizes": ("recording", "Block sizes known only within a range."),
         "unknown-actions": ("recording", "Events of unknown kinds."),
+        "allocator-internal": ("recording", "Allocations that the allocator made for itself."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
         "odd-events": ("recording", "Events that do not fit together."),
         "rejected-requests": ("recording", "Requests that throw_on_cudamalloc_oom refused."),

@@ -212,6 +212,9 @@ class DeviceFindings(DeviceFigures):
     """Whether it fits on the card asked about; None if none was."""
     settings: SettingsStudy | None = None
     """Other allocator settings; None if not asked for, or if there is nothing to replay."""
+    labels: tuple[tuple[str, tuple[NDArray[np.int64], list[str]]], ...] = ()
+    """Groupings that only some recordings have (``own_labels``): the group of each allocation, and
+    the groups' names."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,10 @@ from snapreport.model.stacks import StackTable
 
 START = -1
 """The event before the first event."""
+INTERNAL = "internal "
+"""How the action of an event begins that the allocator made for itself, not for a tensor."""
+ANNOTATE = "annotate"
+"""The action of an event that adds metadata to the allocation at its address."""
 DEEPEST_SETTINGS = 16
 """Levels of mappings and lists in the allocator's settings; PyTorch's have two."""
 
@@ -61,7 +65,8 @@ class Allocations(Shown):
     """Rows of ``History.strings``, or NO_ID, as in the next two columns."""
     compile_context: NDArray[np.int32]
     metadata: NDArray[np.int32]
-    """The program's metadata, or else the path of a module's or an optimizer's tensor."""
+    """The program's metadata and annotations, one in each line; or else the path of a module's or
+    an optimizer's tensor."""
 
     def __len__(self) -> int:
         return len(self.addr)
@@ -83,7 +88,8 @@ class Allocations(Shown):
 class Events(Shown):
     """Trace events that are no part of an allocation, in order; arrays of shape (n,).
 
-    ``segment_*``, ``oom``, ``snapshot``, unknown actions, and frees that fit no allocation.
+    ``segment_*``, ``oom``, ``snapshot``, ``annotate``, unknown actions, frees that fit no
+    allocation, and what the allocator took for itself (INTERNAL).
     """
 
     event: NDArray[np.int64]

@@ -67,13 +67,16 @@ class Trace:
     time_us: NDArray[np.int64]
     """Microseconds since the Unix epoch, or NO_TIME."""
     stack: NDArray[np.int32]
-    """Stack ids; NO_STACK where the event has no ``frames`` key."""
+    """Stack ids; NO_STACK where the event has no ``frames`` key. In a backward pass the frames of
+    ``forward_frames`` stand outside of its own (GRADIENT_OF)."""
     pool: NDArray[np.int32]
     """Pool ids (rows of ``RawSnapshot.pools``), or NO_ID where the event does not say."""
     category: NDArray[np.int32]
-    """String ids, or NO_ID, as the next two columns."""
+    """String ids, or NO_ID, as the next three columns."""
     compile_context: NDArray[np.int32]
     metadata: NDArray[np.int32]
+    internal: NDArray[np.int32]
+    """What in the allocator made the event (``internal_metadata``); NO_ID for the program's own."""
 
     def __len__(self) -> int:
         return len(self.action)

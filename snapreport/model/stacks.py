@@ -23,8 +23,20 @@ NO_STACK = -1
 
 SOURCE = "source"
 """The field of a frame that has the text of its line of code, where the recorder noted it."""
+TRACE = "fx_original_trace"
+"""The field of a frame in a traced graph's generated file that has the traceback of the line that
+it was made from. That line, of the model, is what the frame shows."""
+GENERATED = "generated"
+"""The field that has such a frame's own function, file and line."""
 LONGEST_CODE = 160
 """Letters of a line of code that are kept and shown: a file may be a stranger's."""
+
+GRADIENT_OF = "gradient of "
+"""How the name of a frame begins that did not run itself: backward computed its gradient.
+
+PyTorch notes the forward call stack behind a backward allocation (``forward_frames``). Its frames
+stand outside of those of the backward pass, so gradients are counted by the forward's lines.
+"""
 
 _LEAST_OF_LINE = 3
 """Characters of a frame in a stack's text besides its file and name: two colons and a number."""
@@ -54,6 +66,10 @@ class FrameTable(Shown):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def of_forward(self) -> NDArray[np.bool_]:
+        """Return which frames are of the forward pass behind a backward one; (n_frames,)."""
+        return np.array([name.startswith(GRADIENT_OF) for name in self.names], np.bool_)
 
     def line(self, frame: int) -> int | None:
         """Return a frame's line, None where unknown: C++ frames mostly have line 0."""

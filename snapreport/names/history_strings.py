@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.history import INTERNAL, DeviceHistory, History
 from snapreport.model.recorder_notes import RecorderInfo
-from snapreport.model.stacks import FrameTable
+from snapreport.model.stacks import GRADIENT_OF, FrameTable
 
 Change = Callable[[str], str]
 Kind = Literal["text", "stage", "action", "setting", "oddity", "source"]
@@ -41,7 +41,7 @@ def change_strings(history: History, changes: Changes) -> History:
     frames = history.stacks.frames
     changed = FrameTable(
         [
-            changes.function(name, file)
+            _but(GRADIENT_OF, name, partial(_function, changes, file))
             for name, file in zip(frames.names, frames.filenames, strict=True)
         ],
         [changes.files[file] for file in frames.filenames],
@@ -63,10 +63,23 @@ def change_strings(history: History, changes: Changes) -> History:
     )
 
 
+def _function(changes: Changes, file: str, name: str) -> str:
+    return changes.function(name, file)
+
+
+def _but(words: str, text: str, change: Change) -> str:
+    """Change a text, but not the words of ours that it begins with."""
+    own = words if text.startswith(words) else ""
+    return own + change(text[len(own) :])
+
+
 def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
     stages, other = device.stages, device.other
     names = {name: changes.other("stage", name) for name in set(stages.name)}
-    actions = {action: changes.other("action", action) for action in set(other.action)}
+    actions = {
+        action: _but(INTERNAL, action, partial(changes.other, "action"))
+        for action in set(other.action)
+    }
     return replace(
         device,
         stages=replace(stages, name=[names[name] for name in stages.name]),

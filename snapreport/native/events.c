@@ -56,7 +56,11 @@ typedef struct {
     uint8_t kind, role, open;
 } node;
 
-typedef struct { size_t start; uint32_t length, written; int32_t key; uint64_t hash; } text;
+typedef struct {
+    size_t start; uint32_t length, written;
+    int32_t key, number; /* in KEY_NAMES; as a frame, -1 for none yet */
+    uint64_t hash;
+} text;
 typedef struct { int64_t one, other; } pair;
 typedef struct { uint64_t start; uint32_t length; uint64_t hash; } stack;
 typedef struct { int64_t begin, end, first_keys; } trace;
@@ -64,12 +68,13 @@ typedef struct { int64_t trace, text, count, last; } unknown; /* a key that we d
 
 /* Keys of events, in the order of EVENT_KEYS, and one of the snapshot. */
 enum { ACTION, ADDR, DEVICE_FREE, SIZE, STREAM, TIME, FRAMES, CONTEXT, METADATA, POOL, CATEGORY,
-       EVENT_KEYS, DEVICE_TRACES = EVENT_KEYS, KEYS };
+       FORWARD, INTERNAL, EVENT_KEYS, DEVICE_TRACES = EVENT_KEYS, KEYS };
 static const char *const KEY_NAMES[KEYS] = {
     "action", "addr", "device_free", "size", "stream", "time_us", "frames", "compile_context",
-    "user_metadata", "pool_id", "category", "device_traces"};
+    "user_metadata", "pool_id", "category", "forward_frames", "internal_metadata",
+    "device_traces"};
 
-enum { INTEGERS = 4, IDS = 6 }; /* columns: addr size stream time; action frames ... category */
+enum { INTEGERS = 4, IDS = 8 }; /* columns: addr size stream time; action frames ... internal */
 enum { MOST_UNKNOWN = 64, MOST_PAIRS = 256, MOST_PROBES = 512, DEEPEST = 64 };
 /* As in opcodes.c. */
 enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_KEPT = 3 };
@@ -88,7 +93,7 @@ typedef struct {
     pair *pairs; size_t n_pairs, room_pairs;
     stack *stacks; size_t n_stacks, room_stacks;
     int32_t *stack_frames; size_t n_stack_frames, room_stack_frames;
-    uint32_t *frames; size_t n_frames, room_frames; /* the nodes that are frames of events */
+    value *frames; size_t n_frames, room_frames; /* dicts, or the texts of forward_frames */
     trace *traces; size_t n_traces, room_traces;
     unknown *unknowns; size_t n_unknowns, room_unknowns;
     int32_t *text_table, *stack_table; size_t text_slots, stack_slots;
@@ -235,7 +240,7 @@ static int intern_text(machine *m, size_t start, size_t length, value *result)
     while (key < KEYS && (strlen(KEY_NAMES[key]) != length
                           || memcmp(KEY_NAMES[key], bytes, length) != 0))
         key++;
-    m->texts[m->n_texts] = (text){start, (uint32_t)length, 0, key, hash};
+    m->texts[m->n_texts] = (text){start, (uint32_t)length, 0, key, -1, hash};
     m->text_table[slot] = (int32_t)m->n_texts;
     *result = make(TEXT, m->n_texts++);
     return 1;
@@ -300,29 +305,33 @@ static int is_frame(const machine *m, const node *dict)
     return 1;
 }
 
-static int number_frame(machine *m, value v, int32_t *number)
+static int number_frame(machine *m, value v, unsigned kind, int32_t *number)
 {
-    TRY(kind_of(v) == NODE);
-    node *dict = &m->nodes[row_of(v)];
-    if (dict->number < 0 || dict->kind != DICT) {
-        TRY(dict->kind == DICT && dict->role == PLAIN && !dict->open && is_frame(m, dict));
+    TRY(kind_of(v) == kind);
+    node *dict = kind == NODE ? &m->nodes[row_of(v)] : NULL;
+    int32_t *known = dict ? &dict->number : &m->texts[row_of(v)].number;
+    if (*known < 0 || (dict && dict->kind != DICT)) {
+        TRY(!dict
+            || (dict->kind == DICT && dict->role == PLAIN && !dict->open && is_frame(m, dict)));
         TRY(m->n_frames < ROW_LIMIT && ROOM(m, frames, 1));
-        dict->number = (int32_t)m->n_frames;
-        m->frames[m->n_frames++] = (uint32_t)row_of(v);
+        *known = (int32_t)m->n_frames;
+        m->frames[m->n_frames++] = v;
     }
-    *number = dict->number;
+    *number = *known;
     return 1;
 }
 
-/* Number the stack that a list of frames is, by its content, and drop its items. */
-static int number_stack(machine *m, value v, int32_t *number)
+/* Number the stack that a list of frames is, by its content, and drop its items. The frames are
+ * dicts (NODE), or the lines of a traceback (TEXT). */
+static int number_stack(machine *m, value v, unsigned kind, int32_t *number)
 {
     TRY(kind_of(v) == NODE);
     const size_t row = row_of(v);
     TRY(m->nodes[row].kind == LIST && m->nodes[row].role == PLAIN && !m->nodes[row].open);
     if (m->nodes[row].number >= 0) {
         *number = m->nodes[row].number;
-        return 1;
+        const stack s = m->stacks[*number];
+        return s.length == 0 || kind_of(m->frames[m->stack_frames[s.start]]) == kind;
     }
     const uint64_t start = m->n_stack_frames;
     const uint64_t first = m->nodes[row].first;
@@ -332,7 +341,7 @@ static int number_stack(machine *m, value v, int32_t *number)
         TRY(ROOM(m, stack_frames, (size_t)count));
         for (uint64_t i = 0; i < count; i++) {
             int32_t frame;
-            TRY(number_frame(m, m->items[chunk + 2 + i], &frame));
+            TRY(number_frame(m, m->items[chunk + 2 + i], kind, &frame));
             m->stack_frames[m->n_stack_frames++] = frame;
             hash = mix(hash, (uint64_t)frame + 1);
         }
@@ -462,14 +471,17 @@ static int set_field(machine *m, size_t row, value key, value v)
     case TIME:
         return integer(m, v, &m->integers[3][row]);
     case FRAMES:
-        return kind_of(v) == NONE || number_stack(m, v, &m->ids[1][row]);
+        return kind_of(v) == NONE || number_stack(m, v, NODE, &m->ids[1][row]);
+    case FORWARD:
+        return kind_of(v) == NONE || number_stack(m, v, TEXT, &m->ids[6][row]);
     case POOL:
         if (kind_of(v) == PAIR)
             m->ids[5][row] = (int32_t)row_of(v);
         return kind_of(v) == PAIR || kind_of(v) == NONE;
     default: {
         int32_t *column = which == ACTION ? m->ids[0] : which == CONTEXT ? m->ids[2]
-                        : which == METADATA ? m->ids[3] : m->ids[4];
+                        : which == METADATA ? m->ids[3] : which == CATEGORY ? m->ids[4]
+                        : m->ids[7];
         if (kind_of(v) == TEXT)
             column[row] = (int32_t)row_of(v);
         return kind_of(v) == TEXT || (kind_of(v) == NONE && which != ACTION);
@@ -945,7 +957,7 @@ static int write_node(machine *m, size_t row, unsigned depth)
     if (n->kind == LIST && n->number >= 0) {
         const stack s = m->stacks[n->number];
         for (uint32_t i = 0; i < s.length; i++)
-            TRY(write_node(m, m->frames[m->stack_frames[s.start + i]], depth + 1));
+            TRY(write_value(m, m->frames[m->stack_frames[s.start + i]], depth + 1));
     } else {
         for (uint64_t chunk = n->first; chunk != 0; chunk = m->items[chunk + 1])
             for (uint64_t i = 0; i < m->items[chunk]; i++)
@@ -981,7 +993,7 @@ static int write_rest(machine *m)
     TRY(write_number(m, 0x80, 4, 1) && write_op(m, '(') && write_value(m, m->values[0], 0));
     TRY(write_op(m, ']') && write_op(m, '('));
     for (size_t i = 0; i < m->n_frames; i++)
-        TRY(write_node(m, m->frames[i], 0));
+        TRY(write_value(m, m->frames[i], 0));
     TRY(write_op(m, 'e') && write_op(m, ']') && write_op(m, '('));
     for (size_t i = 0; i < m->n_texts; i++)
         TRY(write_text(m, i));
@@ -997,7 +1009,8 @@ static int write_rest(machine *m)
 typedef struct {
     void *machine;
     int64_t *integers[INTEGERS]; /* addr, size, stream, time_us; each with `rows` entries */
-    int32_t *ids[IDS]; /* action, stack, compile_context, user_metadata, category, pool; -1: none */
+    int32_t *ids[IDS]; /* -1: none; action, stack, compile_context, user_metadata, category, pool,
+                          forward, internal */
     trace *traces;     /* each with its first row, the row after its last, the first one's keys */
     stack *stacks;
     int32_t *stack_frames;

@@ -61,7 +61,9 @@ NO_ROOM, _OUT_OF_RANGE = -1, -2
 """What some functions return if they fail, as in native.h."""
 
 INTEGERS = ("addr", "size", "stream", "time_us")
-IDS = ("action", "stack", "compile_context", "metadata", "category", "pool")
+IDS = (
+    "action", "stack", "compile_context", "metadata", "category", "pool", "forward", "internal",
+)  # fmt: skip
 
 
 class Events(ctypes.Structure):

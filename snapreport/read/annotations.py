@@ -8,9 +8,11 @@ from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.bounds import LATEST_US
 from snapreport.model.snapshot import Annotation
-from snapreport.read.fields import integers
+from snapreport.read.fields import count_unknown_keys, integers
 from snapreport.read.layout import device_of
 from snapreport.read.traces import Tables
+
+_KNOWN_KEYS = frozenset(["name", "stage", "device", "time_us"])
 
 
 def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annotation, ...]:
@@ -28,7 +30,7 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
         raise NotASnapshotError("is damaged: 'external_annotations' is not a list.")
     device = integers(rows, "device", "annotation", default=0)
     time_us = integers(rows, "time_us", "annotation")
-    tables.fields.take(sum(map(len, rows)), "fields of annotations")
+    count_unknown_keys(rows, _KNOWN_KEYS, "annotation", tables.oddities, tables.fields)
     annotations = []
     for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
         stage = row.get("stage")

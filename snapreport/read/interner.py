@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,29 @@ from numpy.typing import NDArray
 from snapreport.ground.clean_texts import CleanTexts
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID
-from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE, FrameTable, StackTable
+from snapreport.model.stacks import (
+    GENERATED,
+    GRADIENT_OF,
+    NO_STACK,
+    SOURCE,
+    TRACE,
+    UNKNOWN_LINE,
+    FrameTable,
+    StackTable,
+)
 from snapreport.read.fields import check_key, take
+from snapreport.read.limits import Allowance
 from snapreport.read.prefix_tree import prefix_tree
 
 # The profiler has no separate file and line: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
 _PLAIN_KEYS = {"name", "filename", "line"}
+# As traceback.format_stack() has it, which is what anomaly mode notes.
+_TRACEBACK_FRAME = re.compile(
+    r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})'
+    r"(?:\n {4}(\S[^\n]{0,1000}))?"
+)
+_LONGEST_TRACE = 20_000
 # A file made to be slow to read could have any number of stacks with the same ends.
 _MOST_ALIKE = 64
 _LINE_LIMIT = 2**63
@@ -59,9 +75,10 @@ class StackInterner:
     then read frame by frame. Identity is valid only while the raw objects exist.
     """
 
-    def __init__(self, texts: CleanTexts) -> None:
-        """Make empty tables for a file with these texts."""
+    def __init__(self, texts: CleanTexts, allowance: Allowance) -> None:
+        """Make empty tables for a file with these texts; its tracebacks have so many frames."""
         self._texts = texts
+        self._allowance = allowance
         self._names: list[str] = []
         self._filenames: list[str] = []
         self._lines: list[int] = []
@@ -74,6 +91,11 @@ class StackInterner:
         # Keyed by the frame ids as int32: a fourth of the memory of Python integers.
         self._stack_of_frames: dict[bytes, int] = {}
         self._frame_of_place: dict[int, tuple[Sequence[Any], NDArray[np.int32]]] = {}
+        self._traced_of_text: dict[str, tuple[str, str, str, str] | None] = {}
+        self._forwards: dict[bytes, int] = {}
+        self._forward_of_object: dict[int, int] = {id(None): NO_STACK}
+        self._forward_of_lines: dict[tuple[str, ...], int] = {}
+        self._frames_of_line: dict[str, array[int]] = {}
 
     def intern(self, frames: Any) -> int:
         """Return the stack id of a list of frame dicts, innermost first; NO_STACK for None."""
@@ -110,6 +132,71 @@ class StackInterner:
     def intern_field(self, rows: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
         return np.array([self.intern(frames) for frames in take(rows, key)], np.int32)
+
+    def number_forward(self, lines: Any) -> int:
+        """Return a number for the lines of ``forward_frames``, outermost first; NO_STACK if none.
+
+        Raises:
+            NotASnapshotError: they are not texts, or repeat more frames than the file can have.
+        """
+        known = self._forward_of_object.get(id(lines))
+        if known is None:
+            known = self._forward_of_object[id(lines)] = self.number_lines(lines)
+        return known
+
+    def number_forwards(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int32]:
+        """Return the number of the forward call stack of each row; NO_STACK where it has none."""
+        return np.array([self.number_forward(row.get("forward_frames")) for row in rows], np.int32)
+
+    def join(self, stacks: NDArray[np.int32], forward: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the ids of stacks with the forward call stacks behind them outside of them.
+
+        Args:
+            stacks: int32, shape (n,): stack ids, or NO_STACK.
+            forward: int32, shape (n,): from ``number_forward()``.
+        """
+        rows = np.flatnonzero(forward != NO_STACK)
+        if not len(rows):
+            return stacks
+        key = (stacks[rows].astype(np.int64) + 1) * len(self._forwards) + forward[rows]
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        forwards, known = list(self._forwards), list(self._stack_of_frames)
+        number = np.empty(len(first), np.int32)
+        for k in np.argsort(first).tolist():  # in order of first appearance
+            own = int(stacks[rows[first[k]]])
+            frames = forwards[int(forward[rows[first[k]]])]
+            inner = b"" if own == NO_STACK else known[own]
+            self._allowance.take((len(inner) + len(frames)) // 4, "frames of forward call stacks")
+            number[k] = self._numbered(inner + frames)
+        joined: NDArray[np.int32] = stacks.copy()
+        joined[rows] = number[place]
+        return joined
+
+    def number_lines(self, lines: Any) -> int:
+        """Do as ``number_forward()`` with a list that may not be the file's own."""
+        if not isinstance(lines, (list, tuple)) or any(type(line) is not str for line in lines):
+            raise NotASnapshotError("has 'forward_frames' that are not a list of texts.")
+        known = self._forward_of_lines.get(tuple(lines))
+        if known is None:
+            frames: array[int] = array("i")
+            for line in lines:
+                own = self._frames_of_line.get(line)
+                if own is None:
+                    own = self._frames_of_line[line] = array("i", self._traceback_frames(line))
+                self._allowance.take(len(own) + 1, "frames of forward call stacks")
+                frames += own
+            frames.reverse()
+            known = NO_STACK
+            if frames:
+                known = self._forwards.setdefault(frames.tobytes(), len(self._forwards))
+            self._forward_of_lines[tuple(lines)] = known
+        return known
+
+    def _traceback_frames(self, text: str) -> Iterator[int]:
+        """Yield the ids of the frames in a part of a traceback, outermost first."""
+        for file, line, function, code in _TRACEBACK_FRAME.findall(self._texts.clean(text)):
+            extra = {SOURCE: code} if code else {}
+            yield self._number_frame(GRADIENT_OF + function, file, int(line), extra)
 
     def _by_frames(self, frames: Any) -> int:
         if not isinstance(frames, (list, tuple)):
@@ -166,18 +253,36 @@ class StackInterner:
             }
         if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
             raise NotASnapshotError("has a frame whose name or file is not text.")
-        # Texts and one number: nobody can construct equal hashes for these.
         whole = clean(name), clean(filename)
-        value = (*whole, line, *sorted(extra.items()))
+        if TRACE in extra and (traced := self._traced(extra[TRACE])):
+            # The line of the model that this generated line was made from.
+            extra[GENERATED] = f"{whole[0]} ({whole[1]}:{line})"
+            file, at, function, code = traced
+            whole, line = (function, file), int(at)
+            if code:
+                extra[SOURCE] = code
+        known = self._number_frame(*whole, line, extra)
+        self._frame_of_object[id(frame)] = known
+        return known
+
+    def _traced(self, text: str) -> tuple[str, str, str, str] | None:
+        """Return the innermost frame of a traceback: file, line, function and code."""
+        if text not in self._traced_of_text:
+            found = _TRACEBACK_FRAME.findall(text[-_LONGEST_TRACE:])
+            self._traced_of_text[text] = found[-1] if found else None
+        return self._traced_of_text[text]
+
+    def _number_frame(self, name: str, filename: str, line: int, extra: dict[str, str]) -> int:
+        # Texts and one number: nobody can construct equal hashes for these.
+        value = (name, filename, line, *sorted(extra.items()))
         known = self._frame_of_value.get(value)
         if known is None:
             known = self._frame_of_value[value] = len(self._names)
-            self._names.append(whole[0])
-            self._filenames.append(whole[1])
+            self._names.append(name)
+            self._filenames.append(filename)
             self._lines.append(line)
             if extra:
                 self._extra[known] = extra
-        self._frame_of_object[id(frame)] = known
         return known
 
     def table(self) -> StackTable:

@@ -29,7 +29,6 @@ _KNOWN_KEYS = frozenset(
         "traces",
         "trace_alloc_max_entries",
         "trace_alloc_overflowed",
-        "categories",
         "snapreport",
     ]
 )

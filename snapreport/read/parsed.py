@@ -31,8 +31,9 @@ class ParsedFile:
 
     texts: list[str]
     pairs: list[tuple[int, int]]
-    frames: list[dict[str, Any]]
-    """The frame dicts; segments and blocks share these objects where the file does."""
+    frames: list[Any]
+    """The frame dicts; segments and blocks share these objects where the file does. Also the texts
+    of ``forward_frames``."""
     stack_start: NDArray[np.int64]
     """int64, shape (n_stacks + 1,): where each stack begins in ``stack_frames``."""
     stack_frames: NDArray[np.int32]
@@ -78,6 +79,8 @@ class ParsedTrace:
     metadata: NDArray[np.int32]
     category: NDArray[np.int32]
     pool: NDArray[np.int32]
+    forward: NDArray[np.int32]
+    internal: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.action)

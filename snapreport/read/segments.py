@@ -81,13 +81,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         block_size=block_size,
         block_requested=block_requested,
         block_state=np.array(state, np.int8),
-        block_stack=np.array(
-            [
-                NO_STACK if s == INACTIVE else _stack(_block_frames(block), tables)
-                for block, s in zip(blocks, state, strict=True)
-            ],
-            np.int32,
-        ),
+        block_stack=_block_stacks(blocks, state, tables),
     )
 
 
@@ -140,6 +134,15 @@ def _requested(block: dict[str, Any], state: int) -> Any:
     if value is None:
         value = _history(block).get("real_size", block["size"])
     return value
+
+
+def _block_stacks(
+    blocks: list[dict[str, Any]], state: list[int], tables: Tables
+) -> NDArray[np.int32]:
+    """Return the stack of each block in use, with the forward call stack behind it."""
+    in_use = [block if s != INACTIVE else {} for block, s in zip(blocks, state, strict=True)]
+    stacks = np.array([_stack(_block_frames(block), tables) for block in in_use], np.int32)
+    return tables.stacks.join(stacks, tables.stacks.number_forwards(in_use))
 
 
 def _block_frames(block: dict[str, Any]) -> Any:

@@ -39,6 +39,8 @@ _KNOWN_KEYS = frozenset(
         "user_metadata",
         "pool_id",
         "category",
+        "forward_frames",
+        "internal_metadata",
     ]
 )
 
@@ -86,7 +88,7 @@ class Tables:
         self.fields = Allowance(length)
         """How many more fields they may have."""
         self.texts = CleanTexts()
-        self.stacks = StackInterner(self.texts)
+        self.stacks = StackInterner(self.texts, Allowance(length))
         self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
         self.pools = PoolInterner()
         self.oddities: Counter[str] = Counter()
@@ -118,11 +120,12 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         size=size,
         stream=integers(events, "stream", where, default=0),
         time_us=_times(integers(events, "time_us", where, default=NO_TIME), tables.oddities),
-        stack=tables.stacks.intern_field(events, "frames"),
+        stack=_event_stacks(events, tables.stacks, present),
         pool=_ids(events, "pool_id", tables.pools, present),
         category=_ids(events, "category", tables.strings, present),
         compile_context=_ids(events, "compile_context", tables.strings, present),
         metadata=_ids(events, "user_metadata", tables.strings, present),
+        internal=_ids(events, "internal_metadata", tables.strings, present),
     )
 
 
@@ -148,7 +151,17 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
         category=renumber(events.category, lambda k: tables.strings.intern(texts[k])),
         compile_context=renumber(events.compile_context, lambda k: tables.strings.intern(texts[k])),
         metadata=renumber(events.metadata, lambda k: tables.strings.intern(texts[k])),
+        internal=renumber(events.internal, lambda k: tables.strings.intern(texts[k])),
     )
+
+
+def _event_stacks(
+    events: Sequence[dict[str, Any]], interner: StackInterner, present: set[Any]
+) -> NDArray[np.int32]:
+    stacks = interner.intern_field(events, "frames")
+    if "forward_frames" not in present:
+        return stacks
+    return interner.join(stacks, interner.number_forwards(events))
 
 
 def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
@@ -158,7 +171,15 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
         places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
         numbers += interner.intern_places(file.frames, *places)
-    return np.array([*numbers, NO_STACK], np.int32)[position]  # the last is for index -1
+    stacks = np.array([*numbers, NO_STACK], np.int32)[position]  # the last is for index -1
+
+    def lines(stack: int) -> list[Any]:
+        places, _ = file.places_of(np.array([stack], np.int32))
+        return [file.frames[place] for place in places.tolist()]
+
+    # The lists of the lines are temporary: their identities say nothing.
+    forward = renumber(events.forward, lambda stack: interner.number_lines(lines(stack)))
+    return interner.join(stacks, forward)
 
 
 def _actions(

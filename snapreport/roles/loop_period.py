@@ -19,7 +19,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.ground.units import rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.stacks import StackTable
+from snapreport.model.stacks import GRADIENT_OF, StackTable
 from snapreport.native.sorting import lower_medians, stable_order, unique
 
 FEWEST = 5
@@ -154,7 +154,7 @@ def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
     kinds = classify_frames(frames)
     calls = [bool(_MODULE_CALL.match(name)) for name in frames.names]
     part = [
-        bool(_WITHIN.search(name) or _WITHIN_FILE.search(filename))
+        name.startswith(GRADIENT_OF) or bool(_WITHIN.search(name) or _WITHIN_FILE.search(filename))
         for name, filename in zip(frames.names, frames.filenames, strict=True)
     ]
     counts = [kind in (OUTSIDE, LIBRARY) or p for kind, p in zip(kinds.tolist(), part, strict=True)]

@@ -151,6 +151,7 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
             of_names[name] = bits
         marks[i] = bits
     marks[classify_frames(frames) == NODE] |= IN_BACKWARD
+    marks[frames.of_forward()] = IN_BACKWARD  # these did not run themselves
     own = marks[stacks.node_frame]
     passes = own & (IN_FORWARD | IN_BACKWARD | IN_OPTIMIZER)
     innermost = lowest_on_path(stacks.node_parent, (passes == 0).astype(np.int8))

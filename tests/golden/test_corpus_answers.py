@@ -6,9 +6,11 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from snapreport.frames.frame_kinds import is_compiled_file, is_own_file
 from snapreport.model.answer_tables import GROUPINGS
-from tests.corpus import every_corpus_file, loaded
+from tests.corpus import every_corpus_file, findings_of, loaded
 
 
 @every_corpus_file
@@ -37,3 +39,27 @@ def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
         held = device.figures.held_by_role
         assert sum(each.bytes for each in held) == device.peak.allocated
         assert sum(each.bytes for role in held for each in role.evidence) == device.peak.allocated
+
+
+@every_corpus_file
+def test_no_call_site_at_a_peak_is_a_line_of_a_generated_file(path: Path) -> None:
+    for device in findings_of(path).devices:
+        for site in device.sites:
+            assert not is_compiled_file(site.filename), site
+            assert not site.filename.startswith(("<eval_with_key>", "fx_generated")), site
+
+
+@every_corpus_file
+def test_call_sites_of_a_compiled_model_are_lines_of_the_model(path: Path) -> None:
+    if path.name != "compiled_2.7b_forward.pickle":
+        pytest.skip("its model is not compiled")
+    (device,) = findings_of(path).devices
+    named = [site for site in device.sites if site.frame is not None]
+    assert len(named) == 13
+    for site in named:
+        assert is_own_file(site.filename), site
+        assert site.line is not None, site
+        assert site.name.removeprefix("compiled code called from ") in _OF_THE_MODEL, site
+
+
+_OF_THE_MODEL = {"forward", "softmax", "scaled_dot_product_attention", "cross_entropy_loss"}

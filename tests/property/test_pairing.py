@@ -38,6 +38,7 @@ def trace_of(moves: list[Move]) -> Trace:
         category=none,
         compile_context=none,
         metadata=none,
+        internal=none,
     )
 
 

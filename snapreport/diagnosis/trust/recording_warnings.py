@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
+import numpy as np
+
 from snapreport.diagnosis.trust.how_to_record import how_to_record, record_again
 from snapreport.diagnosis.trust.recording_mistakes import (
     baseline_faults,
@@ -26,7 +28,7 @@ from snapreport.ground.units import (
 )
 from snapreport.model.bounds import MOVES
 from snapreport.model.diagnoses import Figure, Finding, View
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.history import INTERNAL, DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
 from snapreport.model.snapshot import NO_TIME
 
@@ -153,7 +155,7 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
     if set(history.other.action) <= _KNOWN_EVENTS:
         return unknown
     for action in history.other.action:
-        if action not in _KNOWN_EVENTS:
+        if action not in _KNOWN_EVENTS and not action.startswith(INTERNAL):
             unknown[action] = unknown.get(action, 0) + 1
     return unknown
 
@@ -178,6 +180,23 @@ def _of_skipped(history: DeviceHistory) -> Iterator[Finding]:
 
 
 def _of_events(history: DeviceHistory) -> Iterator[Finding]:
+    internal = [name.startswith(f"{INTERNAL}alloc") for name in history.other.action]
+    if any(internal):
+        sizes = history.other.size[np.array(internal)]
+        yield Finding(
+            "allocator-internal",
+            "note",
+            f"{plural(len(sizes), 'allocation')} of the allocator's own, left out of every figure",
+            "To hand out memory at an address that was asked for (resize_ with an address), the"
+            " allocator takes the memory before it for an instant, which no tensor ever uses. It"
+            f" took {format_bytes(int(sizes.max()))} at most; PyTorch's own counters include it.",
+            evidence=(
+                Figure("allocations", len(sizes), "count"),
+                Figure("largest", int(sizes.max())),
+            ),
+            view=View(tab="events"),
+            bytes=int(sizes.max()),
+        )
     unknown = unknown_actions(history)
     if unknown:
         names = ", ".join(
@@ -294,8 +313,8 @@ def file_warnings(history: History) -> tuple[Finding, ...]:
             Finding(
                 "unknown-keys",
                 "note",
-                f"{format_count(sum(history.oddities.values()))} parts of the file were ignored",
-                f"Parts of the file that this version does not know were ignored: {names}.",
+                f"{plural(sum(history.oddities.values()), 'part')} of the file not read",
+                f"This version does not know them, and they count nowhere: {names}.",
             )
         )
     return tuple(found)

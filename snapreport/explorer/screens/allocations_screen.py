@@ -11,17 +11,19 @@ from snapreport.explorer.parts.inking import Line, Run, fit, fit_site, heat, ink
 from snapreport.explorer.parts.key_bindings import Key, key
 from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.screens.screen_base import ListScreen
+from snapreport.figures.grouping import metadata_keys
 from snapreport.ground.units import format_bytes, format_count, format_share
-from snapreport.model.answer_tables import Group, LiveRows
+from snapreport.model.answer_tables import KEYED, Group, LiveRows
 from snapreport.model.roles import ROLES
+from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import short_name
 from snapreport.reporters.words.plain_text import cut, location
 from snapreport.reporters.words.summary_rows import event_name
 
 EACH = "allocation"
 WAYS = (EACH, "stack", "role", "category", "stage", "file", "function", "module", "size", "stream",
-        "pool", "context")  # fmt: skip
-"""What a row is: an allocation, or a group by one of these properties."""
+        "pool", "context", "forward", "metadata")  # fmt: skip
+"""What a row is: an allocation, or a group by one of these properties or a key of the metadata."""
 _WIDE = 90
 """From this width on there is room for a role beside the call site."""
 
@@ -124,7 +126,12 @@ class AllocationsScreen(ListScreen):
         )
         if not self.in_full:
             return [about]
-        return [about, *(ink(f"  {each}") for each in self.frames(i))]
+        return [about, *(ink(f"  {each}") for each in (*self.said(i), *self.frames(i)))]
+
+    def said(self, allocation: int) -> list[str]:
+        """Return an allocation's metadata, line by line."""
+        row = int(self.view.device.allocations.metadata[allocation])
+        return [] if row == NO_ID else self.view.device.file.strings[row].split("\n")
 
     def role(self, allocation: int) -> str:
         """Say what an allocation is for."""
@@ -170,7 +177,9 @@ class AllocationsScreen(ListScreen):
 
     def turn_way(self, by: int) -> None:
         """Group by the next property, or by the one before."""
-        self.by = WAYS[(WAYS.index(self.by) + by) % len(WAYS)]
+        keys = metadata_keys(self.view.device.file, self.view.device.history)
+        ways = (*WAYS, *(KEYED + key for key in keys))
+        self.by = ways[(ways.index(self.by) + by) % len(ways)]
         self.cursor = 0
 
     def in_link(self) -> dict[str, object]:

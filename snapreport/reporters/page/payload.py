@@ -21,10 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.ground.safe_text import shown
+from snapreport.model.answer_tables import NO_FORWARD, NONE
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations
 from snapreport.model.segment_lives import SegmentLives
-from snapreport.model.snapshot import NO_TIME, pool_name
+from snapreport.model.snapshot import NO_ID, NO_TIME, pool_name
 from snapreport.model.stacks import short_name
 from snapreport.native.sorting import distinct, sum_groups, unique
 from snapreport.reporters.page.deflate_orders import by_kind, by_last_use
@@ -225,7 +226,12 @@ def _pack_device(
         "stream": stream[0],
         "pool": allocations.pool,
         "context": strings.renumber(texts, allocations.compile_context),
+        "metadata": strings.renumber(texts, allocations.metadata),
+        "forward": np.full(len(allocations), NO_ID),
     }
+    for name, (number, labels) in device.labels:
+        ids = [NO_ID if each in (NO_FORWARD, NONE) else strings.id(each) for each in labels]
+        groups[name] = np.array(ids, np.int64)[number]
     packed |= {
         "stack": columns.add(subset.renumber(allocations.stack)),
         "free_stack": later.add(subset.renumber(allocations.free_stack)),
@@ -233,7 +239,7 @@ def _pack_device(
         "category": later.add(groups["category"]),
         "role": later.add(role),
         "compile_context": later.add(groups["context"]),
-        "metadata": later.add(strings.renumber(texts, allocations.metadata)),
+        "metadata": later.add(groups["metadata"]),
         "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),
         "event_index": columns.add(other.event, delta=True),
         "event_action": columns.add([action_ids[action] for action in other.action]),
@@ -254,6 +260,7 @@ def _pack_device(
             {category.name: category.rule for category in device.categories}
         ),
         "roles": [(name, evidence_text(evidence)) for name, evidence in roles],
+        "labels": {shown(name): later.add(groups[name]) for name, _ in device.labels},
         "one_colour": [name for name, ids in groups.items() if not (ids != ids[:1]).any()],
         "replays": [
             {

@@ -35,6 +35,8 @@ GROUP_WORDS = {
     "stream": "stream",
     "pool": "pool",
     "context": "compile context",
+    "forward": "forward line",
+    "metadata": "metadata",
     "size": "requested size",
 }
 """What one row is when changes are grouped by this key."""

@@ -155,6 +155,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     roles: [["unknown", "nothing tells"]],
     roleMeanings: {},
     compileContext: none,
+    labels: {},
     metadata: none,
     oneColour: [],
     timed: false,
@@ -214,6 +215,7 @@ export function cutDevice(whole: Device, out: Uint8Array): Device {
     category: pick(whole.category, -1),
     role: pick(whole.role, 0),
     compileContext: pick(whole.compileContext, -1),
+    labels: Object.fromEntries(Object.entries(whole.labels).map(([name, ids]) => [name, pick(ids, -1)])),
     metadata: pick(whole.metadata, -1),
     rest: {
       row,

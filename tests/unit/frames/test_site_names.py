@@ -52,7 +52,17 @@ def test_a_line_that_also_allocates_by_itself_keeps_its_name() -> None:
 
 def test_compiled_code_without_any_line_of_the_users_is_called_so() -> None:
     site = site_of(EMPTY, CALL, RUN, BACKWARD)
-    assert (site.name, site.filename, site.line) == ("compiled code", COMPILED, 175)
+    assert (site.name, site.filename, site.line) == (
+        "compiled code, backward pass",
+        COMPILED,
+        175,
+    )
+
+
+def test_compiled_code_that_runs_in_both_passes_is_of_neither() -> None:
+    builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, BACKWARD])
+    builder.alloc("b", 512, frames=[EMPTY, CALL, RUN])
+    assert {site.name for site in find(builder.file()).devices[0].sites} == {"compiled code"}
 
 
 def test_a_kernels_name_tells_its_operators() -> None:
@@ -61,10 +71,20 @@ def test_a_kernels_name_tells_its_operators() -> None:
 
 
 def test_a_traced_graph_leads_to_the_line_that_it_was_traced_from() -> None:
-    text = 'File "train.py", line 40, in step\n  m(x)\nFile "model.py", line 12, in silu\n  x * y'
+    text = (
+        'File "train.py", line 40, in step\n    m(x)\nFile "model.py", line 12, in silu\n    x * y'
+    )
     traced = frame("forward", "fx_generated_a1.py", 8) | {"fx_original_trace": text}
     site = site_of(EMPTY, traced, frame("call", f"{TORCH}/fx/graph_module.py", 5), STEP)
-    assert site.name == "silu (model.py:12), compiled code"
+    assert (site.name, site.filename, site.line) == ("silu", "model.py", 12)
+    assert site.source == "x * y"
+
+
+def test_it_keeps_its_own_place_too() -> None:
+    text = '  File "model.py", line 12, in silu\n    x * y\n'
+    traced = frame("forward", "fx_generated_a1.py", 8) | {"fx_original_trace": text}
+    frames = trace().alloc("a", 512, frames=[traced]).file().stacks.frames
+    assert frames.extra[0]["generated"] == "forward (fx_generated_a1.py:8)"
 
 
 def test_the_page_calls_sites_alike() -> None:

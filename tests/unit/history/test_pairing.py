@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from snapreport.model.history import START
 from tests.builders import MIB, TraceBuilder, trace
 
@@ -151,3 +153,20 @@ def test_a_free_site_is_no_stack_of_a_baseline_allocation() -> None:
     rows = builder.free("b", 8, frames=frames("g")).history().allocations
     assert rows.stack.tolist()[0] == -1
     assert rows.free_stack.tolist() == [1, 1]
+
+
+def test_what_the_allocator_took_for_itself_is_no_allocation() -> None:
+    tag: dict[str, Any] = {"internal_metadata": "mallocWithAddress"}
+    builder = trace().alloc("a", 4).alloc("prefix", 9 * MIB, **tag).alloc("wanted", 8)
+    history = builder.free("prefix", **tag).free("a").history()
+    assert history.allocations.size.tolist() == [4, 8]
+    assert history.other.action == [
+        "internal alloc", "internal free_requested", "internal free_completed",
+    ]  # fmt: skip
+    assert history.other.event.tolist() == [1, 3, 4]
+    assert history.anomalies == {}
+
+
+def test_what_the_allocator_took_and_kept_is_counted() -> None:
+    history = trace().alloc("prefix", 9 * MIB, internal_metadata="new").history()
+    assert history.allocations.size.tolist() == [9 * MIB]

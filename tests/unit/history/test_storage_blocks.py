@@ -1,4 +1,4 @@
-"""What modules and optimizers hold when the snapshot is taken has its kind and its name."""
+"""What is said of allocations: their tensors' kinds and names, and the program's annotations."""
 
 from __future__ import annotations
 
@@ -47,3 +47,40 @@ def test_what_pytorch_recorded_stays() -> None:
     made = trace().alloc("a", KIB, user_metadata="mine", category="input").alloc("b", KIB)
     file = noted(made, ("a", "parameter", "weight"), ("b", "optimizer state", ""))
     assert told(file) == [("input", "mine"), ("optimizer state", None)]
+
+
+def annotated(builder: TraceBuilder, place: str, text: str) -> TraceBuilder:
+    return builder.event("annotate", addr=builder.address(place), user_metadata=text)
+
+
+def test_an_annotation_joins_the_allocation_that_is_live_at_its_address() -> None:
+    made = trace().alloc("place", KIB).free("place").alloc("place", KIB).alloc("b", KIB)
+    file = annotated(annotated(made, "place", "kept"), "place", "twice").free("place").file()
+    assert told(file) == [(None, None), (None, "kept\ntwice"), (None, None)]
+    assert file.oddities == {}
+
+
+def test_an_annotation_adds_a_line_to_what_was_set_before() -> None:
+    file = annotated(trace().alloc("a", KIB, user_metadata='{"layer":3}'), "a", "kept").file()
+    assert told(file) == [(None, '{"layer":3}\nkept')]
+
+
+def test_memory_from_before_the_recording_can_be_annotated() -> None:
+    made = trace().segment("a", 2 * KIB, (KIB, KIB, "live"))
+    assert told(annotated(made, "a", "kept").file()) == [(None, "kept")]
+
+
+def test_an_annotation_of_free_memory_is_counted() -> None:
+    file = annotated(trace().alloc("a", KIB).free("a"), "a", "late").file()
+    assert told(file) == [(None, None)]
+    assert file.oddities == {"annotation of memory that is not allocated": 1}
+
+
+def test_annotations_cannot_repeat_a_long_text_for_each_allocation() -> None:
+    made, text = trace(), "x" * 5000
+    for i in range(50):
+        made.alloc(f"a{i}", KIB, user_metadata=f"m{i}")
+        annotated(made, f"a{i}", text)
+    file = made.file()
+    assert sum(map(len, file.strings)) <= 2 * file.length
+    assert file.oddities["annotation that is too long to keep"] > 40

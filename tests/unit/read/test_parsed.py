@@ -59,6 +59,11 @@ def rich(events: int = 40) -> dict[str, Any]:
     frames += [frame("c++", "??", 2**64 - 1), frame("h") | {"fx_node_op": "call", "fx_x": None}]
     frames.append(frame("train.py(43): step", "none", 0))
     builder = trace(1)
+    forward = [
+        '  File "m.py", line 3, in run\n    y = f(x)\n',
+        '  File "m.py", line 9, in f\n',
+        "é",
+    ]
     shared: list[Any] = []
     for i in range(events):
         own: Any = rng.choices(frames, k=rng.randint(0, 5))
@@ -66,9 +71,14 @@ def rich(events: int = 40) -> dict[str, Any]:
         kind = rng.random()
         extra: dict[str, Any] = {}
         if kind < 0.2:
-            extra = {"forward_frames": ["a", (2,), 1.5], f"new{i % 3}": {"x": [None, True]}}
+            extra = {
+                "forward_frames": forward[i % 2 :],
+                f"new{i % 3}": {"x": [None, True], "y": (2,)},
+            }
         elif kind < 0.4:
             extra = {"user_metadata": f"m{i % 4}", "compile_context": rng.choice(["N/A", "R 1"])}
+        elif kind < 0.5:
+            extra = {"internal_metadata": "mallocWithAddress", "forward_frames": None}
         elif kind < 0.6:
             extra = {"category": rng.choice(["parameter", None]), "pool_id": (0, i % 3)}
         elif kind < 0.7:
@@ -80,6 +90,7 @@ def rich(events: int = 40) -> dict[str, Any]:
     builder.event("snapshot", stream=2**63 - 1, time_us=-(2**63))
     builder.segment("a0", 20 * MIB, (4 * MIB, 4 * MIB, "live"), frames=stack("s"))
     builder.segments[0]["blocks"][0]["frames"] = shared[0]
+    builder.segments[0]["blocks"][0]["forward_frames"] = forward
     builder.start("stage é", 5).end("stage é", 90).settings(conf="ü", big=2**64 - 1, share=0.5)
     snapshot = builder.snapshot()
     first = trace().alloc("x", 512, frames=shared[1]).free("x", frames=stack("s"))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import pickle
 import tempfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 import snapreport
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.ground.errors import NotASnapshotError
-from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId
+from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, RawSnapshot
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
 from tests.builders import (
     BASE,
@@ -23,6 +26,7 @@ from tests.builders import (
     assert_same_history,
     frame,
     history_of,
+    read_bytes,
     read_object,
     stack,
     trace,
@@ -291,3 +295,108 @@ def test_the_ring_overflow_flag_is_read_wherever_it_is(where: str) -> None:
     raw = read_object(snapshot)
     assert raw.settings["trace_alloc_overflowed"] == [True]
     assert raw.oddities == {}
+
+
+def test_every_key_that_is_not_known_is_counted_by_its_name() -> None:
+    builder = trace().alloc("a", 4, new_e=1).segment("a", 2 * MIB, (512, 4, "live"), new_s=1)
+    builder.segments[0]["blocks"][0]["new_b"] = 1
+    builder.start("step", 1)
+    snapshot = builder.snapshot()
+    snapshot["external_annotations"][0]["thread"] = "7"
+    snapshot |= {"new_t": 1, "categories": []}
+    assert read_object(snapshot).oddities == {
+        "top-level key 'new_t'": 1,
+        "top-level key 'categories'": 1,
+        "segment key 'new_s'": 1,
+        "block key 'new_b'": 1,
+        "event key 'new_e'": 1,
+        "annotation key 'thread'": 1,
+    }
+
+
+FORWARD = [
+    '  File "train.py", line 80, in <module>\n    step()\n',
+    '  File "model.py", line 39, in forward\n    return self.act(x * y)\n',
+    '  File "/lib/python3.11/site-packages/torch/nn/modules/activation.py", line 816, in forward\n',
+]
+"""As anomaly mode notes it: outermost first."""
+
+
+def frames_of(raw: RawSnapshot, stack: int) -> list[str]:
+    table = raw.stacks.frames
+    return [
+        f"{table.names[f]} {table.filenames[f]}:{table.lines[f]}" for f in raw.stacks.path(stack)
+    ]
+
+
+BEHIND = [
+    "gradient of forward /lib/python3.11/site-packages/torch/nn/modules/activation.py:816",
+    "gradient of forward model.py:39",
+    "gradient of <module> train.py:80",
+]
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, orjson.dumps], ids=["pickle", "json"])
+def test_the_forward_frames_of_an_event_stand_outside_of_its_own(
+    write: Callable[[object], bytes],
+) -> None:
+    own = [frame("MulBackward0::apply", "??", 0)]
+    builder = trace().alloc("a", 4, frames=own, forward_frames=FORWARD).alloc("b", 4, frames=own)
+    builder.alloc("c", 4, frames=[], forward_frames=FORWARD).free("c", forward_frames=[])
+    raw = read_bytes(write(builder.snapshot()))
+    first, second, third, *free = (frames_of(raw, stack) for stack in raw.traces[0].stack.tolist())
+    assert first == ["MulBackward0::apply ??:0", *BEHIND]
+    assert second == ["MulBackward0::apply ??:0"]
+    assert third == BEHIND
+    assert free == [[], []]
+    assert raw.oddities == {}
+    named = raw.stacks.frames.names.index("gradient of forward")
+    assert raw.stacks.frames.code(named) == "return self.act(x * y)"
+
+
+def test_the_forward_frames_of_a_block_are_its_allocs() -> None:
+    builder = trace().alloc("a", MIB, frames=stack("f"), forward_frames=FORWARD)
+    builder.segment("a", 2 * MIB, (MIB, MIB, "live"), (MIB, 0, "free"))
+    for block in builder.segments[0]["blocks"]:
+        block.update(frames=stack("f"), forward_frames=list(FORWARD))
+    raw = read_object(builder.snapshot())
+    assert raw.segments[DeviceId("cuda", 0)].block_stack.tolist() == [raw.traces[0].stack[0], -1]
+
+
+def test_a_traced_graphs_stack_is_one_text() -> None:
+    # With preserved node metadata, all frames of torch.fx.traceback.format_stack() are in one.
+    builder = trace().alloc("a", 4, forward_frames=["".join(FORWARD)])
+    raw = read_object(builder.snapshot())
+    assert frames_of(raw, int(raw.traces[0].stack[0])) == BEHIND
+
+
+@pytest.mark.parametrize("lines", [3, "text", [3], [["a"]], [None], {}])
+def test_forward_frames_that_are_no_texts_are_refused(lines: object) -> None:
+    with pytest.raises(NotASnapshotError, match="'forward_frames' that are not a list of texts"):
+        read_object(trace().alloc("a", 4, forward_frames=lines).snapshot())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_forward_frames_repeat_no_more_than_fits(shared: bool) -> None:
+    text = FORWARD[1] * 3000
+    builder = trace()
+    for i in range(2000):
+        lines = [text] if shared else [text, f"{i}"]
+        builder.alloc(i * 512, 4, frames=[frame(f"f{i}")], forward_frames=lines)
+    with pytest.raises(NotASnapshotError, match="more frames of forward call stacks than fit"):
+        read_object(builder.snapshot())
+
+
+def test_pytorch_notes_forward_frames_as_we_read_them() -> None:
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.autograd.detect_anomaly(check_nan=False):
+            made = torch.nn.GELU()(torch.ones(2, requires_grad=True))
+    lines = made.grad_fn.metadata["traceback_"]
+    raw = read_object(trace().alloc("a", 4, frames=[], forward_frames=lines).snapshot())
+    found = frames_of(raw, int(raw.traces[0].stack[0]))
+    assert len(found) == len(lines)
+    assert "activation.py" in found[0]
+    assert any(f"gradient of {test_pytorch_notes_forward_frames_as_we_read_them.__name__}" in each
+               for each in found)  # fmt: skip

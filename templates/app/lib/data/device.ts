@@ -108,6 +108,8 @@ export interface Device {
   /** What memory of each role is. */
   roleMeanings: Record<string, string>
   compileContext: Ints
+  /** Ids of texts that only some recordings have, by name: `forward`, `metadata:KEY`; -1 for none. */
+  labels: Record<string, Ints>
   metadata: Ints
   /** Colourings by a column that would show only one colour. */
   oneColour: string[]

@@ -57,6 +57,8 @@ export interface DeviceHeader {
   roles: [role: string, evidence: string][]
   /** Colourings by a column that would show only one colour. */
   one_colour: string[]
+  /** Texts of allocations that only some recordings have, by name: `forward`, `metadata:KEY`. */
+  labels: Record<string, ColumnSpec>
   /** First and last event that are drawn; null for all, and absent if nothing is cut. */
   window?: [number, number] | null
   /** Null where the recording shows no steps. */

@@ -81,7 +81,7 @@ export function readDevice(payload: Payload, index: number): Device {
     replays: [],
     envelopes: readEnvelopes(payload, header.envelopes, header.events),
     largePage: header.large_page,
-    ...laterColumns(NOT_YET, columns, { allocEvent, freeRequestedEvent, freeEvent }, null),
+    ...laterColumns(NOT_YET, header, { allocEvent, freeRequestedEvent, freeEvent }, null),
   }
   return withRest(device, payload, header)
 }
@@ -95,8 +95,9 @@ function picked(values: Float64Array, ids: Ints): Float64Array {
 
 /** Unpacks what the first picture does not need: addresses, times, segments and what only panels show. */
 export function readLater(payload: Payload, index: number, device: Device): void {
-  const { columns, steps, replays } = payload.header.devices[index]
-  Object.assign(device, laterColumns(payload, columns, device, device.rest), {
+  const header = payload.header.devices[index]
+  const { steps, replays } = header
+  Object.assign(device, laterColumns(payload, header, device, device.rest), {
     steps: steps && readSteps(payload, steps),
     replays: readReplays(payload, replays, device.events),
   })
@@ -115,7 +116,7 @@ const NOT_YET: Columns = {
 
 function laterColumns(
   from: Columns,
-  columns: DeviceHeader["columns"],
+  { columns, labels }: Pick<DeviceHeader, "columns" | "labels">,
   { allocEvent, freeRequestedEvent, freeEvent }: Pick<Device, "allocEvent" | "freeRequestedEvent" | "freeEvent">,
   rest: Rest | null,
 ) {
@@ -133,6 +134,7 @@ function laterColumns(
     role: ids(from.ids(columns.role)),
     compileContext: ids(from.ids(columns.compile_context)),
     metadata: ids(from.ids(columns.metadata), -1),
+    labels: Object.fromEntries(Object.entries(labels).map(([name, column]) => [name, ids(from.ids(column), -1)])),
     eventTime: sumsInEvents(from.raw(columns.event_time), allocEvent, freeRequestedEvent, freeEvent),
     eventAddr: picked(addrValues, from.ints(columns.event_addr)),
     eventSize: from.floats(columns.event_size),

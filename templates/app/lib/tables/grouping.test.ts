@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import type { Device } from "../data/device"
-import { type Colouring, COLOURINGS, groupBy, whyPlain } from "./grouping"
+import { type Colouring, COLOURINGS, colouringsOf, groupBy, whyPlain } from "./grouping"
 import { amountsLive } from "../data/lives"
 import { History } from "../data/history"
 import type { StageSummary } from "../data/payload"
@@ -36,7 +36,7 @@ function device(): Device {
     pool: Int32Array.of(0, 0, 0, 0, 0, 1, -1),
     pools: ["0,0", "1,0"],
     category: Int32Array.of(-1, -1, 0, 0, 0, 0, 0), // a string of the stacks' table
-    oneColour: ["context"],
+    oneColour: ["context", "forward", "metadata"],
   }
 }
 
@@ -136,6 +136,24 @@ test("allocations of one role are one group, however their roles are known", () 
   assert.equal(whyPlain(new History({ ...of, roles: roles.slice(0, 2) }, STACKS), "role"), "All allocations have one role")
 })
 
+test("labels that only some recordings have are colourings of their own", () => {
+  const of = {
+    ...device(),
+    labels: { forward: Int32Array.of(-1, 0, 0, -1, 0, -1, -1), "metadata:layer": Int32Array.of(0, 0, -1, -1, -1, -1, -1) },
+  }
+  assert.deepEqual(
+    colouringsOf(of)
+      .slice(COLOURINGS.length)
+      .map(([, name]) => name),
+    ["Metadata: layer"],
+  )
+  const name = STACKS.strings[0]
+  const rest = "no forward line"
+  assert.deepEqual(labels("forward", of), [rest, name, name, rest, name, rest, rest])
+  assert.deepEqual(labels("metadata:layer", of), [name, name, "none", "none", "none", "none", "none"])
+  assert.equal(groupBy(new History(of, STACKS), "metadata:other").colouring, "site")
+})
+
 test("a colouring that would show one colour says why", () => {
   const history = new History(device(), STACKS)
   assert.deepEqual(
@@ -150,6 +168,8 @@ test("a colouring that would show one colour says why", () => {
       ["stream", true],
       ["pool", true],
       ["context", false],
+      ["forward", false],
+      ["metadata", false],
     ],
   )
 })

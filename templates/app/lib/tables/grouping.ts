@@ -9,7 +9,10 @@ import { NOT_DRAWN } from "../data/rest"
 import { poolText } from "../data/segments"
 import { commonName, stageAtEvents } from "./stage_groups"
 
-export type Colouring = "site" | "role" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context"
+/** A colouring that every page offers. */
+type Fixed = "site" | "role" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context" | "forward" | "metadata"
+/** Also one for each key of the metadata. */
+export type Colouring = Fixed | `metadata:${string}`
 
 /** The key of a second group for what belongs nowhere. */
 export const APART = "apart"
@@ -39,7 +42,7 @@ export interface Grouping {
   readonly ordered: boolean
 }
 
-export const COLOURINGS: readonly [Colouring, string][] = [
+export const COLOURINGS: readonly [Fixed, string][] = [
   ["site", "Call site"],
   ["role", "Role"],
   ["stage", "Stage"],
@@ -49,7 +52,15 @@ export const COLOURINGS: readonly [Colouring, string][] = [
   ["stream", "Stream"],
   ["pool", "Memory pool"],
   ["context", "Compiled graph"],
+  ["forward", "Forward line"],
+  ["metadata", "Metadata"],
 ]
+
+/** The colourings of a device, with their names. */
+export function colouringsOf({ labels }: Device): [Colouring, string][] {
+  const keys = Object.keys(labels).filter((name): name is `metadata:${string}` => name.startsWith("metadata:"))
+  return [...COLOURINGS, ...keys.map((key): [Colouring, string] => [key, `Metadata: ${key.slice("metadata:".length)}`])]
+}
 
 /** Groups without their amounts, and a function from allocation to row. */
 interface Sorted {
@@ -64,7 +75,7 @@ const known = new WeakMap<History, Map<string, Grouping>>()
 export function groupBy(history: History, colouring: string): Grouping {
   const made = known.get(history) ?? new Map<string, Grouping>()
   known.set(history, made)
-  const [name] = COLOURINGS.find(([each]) => each === colouring) ?? COLOURINGS[0]
+  const [name] = colouringsOf(history.device).find(([each]) => each === colouring) ?? COLOURINGS[0]
   let grouping = made.get(name)
   if (!grouping) made.set(name, (grouping = group(history, name)))
   return grouping
@@ -73,7 +84,11 @@ export function groupBy(history: History, colouring: string): Grouping {
 function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
-  const { groups, ofAllocation, ordered = false } = apart(device, SORTERS[colouring](history))
+  const {
+    groups,
+    ofAllocation,
+    ordered = false,
+  } = apart(device, isFixed(colouring) ? SORTERS[colouring](history) : byLabel(history, colouring, "none"))
   const { bytes, count } = amountsLive(device, "allocated", history.peakEvent.allocated, ofAllocation, groups.length)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
@@ -85,6 +100,8 @@ function group(history: History, colouring: Colouring): Grouping {
   for (let i = 0; i < ofAllocation.length; i++) ofAllocation[i] = rank[ofAllocation[i]]
   return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
 }
+
+const isFixed = (colouring: Colouring): colouring is Fixed => !colouring.startsWith("metadata:")
 
 /** Moves what is not drawn one by one into a group of its own, the first one. */
 function apart({ rest: left }: Device, sorted: Sorted): Sorted {
@@ -113,6 +130,8 @@ const WHY_PLAIN: Partial<Record<Colouring, string>> = {
   stream: "One stream made all allocations",
   pool: "All allocations came from one pool",
   context: "No compiled graphs were recorded",
+  forward: "PyTorch notes the forward line behind a gradient only in anomaly mode",
+  metadata: "No metadata was recorded",
 }
 
 /** Why a colouring would show only one colour; "" if it shows more. */
@@ -138,7 +157,7 @@ function bySite({ sites }: History): Grouping {
 const plain = (key: string, label: string, detail = "", full = label) => ({ key, label, detail, full, rest: false })
 const rest = (key: string, label: string, detail = "") => ({ key, label, detail, full: label, rest: true })
 
-const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> = {
+const SORTERS: Record<Exclude<Fixed, "site">, (history: History) => Sorted> = {
   role: byRole,
   category: ({ device, stacks }) =>
     byId(
@@ -165,6 +184,15 @@ const SORTERS: Record<Exclude<Colouring, "site">, (history: History) => Sorted> 
   stage: byStage,
   size: bySize,
   age: byAge,
+  forward: (history) => byLabel(history, "forward", "no forward line"),
+  metadata: ({ device, stacks }) =>
+    byId(device.metadata, (id) => plain(`metadata ${stacks.strings[id]}`, stacks.strings[id]), rest("", "none")),
+}
+
+/** Groups by a text that some allocations have. */
+function byLabel({ device, stacks }: History, name: string, none: string): Sorted {
+  const ids = device.labels[name] ?? new Int32Array(device.count).fill(-1)
+  return byId(ids, (id) => plain(`${name} ${stacks.strings[id]}`, stacks.strings[id]), rest("", none))
 }
 
 /** One group for each id, in the order of ids; -1 stands for the rest. */

@@ -1,6 +1,6 @@
 /** Keeps the view in the page's address, and restores it from there. */
 
-import { COLOURINGS, groupBy, whyPlain } from "../../lib/tables/grouping"
+import { colouringsOf, groupBy, whyPlain } from "../../lib/tables/grouping"
 import { decodeLink, encodeLink, type Link } from "../../lib/text/link"
 import { originsOf } from "../../lib/data/origins"
 import { drawnRow, recordedRow } from "../../lib/data/rest"
@@ -40,7 +40,7 @@ export function linkOf(store: Store, device: number | undefined): Link {
 /** The colouring and the groups left out; if the page does not offer the colouring, its groups are ignored. */
 function colours({ history, colouring }: Store, link: Link): Pick<State, "colouring" | "filtered"> {
   const wanted = link.colouring ?? colouring
-  const fits = wanted === colouring || COLOURINGS.some(([name]) => name === wanted && !whyPlain(history, name))
+  const fits = wanted === colouring || colouringsOf(history.device).some(([name]) => name === wanted && !whyPlain(history, name))
   if (!fits) return { colouring, filtered: new Set() }
   const { length } = link.filtered ? groupBy(history, wanted).groups : []
   return { colouring: wanted, filtered: new Set(link.filtered?.filter((row) => row >= 0 && row < length)) }

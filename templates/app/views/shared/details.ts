@@ -13,6 +13,19 @@ import { button } from "./controls"
 import { stripSwatch } from "./strip_colour"
 import { type Fact, factsList, h, nameText, pathText } from "./dom"
 
+/** What the program said of an allocation: each key of a mapping, and each line of other text. */
+export function metadataFacts(text: string): Fact[] {
+  return text.split("\n").flatMap((line): Fact[] => {
+    try {
+      const fields: unknown = line.startsWith("{") ? JSON.parse(line) : null
+      if (fields) return Object.entries(fields).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)])
+    } catch {
+      // Not JSON after all.
+    }
+    return [["Metadata", line]]
+  })
+}
+
 /** The panel's content for one failed request; `go` shows another one. */
 export function oomDetails(history: History, at: number, go: (oom: number) => void, close: () => void): HTMLElement {
   const oom = history.ooms[at]
@@ -70,10 +83,11 @@ export function details(store: Store, allocation: number, close: () => void): HT
   for (const [label, column] of [
     ["Category", device.category],
     ["Compiled in", device.compileContext],
-    ["Metadata", device.metadata],
+    ["Gradient of", device.labels["forward"]],
   ] as const) {
-    if (column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
+    if (column && column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
   }
+  if (device.metadata[allocation] >= 0) facts.push(...metadataFacts(strings[device.metadata[allocation]]))
   return h(
     "div",
     { class: "details", "data-allocation": allocation },

@@ -16,7 +16,7 @@ const MOST_ROWS = 300
 /** The least share of the picture: smaller areas can hardly be pointed at. */
 const LEAST_AREA = 0.002
 
-const PLURALS: Record<Grouping["colouring"], string> = {
+const PLURALS: Partial<Record<Grouping["colouring"], string>> = {
   site: "call sites",
   stage: "stages",
   size: "sizes",
@@ -26,6 +26,7 @@ const PLURALS: Record<Grouping["colouring"], string> = {
   stream: "streams",
   pool: "pools",
   context: "graphs",
+  forward: "lines",
 }
 
 export class Legend {
@@ -91,7 +92,7 @@ export class Legend {
         : h("p", { class: "empty" }, "Nothing was live."),
     )
     if (rest.length) {
-      const more = `${formatCount(rest.length)} more ${PLURALS[colouring]}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+      const more = `${formatCount(rest.length)} more ${PLURALS[colouring] ?? "values"}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
       const showAll = () => {
         this.all = true
         this.update(this.grouping, this.areas)
@@ -123,7 +124,7 @@ export class Legend {
           .slice(0, ROWS)
           .map((row) => this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total)),
       ),
-      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${PLURALS[colouring]} in view`)] : []),
+      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${PLURALS[colouring] ?? "values"} in view`)] : []),
     ]
   }
 

@@ -1,6 +1,6 @@
 /** The row of controls above the timeline. */
 
-import { COLOURINGS, whyPlain } from "../../lib/tables/grouping"
+import { colouringsOf, whyPlain } from "../../lib/tables/grouping"
 import { formatBytes } from "../../lib/text/format"
 import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
@@ -87,7 +87,7 @@ export class Toolbar {
   /** The choice of colouring; one that would show only one colour is disabled, and says why. */
   private colours(): HTMLElement {
     const { store } = this
-    const options = COLOURINGS.map(([value, label]): [string, string, Attributes] => {
+    const options = colouringsOf(store.history.device).map(([value, label]): [string, string, Attributes] => {
       const why = whyPlain(store.history, value)
       return [value, label, { disabled: why !== "", title: why || null }]
     })

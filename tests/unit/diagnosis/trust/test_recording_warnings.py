@@ -46,6 +46,11 @@ CASES: dict[str, Callable[[], TraceBuilder]] = {
     "no-history": lambda: trace().segment(BASE, 20 * MIB, (4 * MIB, 1, "live")),
     "oom": lambda: sound().event("oom", addr=None, size=512, device_free=0),
     "unknown-actions": lambda: sound().event("reticulate"),
+    "allocator-internal": lambda: (
+        sound()
+        .alloc("prefix", 9 * MIB, internal_metadata="mallocWithAddress")
+        .free("prefix", internal_metadata="mallocWithAddress")
+    ),
     "does-not-close": lambda: (
         trace()
         .alloc("a", 1, **F)
