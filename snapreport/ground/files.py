@@ -34,10 +34,40 @@ def as_text(path: str | PurePath) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a stranger's file for reading: never a pipe or a device, which may have no end.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    if isinstance(path, RemotePath):
+        file: BinaryIO = path.open("rb")
+        return file
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        reason = "it is a pipe or device; save its content to a file first"
+        raise OSError(errno.ENOTSUP, reason, str(path))
+    return file
+
+
+def _without_waiting(name: str, how: int) -> int:
+    # Opening a pipe would wait for its other end.
+    return os.open(name, how | getattr(os, "O_NONBLOCK", 0))
+
+
+def is_folder(path: Path) -> bool:
+    """Say whether a path leads to a folder; False where permissions do not let us see."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal; raises ``OSError`` if it cannot be read."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while part := file.read(1 << 20):
             digest.update(part)
     return digest.hexdigest()
