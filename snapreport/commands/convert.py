@@ -26,7 +26,7 @@ from snapreport.model.name_treatment import NamesWanted
 
 
 @click.command(short_help="Turn a snapshot into a portable bundle.")
-@sources_argument("SNAPSHOT...")
+@sources_argument("SNAPSHOT...", folders=True)
 @output_option("BUNDLE.zip")
 @cut_options
 @workers_options

@@ -109,6 +109,17 @@ def find_inputs(
     return Inputs(tuple(files), tuple(skipped))
 
 
+def the_recording(path: Path) -> Path:
+    """Return the recording of a folder with a single one, such as ``out/latest``; else the path."""
+    if not is_folder(path):
+        return path
+    try:
+        found, _ = _look_into(path, True, None, enough=2)  # a snapshot and its bundle are one
+    except InputError:  # whoever reads the folder meets it again
+        return path
+    return found[0] if len(found) == 1 else path
+
+
 def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
     """Yield a line for each reason, with the names of the first few files."""
     reasons: dict[str, list[Path]] = {}
@@ -122,8 +133,12 @@ def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
 
 
 def _look_into(
-    folder: Path, bundles: bool, allowed: Callable[[Path], bool] | None
+    folder: Path,
+    bundles: bool,
+    allowed: Callable[[Path], bool] | None,
+    enough: int = MOST_ENTRIES,
 ) -> tuple[list[Path], list[Skipped]]:
+    """Return the files in a folder that are taken, and the others; stop at more than ``enough``."""
     found: list[Path] = []
     skipped: list[Skipped] = []
     sources: set[tuple[str, int, str]] = set()
@@ -172,6 +187,8 @@ def _look_into(
                 skipped.append(Skipped(path, reason))
             else:
                 found.append(path)
+            if len(found) > enough:
+                return found, skipped
     converted = {path for path in found if _is_one_of(path, sources)}
     skipped += [Skipped(path, CONVERTED) for path in found if path in converted]
     return [path for path in found if path not in converted], skipped

@@ -33,6 +33,7 @@ from snapreport.runs.inputs import (
     Skipped,
     find_inputs,
     skipped_words,
+    the_recording,
 )
 from snapreport.runs.jobs import memory_needed
 from tests.builders import MIB, trace
@@ -256,6 +257,26 @@ def test_a_file_that_was_named_is_not_taken_again(tmp_path: Path, data: bytes) -
     found = find_inputs([tmp_path, tmp_path / "a.pickle"], bundles=False)
     assert found.files == (tmp_path / "b.pickle", tmp_path / "a.pickle")
     assert found.skipped == (Skipped(tmp_path / "a.pickle", NAMED),)
+
+
+def test_a_folder_with_one_recording_is_that_recording(tmp_path: Path, data: bytes) -> None:
+    for number in ("1", "2"):
+        folder = tmp_path / "out" / number
+        folder.mkdir(parents=True)
+        (folder / "snapshot.pickle").write_bytes(data)
+        (folder / "report.html").touch()
+    (tmp_path / "out" / "latest").symlink_to("2")
+    convert(tmp_path / "out/2/snapshot.pickle", tmp_path / "out/2/snap.zip")
+    assert the_recording(tmp_path / "out") == tmp_path / "out/2/snap.zip"
+    assert the_recording(tmp_path / "out/latest") == tmp_path / "out/latest/snap.zip"
+    assert the_recording(tmp_path / "out/1") == tmp_path / "out/1/snapshot.pickle"
+    file, missing = tmp_path / "out/1/snapshot.pickle", tmp_path / "missing"
+    assert (the_recording(file), the_recording(missing)) == (file, missing)
+    for number in range(3):
+        (tmp_path / "out" / "1" / f"rank{number}.pickle").write_bytes(data)
+        assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
+    file.unlink()
+    assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
 
 
 def test_a_file_given_twice_is_an_error(tmp_path: Path, data: bytes) -> None:
