@@ -97,6 +97,7 @@ _TABLES = {
     "formula-tab": "\t=1+1",
     "formula-return": "\r=1+1",
     "formula-line": "\n=1+1",
+    "formula-blanks": "  =1+1",
     "formula-wide": "\uff1d1\uff0b1",
     "cells": 'a,"b";c\n=1+1\n"',
 }

@@ -1,11 +1,13 @@
 """List the names that are PyTorch's, Python's and known libraries', for redaction to let stay.
 
     python tools/known_names.py --torch FOLDER... --python LIBRARY... --packages FOLDER|WHEEL...
+    python tools/known_names.py --only functions --torch FOLDER... --packages FOLDER|WHEEL...
 
 Writes ``snapreport/names/known_names.txt.xz``. ``FOLDER`` of ``--torch`` is the ``torch`` of a
 wheel with CUDA that was unpacked, and of others besides; ``--python`` takes files such as
 ``lib/libpython3.12.so.1.0``, with their symbols; ``--packages`` what else is installed or
-downloaded. It needs ``nm`` and ``c++filt``.
+downloaded, and Python's own modules. With ``--only`` the other lists stay as they are. It needs
+``nm`` and ``c++filt``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from snapreport.ground.known_packages import LIBRARIES
+from snapreport.names.known_names import known_names
 
 TARGET = Path(__file__).parent.parent / "snapreport" / "names" / "known_names.txt.xz"
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -30,6 +33,8 @@ CODE = "tTwWiuV"
 SHORTEST = 3
 """Shorter words tell nothing, and are let through without a list."""
 TIMED = re.compile(r"dynamo_timed\(\s*f?\"([\w.<>]+)\"|dynamo_timed\(\s*\n\s*\"([\w.<>]+)\"")
+FUNCTION = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+TESTS = re.compile(r"(^|/)(tests?|testing|idlelib|lib2to3)/|(^|/)test_")  # in nobody's call stacks
 CUDA_FILE = re.compile(r"tmpxft_\w+-\d+_(\w+)\.")
 
 # What PyTorch's Python code calls stages otherwise than by a text in place.
@@ -65,9 +70,18 @@ def main() -> None:
     """Write the lists."""
     given = argparse.ArgumentParser(description=__doc__)
     given.add_argument("--torch", nargs="+", type=Path, required=True)
-    given.add_argument("--python", nargs="+", type=Path, required=True)
+    given.add_argument("--python", nargs="+", type=Path, default=[])
     given.add_argument("--packages", nargs="+", type=Path, required=True)
+    given.add_argument("--only", choices=["functions"])
     options = given.parse_args()
+    functions = {
+        name for package in (*options.torch, *options.packages) for name in defined(package)
+    }
+    if options.only:
+        write({name: set(kept) for name, kept in known_names().lists.items()}, functions)
+        return
+    if not options.python:
+        given.error("--python is needed for the lists of C and C++")
     cpp: set[str] = set(OLDER.split())
     plain: set[str] = set(SYSTEM.split())
     sources = {name for name in cpp | plain if "." in name}
@@ -103,6 +117,12 @@ def main() -> None:
         "sources": sources,
         "stages": stages,
     }
+    write(lists, functions)
+
+
+def write(lists: dict[str, set[str]], functions: set[str]) -> None:
+    """Write the lists, with that of functions."""
+    lists["functions"] = functions
     text = "".join(
         f"[{name}]\n" + "".join(f"{word}\n" for word in sorted(words) if len(word) >= SHORTEST)
         for name, words in lists.items()
@@ -137,6 +157,19 @@ def source_names(symbol: str) -> set[str]:
         return {cuda[1]}
     known = re.fullmatch(r"[A-Za-z]\w*\.(c|cc|cpp|cu|h)", symbol)
     return {symbol} if known else set()
+
+
+def defined(package: Path) -> Iterator[str]:
+    """Yield the names of the functions that the modules of a package define."""
+    if package.is_file():
+        with zipfile.ZipFile(package) as archive:
+            texts = [archive.read(name) for name in modules(package) if not TESTS.search(name)]
+    else:
+        inside = package if (package / "os.py").is_file() else package.parent
+        names = (name for name in modules(package) if not TESTS.search(name))
+        texts = [(inside / name).read_bytes() for name in names]
+    for text in texts:
+        yield from (found.decode() for found in FUNCTION.findall(text))
 
 
 def modules(package: Path) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,14 @@ from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
-from snapreport.ground.files import check_output, write_atomically
+from snapreport.ground.files import (
+    check_output,
+    is_file,
+    is_folder,
+    made_folder,
+    sync,
+    write_atomically,
+)
 from snapreport.ground.processes.gc_pause import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.remote.remote_paths import as_path
@@ -173,12 +181,12 @@ def _export_folder(
     progress: Progress,
 ) -> Path:
     check_ending(folder, EXPORTS["snapviewer"])
-    if folder.exists() and not folder.is_dir():
+    if is_file(folder):
         raise OutputError(f"{folder} is a file; name a folder for SnapViewer's files.")
-    if not folder.parent.is_dir():
+    if not is_folder(folder.parent):
         raise OutputError(f"{folder} cannot be made: there is no folder {folder.parent}.")
     for name in ("elements.db", "allocations.json"):
-        if folder.is_dir():
+        if is_folder(folder):
             check_output(folder / name, force)
     loaded = read()
     history = loaded.history
@@ -186,8 +194,10 @@ def _export_folder(
         names = [str(each.device) for each in history.devices]
         history = replace(history, default_device=names.index(loaded.device(device).name))
     files = viewer_files(history, progress)
-    folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        with write_atomically(folder / name, force, [source]) as out:
+    # Both get their names when both are complete: one alone is of no use.
+    with made_folder(folder), ExitStack() as opened:
+        for name, content in files.items():
+            out = opened.enter_context(write_atomically(folder / name, force, [source]))
             out.write(content)
+            sync(out)
     return folder

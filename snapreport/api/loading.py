@@ -184,7 +184,7 @@ def load(
         keep_paths: keep file names and paths as recorded; otherwise each is shortened as far as
             it stays unique, and home folders are ``~``. Paths shortened in a bundle stay short.
         redact: replace whatever could name a user, a host or a project by stand-ins.
-        redact_functions: replace the names of the project's functions, too.
+        redact_functions: replace names of functions that no known package defines, too.
         salt: a secret that gives equal names equal stand-ins across files; None for a random
             one, which is not kept.
         progress: called with what is being done.

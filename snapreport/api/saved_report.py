@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from snapreport.ground.errors import InputError, NotASnapshotError, reason_of
+from snapreport.ground.files import open_regular
 
 MARK = b'content="snapreport"'
 """Found in the head of every page that we write."""
@@ -20,7 +21,7 @@ _LARGEST = 1 << 28
 def is_report(path: Path) -> bool:
     """Say whether a file begins like our pages; False if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             begin = file.read(_BEGIN)
     except OSError:
         return False
@@ -38,7 +39,7 @@ def read_report_summary(path: Path) -> dict[str, Any]:
         NotASnapshotError: it is too large, or has no such object.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             page = file.read(_LARGEST + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error

@@ -24,6 +24,7 @@ from snapreport.bundle.manifest import (
 from snapreport.bundle.packing import Packer
 from snapreport.bundle.strips_text import strips_text
 from snapreport.ground.errors import BundleError, InputError, reason_of
+from snapreport.ground.files import open_regular
 from snapreport.ground.foreign_files import BEGIN, foreign_zip
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import plain_json
@@ -40,9 +41,7 @@ _INDENT = orjson.OPT_INDENT_2
 def is_zip(path: Path) -> bool:
     """Say whether a file begins like a zip."""
     try:
-        if not path.is_file():  # opening a pipe would wait for its other end
-            return False
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
     except OSError:
         return False
@@ -151,17 +150,18 @@ def _read_manifest(members: Members) -> dict[str, Any]:
             "holds the figures of a run, not a snapshot; use render, summary, check, diff or"
             " export parquet with it."
         )
-    if MANIFEST not in members.names:
-        raise BundleError(
-            "is a zip, but not a snapreport bundle: it has no manifest.json. Make a bundle with"
-            " 'snapreport convert'."
-        )
     return parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
 
 
 @contextmanager
 def checked_members(path: Path) -> Iterator[Members]:
-    """Open a zip, and turn whatever a damaged one raises into an error that names the file."""
+    """Open a bundle's zip, and turn what a damaged one raises into an error that names the file.
+
+    Raises:
+        InputError: the file cannot be read, or is a pipe or device.
+        NotABundleError: it is somebody's other zip.
+        BundleError: it is damaged, or beyond the limits.
+    """
     import zipfile  # slow to import, and not needed for converting
 
     from snapreport.bundle.members import open_members
@@ -170,7 +170,7 @@ def checked_members(path: Path) -> Iterator[Members]:
         with open_members(path) as members:
             yield members
     except BundleError as error:
-        raise BundleError(f"{path} {_foreign(path) or error}") from error.__cause__
+        raise type(error)(f"{path} {_foreign(path) or error}") from error.__cause__
     except InputError as error:
         raise InputError(f"{path} {error}") from error.__cause__
     except (
@@ -197,5 +197,5 @@ def checked_members(path: Path) -> Iterator[Members]:
 
 
 def _foreign(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return foreign_zip(file.read(BEGIN))

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from snapreport.bundle.manifest import MANIFEST
 from snapreport.ground.errors import BundleError
+from snapreport.ground.files import open_regular
 from snapreport.ground.processes.unpacking_limit import MAX_UNPACKED, most_unpacked
 
 MOST_MEMBERS = 1000
@@ -35,6 +37,10 @@ _HEADER = 30
 """Bytes of a member's own header, without its name."""
 
 
+class NotABundleError(BundleError):
+    """The zip is no bundle, whole or damaged: it is somebody's other zip."""
+
+
 class Members:
     """The members of an open zip, whose names and places have been checked."""
 
@@ -42,10 +48,16 @@ class Members:
         """Check the directory.
 
         Raises:
+            NotABundleError: it has no manifest.
             BundleError: a member cannot be part of any bundle.
         """
         self._archive = archive
         infos = archive.infolist()
+        if all(info.filename != MANIFEST for info in infos):
+            raise NotABundleError(
+                f"is a zip, but not a snapreport bundle: it has no {MANIFEST}. Make a bundle with"
+                " 'snapreport convert'."
+            )
         if len(infos) > MOST_MEMBERS:
             raise BundleError(
                 f"is a zip of {len(infos):,} members; a bundle has at most {MOST_MEMBERS:,}."
@@ -65,6 +77,17 @@ class Members:
         """The names of all members."""
         return frozenset(info.filename for info in self._infos.values())
 
+    @property
+    def comments(self) -> list[str]:
+        """What the zip and its members say that is no member's content."""
+        told = [self._archive.comment, *(info.comment for info in self._infos.values())]
+        return [text.decode("utf-8", "replace") for text in told]
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a member unpacks to, as the zip states; 0 if there is none."""
+        info = self._infos.get(name)
+        return 0 if info is None else info.file_size
+
     def unpack(self, name: str, most: int | None = None) -> bytes:
         """Return a member's content.
 
@@ -77,7 +100,22 @@ class Members:
             BundleError: it is larger than allowed, encrypted, or packed by another method.
             zipfile.BadZipFile, zlib.error, EOFError: it is damaged.
         """
-        info = self._infos.get(name)
+        return b"".join(self.parts(name, most))
+
+    def parts(self, name: str, most: int | None = None, length: int = -1) -> Iterator[bytes]:
+        """Yield a member's content in parts of a length; raises as ``unpack()``."""
+        info = self._checked(name, most)
+        read = 0
+        with self._archive.open(info) as file:
+            # Never more than the directory states. Reading the last byte checks the checksum.
+            while part := file.read(info.file_size if length < 0 else length):
+                read += len(part)
+                yield part
+        if read != info.file_size or (not read and info.CRC):
+            raise zipfile.BadZipFile(f"{name} is not as long as stated, or has a wrong checksum")
+
+    def _checked(self, name: str, most: int | None) -> zipfile.ZipInfo:
+        info = self._infos.get(name.lower())
         if info is None or info.filename != name:
             raise KeyError(name)
         if info.flag_bits & _ENCRYPTED:
@@ -99,12 +137,7 @@ class Members:
                 f"states that {name} unpacks to {info.file_size:,} bytes, over the limit of"
                 f" {most:,}; {advice}."
             )
-        with self._archive.open(info) as file:
-            # Never more than the directory states. Reading the last byte checks the checksum.
-            data = file.read(info.file_size)
-        if len(data) != info.file_size or (not data and info.CRC):
-            raise zipfile.BadZipFile(f"{name} is not as long as stated, or has a wrong checksum")
-        return data
+        return info
 
 
 @contextmanager
@@ -112,11 +145,11 @@ def open_members(path: Path) -> Iterator[Members]:
     """Open a zip and check its directory.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is not a regular file.
         zipfile.BadZipFile: it is damaged.
         BundleError: it cannot be a bundle.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         limited = _LimitedFile(file)
         with zipfile.ZipFile(limited) as archive:
             members = Members(archive)
@@ -135,7 +168,7 @@ class _LimitedFile:
 
     def read(self, size: int = -1) -> bytes:
         if self.most is not None and size > self.most:
-            raise BundleError(
+            raise NotABundleError(
                 f"is a zip whose directory states {size:,} bytes; a bundle's has at most"
                 f" {self.most:,}."
             )

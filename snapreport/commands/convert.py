@@ -19,13 +19,14 @@ from snapreport.commands.options.shared_options import (
 )
 from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
 from snapreport.commands.output.several_files import convert_several
+from snapreport.ground.files import is_folder
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
 
 @click.command(short_help="Turn a snapshot into a portable bundle.")
-@sources_argument("SNAPSHOT...")
+@sources_argument("SNAPSHOT...", folders=True)
 @output_option("BUNDLE.zip")
 @cut_options
 @workers_options
@@ -64,9 +65,9 @@ def convert(
       snapreport convert snap.pickle -o snap.zip
     """
     options: dict[str, Any] = {"force": force, **(cut.arguments if cut else {}), **vars(names)}
-    if watch and not all(source.is_dir() for source in sources):
+    if watch and not all(is_folder(source) for source in sources):
         raise click.UsageError("--watch takes folders.")
-    if len(sources) > 1 or sources[0].is_dir():
+    if len(sources) > 1 or is_folder(sources[0]):
         convert_several(sources, output, quiet, watch, jobs=jobs, engine=engine, **options)
         return
     source = sources[0]

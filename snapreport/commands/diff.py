@@ -17,12 +17,12 @@ from snapreport.commands.options.run_options import (
     run_options,
 )
 from snapreport.commands.options.shared_options import (
-    ANY_PATH,
     curve_option,
     device_option,
     force_option,
     output_option,
     rules_option,
+    source_argument,
 )
 from snapreport.commands.output.answer_printing import (
     Answer,
@@ -38,8 +38,8 @@ from snapreport.model.category_rules import Rule
 
 
 @click.command(short_help="Compare two snapshots: what changed, and where it came from.")
-@click.argument("base", metavar="BASE", type=ANY_PATH)
-@click.argument("new", metavar="NEW", type=ANY_PATH)
+@source_argument("BASE", "base")
+@source_argument("NEW", "new")
 @device_option("Compare this device of both")
 @click.option("--new-device", metavar="N", help="The device of NEW, if it differs.")
 @curve_option()

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.shared_options import ANY_PATH, device_option
+from snapreport.commands.options.shared_options import device_option, source_argument
 from snapreport.ground.cards.card_lookup import wanted_card
 
 
 @click.command(short_help="Explore a snapshot in the terminal.")
-@click.argument("source", metavar="SNAPSHOT|BUNDLE", type=ANY_PATH)
-@click.argument("other", metavar="[OTHER]", required=False, type=ANY_PATH)
+@source_argument("SNAPSHOT|BUNDLE")
+@source_argument("[OTHER]", "other", required=False)
 @device_option("Start with this device")
 @click.option(
     "--theme",

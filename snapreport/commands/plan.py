@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from snapreport.commands.check import FAILED
-from snapreport.commands.options.shared_options import device_option, reads, size_with_unit
+from snapreport.commands.options.shared_options import (
+    device_option,
+    reads,
+    size_with_unit,
+    the_recording,
+)
 from snapreport.commands.output.answer_printing import (
     Answer,
     answer_options,
@@ -82,7 +87,7 @@ def plan(
         )
     if (fit is None) == (free is None):
         raise click.UsageError("Give a target, --fit SIZE or --free SIZE: one of the two.")
-    found = answer.device(as_path(sources[0]), device)
+    found = answer.device(the_recording(as_path(sources[0])), device)
     made = found.plan(fit=fit, free=free)
     beyond = _reserved_beyond(found)
     if answer.as_json:
@@ -114,7 +119,7 @@ def _sized(texts: Sequence[str]) -> dict[int, Path]:
             )
         if size in found:
             raise click.UsageError(f"There are two recordings at batch {size}.")
-        found[size] = as_path(path)
+        found[size] = the_recording(as_path(path))
     if len(found) < 2:
         raise click.UsageError("--batch-from needs recordings at two or more sizes.")
     return found

@@ -22,7 +22,7 @@ _WIDEST_KIND = 40
 
 
 @click.command(short_help="List what a file gives away.")
-@source_argument("FILE")
+@source_argument("FILE", folders=True)
 @click.option(
     "--check",
     is_flag=True,

@@ -22,7 +22,7 @@ from snapreport.commands.options.run_options import (
 from snapreport.commands.options.shared_options import (
     device_option,
     ignore_option,
-    source_argument,
+    sources_argument,
 )
 from snapreport.commands.output.answer_printing import (
     Answer,
@@ -36,7 +36,7 @@ from snapreport.ground.safe_text import plain_json
 
 
 @click.command(short_help="Print what held the memory, what went wrong, and what to do.")
-@source_argument("SNAPSHOT|BUNDLE|REPORT|RUN")
+@sources_argument("SNAPSHOT|BUNDLE|REPORT|RUN...")
 @device_option("Show only this device")
 @click.option(
     "--findings",
@@ -54,7 +54,7 @@ from snapreport.ground.safe_text import plain_json
 @run_options
 @answer_options()
 def summary(
-    source: Path,
+    sources: tuple[Path, ...],
     device: str | None,
     findings: bool,
     recording: bool,
@@ -73,7 +73,8 @@ def summary(
     For a REPORT, a page that `snapreport render` made, it prints the summary in the page.
 
     For a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
-    them, it says which ranks differ from the others, and why.
+    them, it says which ranks differ from the others, and why. Several files are a table with a row
+    for each; with --name or --layout they are a run.
 
     \b
     Example:
@@ -81,14 +82,24 @@ def summary(
       snapreport summary snap.zip --findings
       snapreport summary report.html
       snapreport summary run/
+      snapreport summary before.pickle after.pickle
       snapreport summary snap.zip --card a100-40
     """
-    if is_run([source]):
+    if is_run(sources):
+        several = len(sources) > 1 and not run.name and not run.layout
         refuse_for_run(recording=recording, card=card, allow=allow)
-        loaded = load_a_run(source, run, answer.quiet, device=device, ignore=ignore)
-        _say_run(loaded, findings, answer)
+        if several and (findings or answer.as_json):
+            raise click.UsageError(
+                "--findings and --json are for a single file or a run; name one file, or a folder."
+            )
+        loaded = load_a_run(sources, run, answer.quiet, device=device, ignore=ignore)
+        if several:
+            _say_files(loaded, sources, answer)
+        else:
+            _say_run(loaded, findings, answer)
         end_with_errors(loaded)
         return
+    (source,) = sources
     refuse_for_file(run)
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
@@ -139,6 +150,16 @@ def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> No
         from snapreport.reporters.run.run_text import write_run
 
         write_run(page, loaded.run, loaded.findings, full=answer.full)
+    print_page(page)
+
+
+def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: Answer) -> None:
+    from snapreport.reporters.run.run_text import write_files
+
+    place = {path: at for at, path in enumerate(given)}
+    order = {name: place.get(path, len(place)) for name, path in loaded.files.items()}
+    page = answer.page()
+    write_files(page, sorted(loaded.run.ranks, key=lambda each: order[each.source]))
     print_page(page)
 
 

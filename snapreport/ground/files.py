@@ -34,10 +34,48 @@ def as_text(path: str | PurePath) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a stranger's file for reading: never a pipe or a device, which may have no end.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    if isinstance(path, RemotePath):
+        file: BinaryIO = path.open("rb")
+        return file
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        reason = "it is a pipe or device; save its content to a file first"
+        raise OSError(errno.ENOTSUP, reason, str(path))
+    return file
+
+
+def _without_waiting(name: str, how: int) -> int:
+    # Opening a pipe would wait for its other end.
+    return os.open(name, how | getattr(os, "O_NONBLOCK", 0))
+
+
+def is_folder(path: Path) -> bool:
+    """Say whether a path leads to a folder; False where permissions do not let us see."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Say whether a path leads to a regular file; False where permissions do not let us see."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal; raises ``OSError`` if it cannot be read."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while part := file.read(1 << 20):
             digest.update(part)
     return digest.hexdigest()
@@ -82,9 +120,9 @@ def output_path(source: Path, output: Path | None, ending: str, stem: str = "") 
             "- is not accepted as a file name; to write to a pipe use -o /dev/stdout."
         )
     chosen = output
-    if output is None or output.is_dir():
+    if output is None or is_folder(output):
         output = (output or Path()) / ((stem or stem_of(source.name)) + ending)
-    if output.is_file() and source.is_file() and output.samefile(source):
+    if is_file(output) and is_file(source) and output.samefile(source):
         raise OutputError(f"{output} is the input itself; name another file with -o.")
     if output is chosen:
         check_ending(output, ending)
@@ -106,7 +144,7 @@ def report_format(output: Path | None) -> str:
     Raises:
         OutputError: the ending is that of something else.
     """
-    if output is None or output.is_dir() or not output.suffix:
+    if output is None or is_folder(output) or not output.suffix:
         return "html"
     kind = _REPORTS.get(output.suffix.lower())
     if kind is None:
@@ -180,7 +218,9 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
     """Open a file that appears under its name only when it is complete.
 
     The bytes go to a hidden file beside the target, which gets its name at the end and is removed
-    on any exception, Ctrl-C included. Devices and pipes (``/dev/stdout``) are written directly.
+    on any exception, Ctrl-C included. Both the bytes and the name are on the disk before it
+    returns, so that a machine that stops at once leaves no empty file under the name. Devices and
+    pipes (``/dev/stdout``) are written directly.
 
     Args:
         path: the file.
@@ -221,16 +261,42 @@ def write_atomically(path: Path, force: bool, sources: Iterable[Path] = ()) -> I
         with open(beside, "xb", opener=lambda name, how: os.open(name, how, mode)) as out:
             ours = False
             yield out
-        ours = True
+            ours = True
+            sync(out)
         if force or not _named(path, beside, target):
             check_output(path, force)
             os.replace(beside, target)
+        _sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):  # its folder may be gone
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and (ours or error.errno in _WRITE_ERRORS):
             raise _cannot_write(path, error) from error
         raise
+
+
+def sync(out: BinaryIO) -> None:
+    """Wait until what was written is on the disk, if its file system can say so.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    out.flush()
+    try:
+        os.fsync(out.fileno())
+    except OSError as error:
+        if error.errno in _WRITE_ERRORS:
+            raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a file's new name is on the disk; it comes later where nobody can wait."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _mode_of(sources: Iterable[Path]) -> int:

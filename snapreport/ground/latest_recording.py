@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from snapreport.ground.files import is_folder, open_regular
+
 LATEST = "latest"
 LATEST_FILE = "latest.txt"
 NUMBER = re.compile(r"[1-9]\d{0,8}")
@@ -24,11 +26,11 @@ def latest_number(parent: Path) -> int:
         name = str((parent / LATEST).readlink())
     except OSError:
         try:
-            with (parent / LATEST_FILE).open(encoding="utf-8") as file:
-                name = file.read(32).strip()
+            with open_regular(parent / LATEST_FILE) as file:
+                name = file.read(32).decode().strip()
         except (OSError, ValueError):
             return 0
-    known = NUMBER.fullmatch(name) and (parent / name).is_dir()
+    known = NUMBER.fullmatch(name) and is_folder(parent / name)
     return int(name) if known else 0
 
 

@@ -13,7 +13,8 @@ _ODD = re.compile(r"[^ -~]+")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 # The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_CONTROLS = ("\t", "\r", "\n")
 
 
 LONGEST_SHOWN = 10_000
@@ -93,9 +94,10 @@ def _utf16(char: str) -> str:
 def csv_cell(text: str) -> str:
     """Return text for a cell that a spreadsheet shows and does not calculate.
 
-    Text that would be a formula gets an apostrophe in front, unless it is a number; it keeps its
-    lines.
+    Text that would be a formula, also behind blanks, gets an apostrophe in front, unless it is a
+    number; it keeps its lines.
     """
-    if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
+    formula = text.lstrip().startswith(_FORMULA) or text.startswith(_CONTROLS)
+    if formula and not _NUMBER.fullmatch(text.strip()):
         text = f"'{text}"
     return visible(text, "\n")

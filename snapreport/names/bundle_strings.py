@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,9 @@ from typing import Any
 import orjson
 
 from snapreport.bundle import read_elements
+from snapreport.bundle.archive import checked_members
+from snapreport.bundle.manifest import MANIFEST
+from snapreport.bundle.members import MOST_MANIFEST, Members
 from snapreport.bundle.opening import LONGEST_VALUE
 from snapreport.bundle.query.sql_query import Database
 from snapreport.bundle.schemas import ELEMENTS
@@ -43,34 +44,28 @@ def bundle_strings(path: Path, tally: Tally) -> None:
     data = read_elements(path)
     with naming(path):
         elements_strings(data, tally)
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            tally.add("zip comment", archive.comment.decode("utf-8", "replace"))
-            for member in archive.infolist():
-                tally.add("zip comment", member.comment.decode("utf-8", "replace"))
-                if not _OURS.fullmatch(member.filename):
-                    tally.add("member", member.filename)
-                if member.filename == "manifest.json":
-                    tally.walk(orjson.loads(archive.read(member)))
-                elif member.filename != "elements.db":
-                    _json_texts(archive, member, tally)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
-        raise BundleError(
-            f"{path} is a damaged zip ({error}); copy or convert it again."
-        ) from error
+    with checked_members(path) as members:
+        for comment in members.comments:
+            tally.add("zip comment", comment)
+        for name in members.names:
+            if not _OURS.fullmatch(name):
+                tally.add("member", name)
+            if name == MANIFEST:
+                tally.walk(orjson.loads(members.unpack(name, MOST_MANIFEST)))
+            elif name != "elements.db":
+                _json_texts(members, name, tally)
 
 
-def _json_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tally: Tally) -> None:
+def _json_texts(members: Members, name: str, tally: Tally) -> None:
     """Count the texts in quotes; strips have only numbers and our own keys."""
     found: set[bytes] = set()
     before = b""
-    with archive.open(member) as file:
-        while chunk := file.read(_CHUNK):
-            part = before + chunk
-            found.update(_TEXT.findall(part))
-            before = part[part.rfind(b"{") :][-4096:]
+    for chunk in members.parts(name, length=_CHUNK):
+        part = before + chunk
+        found.update(_TEXT.findall(part))
+        before = part[part.rfind(b"{") :][-4096:]
     for text in found - _STRIP_KEYS:
-        tally.add(member.filename, text[1:-1].decode("utf-8", "replace"))
+        tally.add(name, text[1:-1].decode("utf-8", "replace"))
 
 
 def elements_strings(data: bytes, tally: Tally) -> None:

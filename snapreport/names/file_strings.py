@@ -9,6 +9,7 @@ import orjson
 
 from snapreport.bundle import is_zip
 from snapreport.ground.errors import InputError, NotASnapshotError, naming
+from snapreport.ground.files import is_file, is_folder, open_regular
 from snapreport.ground.latest_recording import name_a_file
 from snapreport.ground.progress import Progress, silent
 from snapreport.names.bundle_strings import bundle_strings, elements_strings
@@ -45,7 +46,7 @@ def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
         BundleError, NotASnapshotError, UnsafePickleError: as ``load()``.
     """
     tally = Tally()
-    if (path / "elements.db").is_file():
+    if is_folder(path) and is_file(path / "elements.db"):
         for each in sorted(path.iterdir()):
             if each.name not in ("elements.db", "allocations.json"):
                 tally.add("member", each.name)
@@ -123,12 +124,10 @@ def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None
 
 
 def _content(path: Path, most: int = -1) -> bytes:
-    if path.is_dir():
+    if is_folder(path):
         raise InputError(f"{path} {name_a_file(path)}")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is a pipe or device; save its content to a file first.")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(most)
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; check the path.") from error

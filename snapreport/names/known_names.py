@@ -25,7 +25,8 @@ class KnownNames:
 
     lists: dict[str, list[str]]
     """``cpp``: words of C++ functions; ``c``: functions; ``files``: folders and names of Python's
-    modules; ``folders`` and ``sources``: of C and C++; ``stages``: of torch.compile."""
+    modules; ``functions``: those that these define; ``folders`` and ``sources``: of C and C++;
+    ``stages``: of torch.compile."""
     sets: dict[str, frozenset[str]]
 
     def has(self, kind: str, word: str) -> bool:

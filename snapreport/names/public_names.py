@@ -184,6 +184,11 @@ def is_public_native_function(name: str) -> bool:
     return name in ("", "??") or known.has("c", name) or known.is_cpp(name)
 
 
+def is_packaged_function(name: str) -> bool:
+    """Say whether Python or a known library defines a function of this name somewhere."""
+    return known_names().has("functions", name)
+
+
 def is_public_function(name: str) -> bool:
     """Say whether a function's name is in common use, or one that our rules look for."""
     return name in _FUNCTIONS or name in _SPECIAL or name in _GENERATED_FUNCTIONS

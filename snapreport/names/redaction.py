@@ -28,6 +28,7 @@ from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.model.stacks import FrameTable
 from snapreport.names.history_strings import Changes, Kind, change_strings
 from snapreport.names.public_names import (
+    is_packaged_function,
     is_public,
     is_public_counter,
     is_public_error,
@@ -141,10 +142,12 @@ def _functions_too(history: History, names: StandIns) -> History:
 
 def _function(name: str, file: str, own: bool, names: StandIns) -> str:
     if is_native_file(file):
-        own = not is_public_native_function(name)
-    elif file.startswith("<") and not file.startswith("<frozen "):
-        own = True  # any program may compile code from a text
-    if not own or is_public_function(name):
+        known = is_public_native_function(name)
+    else:
+        # Anybody may change a package's file, and any program may compile code from a text.
+        packaged = not own and (not file.startswith("<") or file.startswith("<frozen "))
+        known = packaged and is_packaged_function(name)
+    if known or is_public_function(name):
         return name
     return f"function_{names.of('function', name)}"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-import zipfile
+import os
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,11 @@ from pathlib import Path
 
 import orjson
 
+from snapreport.bundle.archive import checked_members
+from snapreport.bundle.manifest import MANIFEST
+from snapreport.bundle.members import MOST_MANIFEST, NotABundleError
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import by_number, sha256_of
+from snapreport.ground.files import by_number, is_folder, open_regular, sha256_of
 from snapreport.ground.latest_recording import LATEST_FILE, NUMBER, WRITTEN, latest_number
 from snapreport.ground.remote.remote_paths import is_remote
 
@@ -21,14 +24,13 @@ _SNAPSHOTS = (".pickle", ".pkl", ".json")
 _BUNDLE = ".zip"
 _PEEK = 1 << 16
 """A snapshot names one of its parts within this many bytes from the beginning."""
-_MANIFEST = 1 << 22
-"""The most bytes of a bundle's manifest; a larger one is left for the reader to refuse."""
 _PARTS = (b"segments", b"device_traces", b"blocks")
 
 NO_SNAPSHOT_NAME = "not named like a snapshot or bundle"
 NO_CONVERTING = "a zip; bundles need no converting"
 NO_SNAPSHOT = "does not begin like a snapshot"
 NO_BUNDLE = "a zip, but not a bundle"
+NO_FILE = "a pipe or device, not a file"
 CONVERTED = "its bundle is used instead"
 NAMED = "already named"
 OTHER = "another recording; the newest is used"
@@ -83,7 +85,7 @@ def find_inputs(
     given = list(paths)
     named: dict[Path, Path] = {}
     for path in given:
-        if not path.is_dir():
+        if not is_folder(path):
             same = named.setdefault(path.resolve(), path)
             if same is not path:
                 raise InputError(f"{path} is given twice; name each file once.")
@@ -91,7 +93,7 @@ def find_inputs(
     skipped: list[Skipped] = []
     taken = set(named)
     for path in given:
-        if not path.is_dir():
+        if not is_folder(path):
             files.append(path)
             continue
         found, left = _look_into(path, bundles, allowed)
@@ -107,6 +109,17 @@ def find_inputs(
     return Inputs(tuple(files), tuple(skipped))
 
 
+def the_recording(path: Path) -> Path:
+    """Return the recording of a folder with a single one, such as ``out/latest``; else the path."""
+    if not is_folder(path):
+        return path
+    try:
+        found, _ = _look_into(path, True, None, enough=2)  # a snapshot and its bundle are one
+    except InputError:  # whoever reads the folder meets it again
+        return path
+    return found[0] if len(found) == 1 else path
+
+
 def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
     """Yield a line for each reason, with the names of the first few files."""
     reasons: dict[str, list[Path]] = {}
@@ -120,8 +133,12 @@ def skipped_words(skipped: Iterable[Skipped], most: int = 3) -> Iterator[str]:
 
 
 def _look_into(
-    folder: Path, bundles: bool, allowed: Callable[[Path], bool] | None
+    folder: Path,
+    bundles: bool,
+    allowed: Callable[[Path], bool] | None,
+    enough: int = MOST_ENTRIES,
 ) -> tuple[list[Path], list[Skipped]]:
+    """Return the files in a folder that are taken, and the others; stop at more than ``enough``."""
     found: list[Path] = []
     skipped: list[Skipped] = []
     sources: set[tuple[str, int, str]] = set()
@@ -129,7 +146,8 @@ def _look_into(
     while waiting:
         place, depth = waiting.pop()
         try:
-            status = place.stat()
+            # With the dot, which a folder without search permission does not let us look at.
+            status = place.stat() if is_remote(place) else os.stat(f"{place}/.")  # noqa: PTH116
             if (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))
@@ -150,8 +168,9 @@ def _look_into(
             known = {path for path in inside if allowed(path)}
             skipped += [Skipped(path, NOT_ALLOWED) for path in inside if path not in known]
             inside = [path for path in inside if path in known]
-        folders = [path for path in inside if path.is_dir()]
-        files = [path for path in inside if not path.is_dir()]
+        known = {path for path in inside if is_folder(path)}
+        folders = [path for path in inside if path in known]
+        files = [path for path in inside if path not in known]
         if newest := latest_number(place):
             numbered = {path for path in folders if NUMBER.fullmatch(path.name)}
             others = {path for path in numbered if int(path.name) != newest}
@@ -168,6 +187,8 @@ def _look_into(
                 skipped.append(Skipped(path, reason))
             else:
                 found.append(path)
+            if len(found) > enough:
+                return found, skipped
     converted = {path for path in found if _is_one_of(path, sources)}
     skipped += [Skipped(path, CONVERTED) for path in found if path in converted]
     return [path for path in found if path not in converted], skipped
@@ -178,6 +199,8 @@ def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> s
     if _ends_in(path, (_BUNDLE,)):
         if not bundles:
             return NO_CONVERTING
+        if _is_special(path):
+            return NO_FILE
         source = _source_of(path)
         if source is None:
             return NO_BUNDLE
@@ -185,7 +208,17 @@ def _why_not(path: Path, bundles: bool, sources: set[tuple[str, int, str]]) -> s
         return ""
     if not _ends_in(path, _SNAPSHOTS):
         return OURS if _is_report(path.name) else NO_SNAPSHOT_NAME
+    if _is_special(path):
+        return NO_FILE
     return "" if _begins_well(path) else NO_SNAPSHOT
+
+
+def _is_special(path: Path) -> bool:
+    """Say whether a path, or what a link leads to, is a pipe or device: it may never end."""
+    try:
+        return not is_remote(path) and not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # the reader meets the same error, and names it
+        return False
 
 
 def _is_report(name: str) -> bool:
@@ -207,18 +240,12 @@ def _source_of(bundle: Path) -> tuple[str, int, str] | None:
     A file that cannot be read may be a damaged bundle: its reader says what is wrong with it.
     """
     try:
-        with bundle.open("rb") as file, zipfile.ZipFile(file) as archive:
-            if "manifest.json" not in archive.namelist():
-                return None
-            if archive.getinfo("manifest.json").file_size > _MANIFEST:
-                return "", -1, ""
-            manifest = orjson.loads(archive.read("manifest.json"))
-        source = manifest["source"]
-        return str(source["name"]), int(source["size"]), str(source["sha256"])
-    except (
-        OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError,
-        ArithmeticError, ValueError, LookupError, TypeError,
-    ):  # fmt: skip
+        with checked_members(bundle) as members:
+            source = orjson.loads(members.unpack(MANIFEST, MOST_MANIFEST))["source"]
+            return str(source["name"]), int(source["size"]), str(source["sha256"])
+    except NotABundleError:
+        return None
+    except Exception:  # whatever a stranger's file makes of it
         return "", -1, ""
 
 
@@ -239,9 +266,7 @@ def _begins_well(path: Path) -> bool:
     if is_remote(path):  # each look is a request, and there may be a thousand files
         return True
     try:
-        if not path.is_file():  # opening a pipe would wait for its other end
-            return False
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(_PEEK)
         if data[:2] == b"\x1f\x8b":
             data = zlib.decompressobj(wbits=31).decompress(data, _PEEK)

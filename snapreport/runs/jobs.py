@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
+from snapreport.bundle.archive import checked_members
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.files import open_regular
 from snapreport.ground.processes.machine import available_memory, usable_cpus
 from snapreport.ground.remote.remote_paths import is_remote
 from snapreport.runs.engines.engine_choice import Engine
@@ -67,7 +69,7 @@ def memory_needed(path: Path) -> int:
             # By its name: each look is a request, and there may be a thousand files.
             packed = path.suffix in (".gz", ".zst", ".zip")
             return _PROCESS + _PICKLE * size * (_PACKED if packed else 1)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(64)
             if head[:2] == b"PK":
                 return _PROCESS + _TABLES * _elements(path)
@@ -87,9 +89,9 @@ def memory_needed(path: Path) -> int:
 def _elements(bundle: Path) -> int:
     """Return the bytes of a bundle's tables, unpacked."""
     try:
-        with bundle.open("rb") as file, zipfile.ZipFile(file) as archive:
-            return archive.getinfo("elements.db").file_size
-    except (zipfile.BadZipFile, KeyError, ValueError, OverflowError, RuntimeError):
+        with checked_members(bundle) as members:
+            return members.size("elements.db")
+    except SnapreportError:  # its reader says what is wrong with it
         return 0
 
 

@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import as_text, by_number, stem_of
+from snapreport.ground.files import as_text, by_number, is_file, stem_of
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Layout, RankFacts, RankName, Run, place_in
 from snapreport.runs.gathered import Gathered
@@ -129,7 +129,7 @@ def make_run(
         files, sources, of_files, labels, kept, errors, strict=True
     ):
         if each is None:
-            size = file.path.stat().st_size if file.path.is_file() else 0
+            size = file.path.stat().st_size if is_file(file.path) else 0
             shown = as_text(error.replace(str(file.path), source))
             said = REDACTED_ERROR if names.redacted else shown
             ranks.append(RankFacts(source, label, name, size, "", (), (), said))

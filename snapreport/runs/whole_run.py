@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from snapreport.ground.errors import InputError
-from snapreport.ground.files import check_output, write_atomically
+from snapreport.ground.files import check_output, is_folder, write_atomically
 from snapreport.ground.object_display import Shown
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.safe_text import visible
@@ -167,7 +167,7 @@ def find_run_files(
     if not files:
         raise InputError(f"no file in {root} matches --name {name}.")
     skipped += [Skipped(path, OTHER_NAME) for path in whole if path not in taken]
-    single = len(given) == 1 and given[0].is_dir()
+    single = len(given) == 1 and is_folder(given[0])
     return RunInputs(tuple(files), tuple(skipped), given[0].resolve().name if single else "")
 
 
@@ -241,6 +241,6 @@ def with_salt(names: NamesWanted) -> NamesWanted:
 
 def _root(given: Sequence[Path], files: Sequence[Path]) -> Path:
     """Return the folder that file names are relative to."""
-    if len(given) == 1 and given[0].is_dir():
+    if len(given) == 1 and is_folder(given[0]):
         return given[0]
     return Path(os.path.commonpath([path.parent for path in files]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import sqlite3
@@ -78,6 +79,23 @@ def test_snapviewer_s_files_open_in_any_sqlite(run: Run, bundle: Path, folder: P
     assert rows == [(strip["elem"], strip["size"]) for strip in strips] == [(0, MIB), (1, MIB)]
     assert_one_line_error(run("export", "snapviewer", bundle, "-o", "files"), "--force")
     assert run("export", "snapviewer", bundle, "-o", "files", "--force").exit_code == 0
+
+
+@pytest.mark.parametrize("good", [0, 1])
+def test_a_failed_export_leaves_no_folder(
+    run: Run, bundle: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, good: int
+) -> None:
+    synced: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) > good:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    done = run("export", "snapviewer", bundle, "-o", "files")
+    assert_one_line_error(done, "files", "No space left on device")
+    assert os.listdir(folder) == []
 
 
 def test_a_moment_chooses_what_a_flame_graph_shows(run: Run, bundle: Path, folder: Path) -> None:

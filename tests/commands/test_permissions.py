@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import snapreport
 from tests.commands.conftest import Run
+from tests.commands.test_errors import assert_one_line_error
+from tests.unit.runs.test_inputs import as_nobody
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such permissions")
 
@@ -61,3 +64,51 @@ def test_a_link_that_leads_nowhere_is_no_output(
     assert "out is a link to" in done.stderr
     assert "pass --force" in done.stderr
     assert os.listdir(folder) == ["out"]
+
+
+READERS = (
+    ("summary", "{}"),
+    ("convert", "{}"),
+    ("render", "{}"),
+    ("stages", "{}"),
+    ("whatif", "{}"),
+    ("strings", "{}"),
+    ("query", "{}", "SELECT 1"),
+    ("check", "{}", "--max-peak", "1GiB"),
+    ("export", "pickle", "{}"),
+    ("diff", "{}", "{}"),
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("name", ["snap.pickle", "snap.zip"])
+def test_a_file_in_a_folder_that_may_not_be_searched_is_one_line(
+    run: Run, snapshot: Path, name: str
+) -> None:
+    with tempfile.TemporaryDirectory() as public:
+        Path(public).chmod(0o755)
+        closed = Path(public) / "closed"
+        closed.mkdir()
+        (closed / name).write_bytes(snapshot.read_bytes())
+        closed.chmod(0o744)
+        for command in READERS:  # imports what they need: nobody may not read root's Python
+            run(*(each.format(closed / "missing.zip") for each in command))
+        with as_nobody():
+            done = [run(*(each.format(closed / name) for each in command)) for command in READERS]
+    for result in done:
+        assert_one_line_error(result, f"{closed / name} cannot be read: ", "ermission denied")
+
+
+@pytest.mark.parametrize("name", ["rank0.pickle", "rank0.zip"])
+@pytest.mark.parametrize("device", [None, "/dev/zero"])
+def test_a_pipe_or_a_device_is_one_line_at_once(
+    run: Run, folder: Path, name: str, device: str | None
+) -> None:
+    if device is None:
+        os.mkfifo(name)
+    else:
+        Path(name).symlink_to(device)
+    for command in READERS:
+        done = run(*(each.format(name) for each in command))
+        assert_one_line_error(done, name, "is a pipe or device; save its content to a file first.")
+    assert os.listdir(folder) == [name]

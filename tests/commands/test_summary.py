@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error
@@ -64,3 +65,54 @@ def test_a_card_that_is_asked_about_gets_its_line(run: Run, snapshot: Path, tmp_
 
 def test_an_allowance_without_a_card_is_refused(run: Run, snapshot: Path) -> None:
     assert_one_line_error(run("summary", snapshot, "--allow", "1GiB"), "an allowance is for a card")
+
+
+@pytest.mark.parametrize(
+    "command", [("summary",), ("stages",), ("render", "-o", "r.md", "--force")]
+)
+def test_a_folder_with_one_recording_is_that_recording(
+    run: Run, snapshot: Path, folder: Path, command: tuple[str, ...]
+) -> None:
+    out = folder / "out" / "1"
+    out.mkdir(parents=True)
+    (out / "report.html").touch()
+    (out / "snapshot.pickle").write_bytes(snapshot.read_bytes())
+    (out.parent / "latest").symlink_to("1")
+    said = []
+    for path in ("out", "out/latest", "out/latest/snapshot.pickle"):
+        done = run(*command, path)
+        assert (done.exit_code, done.stderr) == (0, "")
+        said.append(Path("r.md").read_text() if "r.md" in command else done.stdout)
+    assert said[0] == said[1] == said[2]
+
+
+def test_several_files_are_a_table_in_their_order_and_no_ranks(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    for name in ("b.pickle", "a.pickle"):
+        Path(name).write_bytes(snapshot.read_bytes())
+    Path("broken.pickle").write_bytes(b"\x80")
+    done = run("summary", "b.pickle", "a.pickle", "broken.pickle", "-q", "--jobs", "1")
+    heading, *rows = done.stdout.splitlines()
+    assert heading.split() == ["peak", "reserved", "file", "out", "of", "memory", "most", "at",
+                               "the", "peak"]  # fmt: skip
+    assert [row.split()[:5] for row in rows] == [
+        ["2.00", "MiB", "20.00", "MiB", name] for name in ("b.pickle", "a.pickle")
+    ]
+    assert all(row.endswith("2.00 MiB forward model.py:7") for row in rows)
+    assert "rank" not in done.stdout + done.stderr
+    assert done.exit_code == 1
+    (error,) = done.stderr.splitlines()
+    assert error.startswith("Error: broken.pickle ")
+
+
+def test_ranks_among_several_files_are_told_how_to_be_compared(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    for name in ("rank0.pickle", "rank1.pickle"):
+        Path(name).write_bytes(snapshot.read_bytes())
+    done = run("summary", "rank0.pickle", "rank1.pickle", "-q", "--jobs", "1")
+    assert done.stdout.splitlines()[-1].startswith("To compare the ranks of a run")
+    named = run("summary", "rank0.pickle", "rank1.pickle", "--name", "rank{rank}.pickle", "-q")
+    assert named.stdout.startswith("2 files, 2 ranks")
+    assert run("summary", "rank0.pickle", "rank1.pickle", "--json").exit_code == 2

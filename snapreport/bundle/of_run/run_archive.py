@@ -12,7 +12,7 @@ from snapreport.bundle.manifest import MANIFEST, parse_manifest
 from snapreport.bundle.of_run.run_reading import DATABASE, read_run_database
 from snapreport.bundle.of_run.run_writing import write_run_database
 from snapreport.bundle.packing import Packer
-from snapreport.ground.errors import BundleError
+from snapreport.ground.errors import BundleError, SnapreportError
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.run.rank_facts import Run
@@ -22,14 +22,12 @@ FORMAT = 1
 
 def is_run_bundle(path: Path) -> bool:
     """Say whether a file is the zip of a run; False for a damaged one, which its reader reports."""
-    import zipfile
-
     if not is_zip(path):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
-            return DATABASE in archive.namelist()
-    except Exception:  # whatever a damaged zip raises
+        with checked_members(path) as members:
+            return DATABASE in members.names
+    except SnapreportError:
         return False
 
 

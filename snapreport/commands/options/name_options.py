@@ -57,7 +57,7 @@ names_options = together(
     click.option(
         "--redact-functions",
         is_flag=True,
-        help="Also replace the names of the project's functions.",
+        help="Also replace the names of functions that no known package defines.",
     ),
     click.option(
         "--salt",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from snapreport.commands.options.shared_options import together
+from snapreport.ground.files import is_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +73,7 @@ run_options = together(
 
 def is_run(sources: Sequence[Path]) -> bool:
     """Say whether a run was given: several files, a folder of them, or the zip of a run."""
-    if len(sources) > 1 or sources[0].is_dir():
+    if len(sources) > 1 or is_folder(sources[0]):
         return True
     from snapreport.api.run_files import is_run_bundle
 

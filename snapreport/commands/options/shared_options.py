@@ -14,7 +14,7 @@ import click
 
 import snapreport
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.files import made_folder
+from snapreport.ground.files import is_folder, made_folder
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.units import parse_size
@@ -38,14 +38,41 @@ class AnyPath(click.Path):
 ANY_PATH = AnyPath()
 
 
-def source_argument(metavar: str) -> Callable[[F], F]:
-    """The input file. A missing one is the reader's error (status 1), not wrong usage."""
-    return click.argument("source", metavar=metavar, type=ANY_PATH)
+def the_recording(path: Path) -> Path:
+    """Return the recording of a folder with a single one, such as ``out/latest``; else the path."""
+    if not is_folder(path):
+        return path
+    from snapreport.runs import inputs
+
+    return inputs.the_recording(path)
 
 
-def sources_argument(metavar: str) -> Callable[[F], F]:
-    """The input files and folders. A missing one is the reader's error (status 1)."""
-    return click.argument("sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH)
+def source_argument(
+    metavar: str, name: str = "source", *, folders: bool = False, required: bool = True
+) -> Callable[[F], F]:
+    """The input file. A missing one is the reader's error (status 1), not wrong usage.
+
+    A folder with a single recording is that recording, unless ``folders`` are inputs themselves.
+    """
+
+    def taken(_context: object, _argument: object, path: Path | None) -> Path | None:
+        return path if folders or path is None else the_recording(path)
+
+    return click.argument(name, metavar=metavar, required=required, type=ANY_PATH, callback=taken)
+
+
+def sources_argument(metavar: str, *, folders: bool = False) -> Callable[[F], F]:
+    """The input files and folders. A missing one is the reader's error (status 1).
+
+    A folder alone, with a single recording, is as in ``source_argument()``.
+    """
+
+    def taken(_context: object, _argument: object, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return (the_recording(paths[0]),) if len(paths) == 1 and not folders else paths
+
+    return click.argument(
+        "sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH, callback=taken
+    )
 
 
 def output_option(

@@ -60,6 +60,8 @@ class Commands(click.Group):
             raise
         except SnapreportError as error:
             raise OneLineError(visible(str(error))) from error
+        except PermissionError as error:
+            raise OneLineError(f"{visible(str(error.filename))}: permission denied.") from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise

@@ -33,7 +33,9 @@ _NAME = 40
 """Width of a file's name beside its bar, in characters."""
 
 
-def load_a_run(paths: Path, wanted: RunWanted, quiet: bool, **options: Any) -> LoadedRun:
+def load_a_run(
+    paths: Path | Sequence[Path], wanted: RunWanted, quiet: bool, **options: Any
+) -> LoadedRun:
     """Load a run; files left out, and files without figures, are listed on stderr.
 
     Args:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.rank_facts import RankFacts, Run
 from snapreport.model.run.run_findings import RunFindings
 from snapreport.reporters.run.run_rows import rows_of
 from snapreport.reporters.run.run_words import (
@@ -47,6 +49,41 @@ def write_run(page: Page, run: Run, findings: RunFindings, *, full: bool = False
     for sentence in balance(findings):
         page.part()
         page.say(sentence)
+
+
+def write_files(page: Page, files: Sequence[RankFacts]) -> None:
+    """Write a row for each of several files, which need not be of one run, in their order.
+
+    A file of several devices has a row for each that holds memory.
+    """
+    rows = []
+    several = False
+    for file in files:
+        used = [each for each in file.devices if each.allocated] or file.devices[:1]
+        several = several or len(used) > 1
+        for device in used:
+            sites = [each for each in device.holders if each.kind == "site" and each.key]
+            largest = max(sites, key=lambda each: each.bytes, default=None)
+            rows.append(
+                (
+                    peak_text(device),
+                    "" if device.reserved is None else format_bytes(device.reserved),
+                    device.device,
+                    file.source,
+                    failed_text(device),
+                    "" if largest is None else f"{format_bytes(largest.bytes)} {largest.key}",
+                )
+            )
+    headings = ("peak", "reserved", "device", "file", "out of memory", "most at the peak")
+    shown = [at for at in range(len(headings)) if several or headings[at] != "device"]
+    page.table(
+        tuple(headings[at] for at in shown),
+        [tuple(row[at] for at in shown) for row in rows],
+        left=range(2, len(shown)),
+    )
+    if len({file.name.rank for file in files} - {None}) > 1:
+        page.part()
+        page.say("To compare the ranks of a run with one another, give their folder, or --name.")
 
 
 def _write_odd(page: Page, findings: RunFindings, most: int) -> None:

@@ -61,6 +61,44 @@ def test_the_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.zip"]
 
 
+def test_bytes_and_name_are_on_the_disk_before_the_file_is_said_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out.zip"
+    synced: list[tuple[str, bool, int]] = []
+
+    def fsync(descriptor: int) -> None:
+        name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+        synced.append((name, target.exists(), os.fstat(descriptor).st_size))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with write_atomically(target, force=False) as out:
+        out.write(b"whole")
+    (file, named, size), (folder, named_then, _) = synced
+    assert (Path(file).parent, named, size) == (tmp_path, False, 5)
+    assert (Path(folder), named_then) == (tmp_path, True)
+
+
+def test_what_does_not_reach_the_disk_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    number = errno.EIO
+    with (
+        pytest.raises(OutputError, match="cannot be written: Input/output error"),
+        write_atomically(tmp_path / "out.zip", force=False) as out,
+    ):
+        out.write(b"lost")
+    assert os.listdir(tmp_path) == []
+    number = errno.EINVAL  # a file system that knows no such thing
+    with write_atomically(tmp_path / "out.zip", force=False) as out:
+        out.write(b"kept")
+    assert os.listdir(tmp_path) == ["out.zip"]
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_nothing_is_left_after_an_exception(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error), write_atomically(tmp_path / "out.zip", force=False) as out:

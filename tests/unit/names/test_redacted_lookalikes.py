@@ -101,6 +101,12 @@ FILES = (
     "{}.py",
     "{}",
 )
+PACKAGED = (
+    "/v/lib/python3.12/site-packages/torch/nn/modules/module.py",
+    "/v/lib/python3.12/json/decoder.py",
+    "<frozen importlib._bootstrap>",
+)
+"""Files whose names stay: anybody may have put functions of their own into them."""
 STAGES = (
     "{}",
     "{} (dynamo_timed)",
@@ -144,7 +150,7 @@ class Words:
 def lookalikes(words: Words) -> dict[str, Any]:
     """A snapshot with a private word in every shape and place."""
     frames = [frame("forward", words.put(shape), 7) for shape in FILES]
-    for file in ("", "??", "RegisterCUDA.cpp", "own.cpp", "/w/own/train.py", "<string>"):
+    for file in ("", "??", "RegisterCUDA.cpp", "own.cpp", "/w/own/train.py", "<string>", *PACKAGED):
         frames += [frame(words.put(shape), file, 3) for shape in FUNCTIONS]
     # A file that holds both PyTorch's functions and others proves nothing.
     frames += [frame(name, "mixed.cpp", 0) for name in ("at::empty", words.put("{}"))]

@@ -196,6 +196,28 @@ def test_paths_cannot_be_kept_and_redacted(secret: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("function", "stays"),
+    [
+        ("_call_impl", True),
+        ("scaled_dot_product_attention", True),
+        ("tapir", False),
+        ("patched_call_impl", False),
+    ],
+)
+def test_of_a_known_file_s_functions_those_stay_that_the_packages_define(
+    tmp_path: Path, function: str, stays: bool
+) -> None:
+    file = "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py"
+    path = tmp_path / "snap.pickle"
+    path.write_bytes(
+        pickle.dumps(trace().alloc("a", MIB, frames=[frame(function, file)]).snapshot())
+    )
+    frames = snapreport.load(path, redact=True, redact_functions=True).history.stacks.frames
+    assert frames.filenames == ["torch/nn/modules/module.py"]
+    assert (frames.names == [function]) == stays
+
+
+@pytest.mark.parametrize(
     ("file", "function", "public"),
     [
         ("<frozen importlib._bootstrap_external>", "_call_with_frames_removed", True),

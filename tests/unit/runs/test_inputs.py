@@ -5,13 +5,19 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import tempfile
+import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import zstandard
 
+import snapreport
 from snapreport.api.making import convert
+from snapreport.bundle.of_run.run_archive import is_run_bundle
 from snapreport.ground.errors import InputError
 from snapreport.runs.inputs import (
     CONVERTED,
@@ -20,13 +26,16 @@ from snapreport.runs.inputs import (
     NAMED,
     NO_BUNDLE,
     NO_CONVERTING,
+    NO_FILE,
     NO_SNAPSHOT,
     NO_SNAPSHOT_NAME,
     OTHER,
     Skipped,
     find_inputs,
     skipped_words,
+    the_recording,
 )
+from snapreport.runs.jobs import memory_needed
 from tests.builders import MIB, trace
 
 
@@ -103,7 +112,7 @@ def test_what_is_no_snapshot_is_skipped_with_the_reason(tmp_path: Path, data: by
         "config.json": NO_SNAPSHOT,
         "weights.pkl": NO_SNAPSHOT,
         "packed.pkl.gz": NO_SNAPSHOT,
-        "pipe.pickle": NO_SNAPSHOT,
+        "pipe.pickle": NO_FILE,
         "log.txt": NO_SNAPSHOT_NAME,
         "snap.zip": NO_CONVERTING,
     }
@@ -117,6 +126,69 @@ def test_a_damaged_snapshot_is_taken_so_that_its_error_is_seen(tmp_path: Path, d
     assert names(tmp_path, bundles=True) == [
         "cut.pickle", "cut.pickle.gz", "cut.zip", "empty.pickle"
     ]  # fmt: skip
+
+
+def test_a_strangers_folder_neither_hangs_nor_ends_the_run(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "rank0.pickle").write_bytes(data)
+    os.mkfifo(tmp_path / "rank1.zip")
+    (tmp_path / "rank2.zip").symlink_to("/dev/zero")
+    (tmp_path / "rank3.pickle").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "latest.txt")
+    with zipfile.ZipFile(tmp_path / "rank4.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("manifest.json", bytes(1000))
+    damaged = bytearray((tmp_path / "rank4.zip").read_bytes())
+    damaged[60:70] = b"\xff" * 10
+    (tmp_path / "rank4.zip").write_bytes(damaged)
+    (tmp_path / "rank5.zip").symlink_to("nowhere")
+    assert names(tmp_path, bundles=True) == ["rank0.pickle", "rank4.zip", "rank5.zip"]
+    special = dict.fromkeys(("rank1.zip", "rank2.zip", "rank3.pickle"), NO_FILE)
+    assert reasons(tmp_path, bundles=True) == special
+    loaded = snapreport.load_run(tmp_path, jobs=1)
+    assert [bool(each.error) for each in loaded.run.ranks] == [False, True, True]
+    assert [error.count("\n") for error in loaded.errors] == [0, 0]
+
+
+def test_a_zip_of_more_members_than_any_bundle_has_is_passed_over_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "code.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(30_000):
+            archive.writestr(f"{number}", b"")
+    began = time.process_time()
+    with pytest.raises(InputError, match=r"only .*code\.zip \(a zip, but not a bundle\)"):
+        find_inputs([tmp_path], bundles=True)
+    assert not is_run_bundle(path)
+    assert memory_needed(path) == memory_needed(tmp_path / "none")
+    assert time.process_time() - began < 0.1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_folder_that_cannot_be_searched_is_left_out(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        run = Path(name)
+        for folder in ("open", "closed"):
+            (run / folder).mkdir()
+            (run / folder / "rank0.pickle").write_bytes(data)
+        (run / "link.pickle").symlink_to("closed/rank0.pickle")
+        run.chmod(0o755)
+        (run / "closed").chmod(0o744)
+        with as_nobody():
+            found = find_inputs([run], bundles=True)
+            with pytest.raises(InputError, match=r"closed cannot be read: Permission denied\."):
+                find_inputs([run / "closed"], bundles=True)
+            named = run / "closed" / "rank0.pickle"
+            assert find_inputs([named], bundles=True).files == (named,)
+    assert found.files == (run / "link.pickle", run / "open/rank0.pickle")
+    assert found.skipped == (Skipped(run / "closed", "cannot be read: Permission denied"),)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Do what is in the block with the rights of a user who owns nothing."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_of_a_snapshot_and_its_bundle_the_bundle_is_taken(tmp_path: Path, data: bytes) -> None:
@@ -185,6 +257,26 @@ def test_a_file_that_was_named_is_not_taken_again(tmp_path: Path, data: bytes) -
     found = find_inputs([tmp_path, tmp_path / "a.pickle"], bundles=False)
     assert found.files == (tmp_path / "b.pickle", tmp_path / "a.pickle")
     assert found.skipped == (Skipped(tmp_path / "a.pickle", NAMED),)
+
+
+def test_a_folder_with_one_recording_is_that_recording(tmp_path: Path, data: bytes) -> None:
+    for number in ("1", "2"):
+        folder = tmp_path / "out" / number
+        folder.mkdir(parents=True)
+        (folder / "snapshot.pickle").write_bytes(data)
+        (folder / "report.html").touch()
+    (tmp_path / "out" / "latest").symlink_to("2")
+    convert(tmp_path / "out/2/snapshot.pickle", tmp_path / "out/2/snap.zip")
+    assert the_recording(tmp_path / "out") == tmp_path / "out/2/snap.zip"
+    assert the_recording(tmp_path / "out/latest") == tmp_path / "out/latest/snap.zip"
+    assert the_recording(tmp_path / "out/1") == tmp_path / "out/1/snapshot.pickle"
+    file, missing = tmp_path / "out/1/snapshot.pickle", tmp_path / "missing"
+    assert (the_recording(file), the_recording(missing)) == (file, missing)
+    for number in range(3):
+        (tmp_path / "out" / "1" / f"rank{number}.pickle").write_bytes(data)
+        assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
+    file.unlink()
+    assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
 
 
 def test_a_file_given_twice_is_an_error(tmp_path: Path, data: bytes) -> None:
