@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
 
 from snapreport.compare.diff_types import EXACT, MOVED_FILE, MOVED_LINE, ONLY_BASE, ONLY_NEW
-from snapreport.compare.line_matching import match_lines
+from snapreport.compare.line_matching import Comparisons, match_lines
 from snapreport.frames.frame_kinds import classify_frames
-from snapreport.frames.source_files import FileKey, Keys, likeness, pair_files
+from snapreport.frames.source_files import FileKey, Keys, can_move, last_parts, pair_files
 from snapreport.model.findings import MACHINERY
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable, short_name
 
@@ -70,16 +72,17 @@ def match_sites(base: SiteList, new: SiteList) -> list[Pair]:
     if sorted(base.sites) > sorted(new.sites):
         return [pair.turned() for pair in match_sites(new, base)]
     keys = pair_files(base.filenames(), new.filenames())
-    sides = (_Side(base, keys[0]), _Side(new, keys[1]))
+    matching = _Matching(_Side(base, keys[0]), _Side(new, keys[1]))
+    sides = matching.sides
     found: list[Pair] = []
     for group in sorted(sides[0].lines.keys() & sides[1].lines.keys()):
-        found += _match_group(sides, group, group)
+        found += matching.match_group(group, group)
     apart = [
         {group for group in one.sites if group not in other.lines}
         for one, other in (sides, (sides[1], sides[0]))
     ]
-    for one, other in _moved(sides, *apart):
-        found += _match_group(sides, one, other)
+    for one, other in matching.moved(*apart):
+        found += matching.match_group(one, other)
     matched = {place for pair in found for place in pair.base}
     found += [Pair(at, (), ONLY_BASE) for at in sides[0].lone(matched)]
     matched = {place for pair in found for place in pair.new}
@@ -109,6 +112,7 @@ class _Side:
             self.lines[keys[line.filename], line.function].add(line.line)
             self.of_file[keys[line.filename]].add((line.function, line.line))
         self._keys = keys
+        self.size = len(stacks.frames) + len(stacks.node_parent)
         self._around: dict[tuple[Group, int], tuple[set[str], set[str]]] | None = None
         self._stacks = stacks
 
@@ -142,56 +146,153 @@ class _Side:
         return found
 
 
-_Sides = tuple[_Side, _Side]
+LEAST_COMPARED, COMPARED_OF_EACH = 2_000_000, 32
+"""The most comparisons: a total, or so many for each frame and each node of the call stacks."""
+
+_OF_A_PAIR = 10
+"""Comparisons that take as long as ranking two functions."""
 
 
-def _match_group(sides: _Sides, one: Group, other: Group) -> list[Pair]:
-    """Match the call sites in a function of both recordings."""
-    at_base, at_new = sides[0].sites.get(one, {}), sides[1].sites.get(other, {})
-    if not at_base or not at_new:
-        return []
-    files = (sides[0].of_file[one[0]], sides[1].of_file[other[0]])
+class _Matching:
+    """Matches the functions of two recordings, with as many comparisons as their size allows."""
 
-    def alike(line: int, other_line: int) -> tuple[int, int]:
-        here, there = sides[0].around(one, line), sides[1].around(other, other_line)
-        return _percent(here[0], there[0]), _percent(here[1], there[1])
+    def __init__(self, base: _Side, new: _Side) -> None:
+        self.sides = (base, new)
+        self._left = Comparisons(max(LEAST_COMPARED, COMPARED_OF_EACH * (base.size + new.size)))
+        self._agreeing: dict[tuple[FileKey, FileKey, int], int] = {}
+        self._shared: dict[tuple[FileKey, FileKey], int] = {}
+        self._code: dict[tuple[int, FileKey], int] = {}
 
-    def file_agrees(shift: int) -> int:
-        return sum((name, line + shift) in files[1] for name, line in files[0])
+    def match_group(self, one: Group, other: Group) -> list[Pair]:
+        """Match the call sites in a function of both recordings."""
+        base, new = self.sides
+        at_base, at_new = base.sites.get(one, {}), new.sites.get(other, {})
+        if not at_base or not at_new:
+            return []
 
-    def how(a: int, b: int) -> str:
-        return MOVED_FILE if one != other else EXACT if a == b else MOVED_LINE
+        def alike(line: int, other_line: int) -> tuple[int, int]:
+            here, there = base.around(one, line), new.around(other, other_line)
+            if not self._left.take(1 + sum(map(len, here)) + sum(map(len, there))):
+                return 0, 0
+            return _percent(here[0], there[0]), _percent(here[1], there[1])
 
-    lines = sorted(sides[0].lines[one]), sorted(sides[1].lines[other])
-    return [
-        Pair(tuple(at_base[a]), tuple(at_new[b]), how(a, b))
-        for a, b in match_lines(*lines, alike, file_agrees)
-        if a in at_base and b in at_new
-    ]
+        def file_agrees(shift: int) -> int:
+            return self._file_agrees(one[0], other[0], shift)
+
+        def how(a: int, b: int) -> str:
+            return MOVED_FILE if one != other else EXACT if a == b else MOVED_LINE
+
+        lines = sorted(base.lines[one]), sorted(new.lines[other])
+        return [
+            Pair(tuple(at_base[a]), tuple(at_new[b]), how(a, b))
+            for a, b in match_lines(*lines, alike, file_agrees, self._left)
+            if a in at_base and b in at_new
+        ]
+
+    def _file_agrees(self, one: FileKey, other: FileKey, shift: int) -> int:
+        """Return how many lines of a file a shift explains; 0 where nothing may be compared."""
+        known = self._agreeing.get((one, other, shift))
+        if known is None:
+            here, there = self.sides[0].of_file[one], self.sides[1].of_file[other]
+            known = 0
+            if self._left.take(len(here)):
+                known = sum((name, line + shift) in there for name, line in here)
+            self._agreeing[one, other, shift] = known
+        return known
+
+    def moved(self, base: Iterable[Group], new: Iterable[Group]) -> list[tuple[Group, Group]]:
+        """Pair functions of one name in files of one name, the most alike first.
+
+        The more parts two paths share at their ends, the more alike are the files; then the more
+        lines both have. Compiled files are named after a hash of their code, so any two may be the
+        same.
+        """
+        by_function: dict[str, tuple[_Groups, _Groups]] = defaultdict(lambda: ([], []))
+        for side, groups in enumerate((base, new)):
+            for group in sorted(groups):
+                if can_move(group[0]):
+                    by_function[group[1]][side].append((last_parts(group[0]), group))
+        pairs: list[tuple[Group, Group]] = []
+        for function in sorted(by_function):
+            left = self._pair_below(*by_function[function], 0, pairs)
+            compiled = ([each for each in side if each[1][0][0] == "compiled"] for side in left)
+            self._pair_equals(*compiled, pairs)
+        return pairs
+
+    def _pair_below(
+        self, base: _Groups, new: _Groups, depth: int, pairs: list[tuple[Group, Group]]
+    ) -> tuple[_Groups, _Groups]:
+        """Pair functions in files that share ``depth`` parts of their paths; return the others."""
+        if not base or not new:
+            return base, new
+        below: dict[str, tuple[_Groups, _Groups]] = defaultdict(lambda: ([], []))
+        left: tuple[_Groups, _Groups] = ([], [])
+        for side, groups in enumerate((base, new)):
+            for parts, group in groups:
+                (below[parts[depth]] if depth < len(parts) else left)[side].append((parts, group))
+        for both in below.values():
+            for side, groups in enumerate(self._pair_below(*both, depth + 1, pairs)):
+                left[side].extend(groups)
+        return self._pair_equals(*left, pairs) if depth else left
+
+    def _pair_equals(
+        self, base: _Groups, new: _Groups, pairs: list[tuple[Group, Group]]
+    ) -> tuple[_Groups, _Groups]:
+        """Pair functions whose paths are equally alike; return what one recording has more of."""
+        if not base or not new:
+            return base, new
+        taken: tuple[set[Group], set[Group]] = (set(), set())
+        for pair in self._ranked([each for _, each in base], [each for _, each in new]):
+            if pair[0] not in taken[0] and pair[1] not in taken[1]:
+                taken[0].add(pair[0])
+                taken[1].add(pair[1])
+                pairs.append(pair)
+        ones, others = (
+            sorted((each for each in side if each[1] not in done), key=itemgetter(1))
+            for side, done in zip((base, new), taken, strict=True)
+        )
+        pairs += [(one[1], other[1]) for one, other in zip(ones, others, strict=False)]
+        return ones[len(others) :], others[len(ones) :]
+
+    def _ranked(self, base: list[Group], new: list[Group]) -> Iterable[tuple[Group, Group]]:
+        """Return pairs, those that share the most lines first.
+
+        Where there are too many to compare each with each: those of the same code alone.
+        """
+        if len(base) == len(new) == 1:
+            return [(base[0], new[0])]
+        if self._left.take(_OF_A_PAIR * len(base) * len(new)):
+            return sorted(product(base, new), key=lambda pair: (*self._unlike(*pair), *pair))
+        by_code: dict[int, tuple[list[Group], list[Group]]] = defaultdict(lambda: ([], []))
+        for side, groups in enumerate((base, new)):
+            for group in sorted(groups):
+                by_code[self._code_of(side, group)][side].append(group)
+        return [pair for both in by_code.values() for pair in zip(*both, strict=False)]
+
+    def _unlike(self, one: Group, other: Group) -> tuple[int, int]:
+        """Return minus the lines that both files have, and minus those that both functions have."""
+        base, new = self.sides
+        files = (one[0], other[0])
+        if files not in self._shared:
+            here, there = base.of_file[files[0]], new.of_file[files[1]]
+            counted = self._left.take(min(len(here), len(there)))
+            self._shared[files] = len(here & there) if counted else 0
+        lines = base.lines[one], new.lines[other]
+        same = len(lines[0] & lines[1]) if self._left.take(min(map(len, lines))) else 0
+        return -self._shared[files], -same
+
+    def _code_of(self, side: int, group: Group) -> int:
+        """Return a number that is the same for a function of the same lines in an equal file."""
+        file, of = group[0], self.sides[side]
+        if (side, file) not in self._code:
+            self._code[side, file] = hash(frozenset(of.of_file[file]))
+        return hash((self._code[side, file], frozenset(of.lines[group])))
+
+
+_Groups = list[tuple[tuple[str, ...], Group]]
+"""Functions, each after the last parts of its file's path, the name first."""
 
 
 def _percent(one: set[str], other: set[str]) -> int:
     """Return how much of two sets is in both, in percent."""
     return 100 * len(one & other) // len(one | other) if one or other else 100
-
-
-def _moved(sides: _Sides, base: Iterable[Group], new: Iterable[Group]) -> list[tuple[Group, Group]]:
-    """Pair functions of one name in files of one name, the most alike first."""
-    by_function: dict[str, list[Group]] = defaultdict(list)
-    for group in new:
-        by_function[group[1]].append(group)
-    candidates = []
-    for one in base:
-        for other in by_function[one[1]]:
-            alike = likeness(one[0], other[0])
-            if alike is not None:
-                shared = len(sides[0].of_file[one[0]] & sides[1].of_file[other[0]])
-                same = len(sides[0].lines[one] & sides[1].lines[other])
-                candidates.append((-alike, -shared, -same, one, other))
-    taken: set[tuple[str, Group]] = set()
-    pairs = []
-    for *_, one, other in sorted(candidates):
-        if ("base", one) not in taken and ("new", other) not in taken:
-            taken |= {("base", one), ("new", other)}
-            pairs.append((one, other))
-    return pairs

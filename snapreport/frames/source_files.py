@@ -160,13 +160,14 @@ def common_tail(one: list[str], other: list[str]) -> int:
     return shared
 
 
-def likeness(base: FileKey, new: FileKey) -> int | None:
-    """Return how many parts two paths share at the end; None if their names differ.
+_MOST_PARTS = 64
 
-    Compiled files are named after a hash of their code, so any two may be the same: 1.
-    """
-    if base[0] == new[0] == "compiled":
-        return 1
-    if {"native", "none", "generated"} & {base[0], new[0]}:
-        return None
-    return common_tail(base[1].split("/"), new[1].split("/")) or None
+
+def can_move(file: FileKey) -> bool:
+    """Say whether a file may be another recording's file of the same name in another folder."""
+    return file[0] not in ("native", "none", "generated")
+
+
+def last_parts(file: FileKey) -> tuple[str, ...]:
+    """Return the parts of a file's path that tell where it is, its name first; no more than 64."""
+    return tuple(file[1].rsplit("/", _MOST_PARTS)[-_MOST_PARTS:][::-1])

@@ -242,3 +242,9 @@ class Findings(Shown):
     """About the file as a whole."""
     picture: Picture | None = None
     """What a page draws individually; None for everything."""
+
+    @property
+    def notes_of_file(self) -> bool:
+        """Say whether the notes came with the file, and so may not be the user's own."""
+        noted = self.history.recorder
+        return noted is not None and self.notes == noted.notes

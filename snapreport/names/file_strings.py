@@ -11,13 +11,16 @@ from snapreport.bundle import is_zip
 from snapreport.ground.errors import InputError, NotASnapshotError, naming
 from snapreport.ground.files import is_file, is_folder, open_regular
 from snapreport.ground.latest_recording import name_a_file
+from snapreport.ground.processes.unpacking_limit import most_unpacked
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.units import format_bytes
 from snapreport.names.bundle_strings import bundle_strings, elements_strings
 from snapreport.names.page_strings import page_strings
 from snapreport.names.protobuf_strings import PERFETTO, PPROF, message_strings
 from snapreport.names.table_strings import csv_strings, parquet_strings
 from snapreport.names.tally import Given, Tally
 from snapreport.read import read_objects
+from snapreport.read.limits import UNPACKED_ALWAYS
 
 _PAGES = (".html", ".htm")
 _TEXTS = (".md", ".markdown", ".txt", ".log")
@@ -28,7 +31,6 @@ _PROFILES = (".pb", ".pprof")
 _READ = (*_PAGES, *_TEXTS, *_PICTURES, *_TABLES, *_TRACES, *_PROFILES)
 _GZIP, _ZSTD, _PARQUET, _SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"SQLite format 3\0"
 _PNG = b"\x89PNG"
-_MOST_UNPACKED = 1 << 30
 
 
 def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
@@ -137,12 +139,15 @@ def _content(path: Path, most: int = -1) -> bytes:
 
 def _unpacked(data: bytes) -> bytes:
     unpacker = zlib.decompressobj(31)
+    most = most_unpacked(len(data), UNPACKED_ALWAYS)
     try:
-        unpacked = unpacker.decompress(data, _MOST_UNPACKED)
+        unpacked = unpacker.decompress(data, most + 1)
     except zlib.error as error:
         raise InputError(f"is a damaged gzip file ({error}); copy it again.") from error
-    if unpacker.unconsumed_tail or unpacker.unused_data:
-        raise InputError("unpacks to several files or to over 1 GiB, which none of ours does.")
+    if len(unpacked) > most:
+        raise InputError(f"unpacks to more than {format_bytes(most)}, which none of ours does.")
+    if unpacker.unused_data:
+        raise InputError("unpacks to several files, which none of ours does.")
     if not unpacker.eof:
         raise InputError("is a gzip file that is cut off; copy it again.")
     return unpacked

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import zlib
 from collections.abc import Collection
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from snapreport.ground.errors import InputError
+from snapreport.ground.processes.unpacking_limit import most_unpacked
 from snapreport.ground.templates import (
     LOADER,
     STARTER,
@@ -24,8 +25,20 @@ from snapreport.ground.templates import (
 )
 from snapreport.names.tally import Tally, is_number
 
-_MOST_UNPACKED = 1 << 30
-_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4", "f64": "f8"}
+_TEXTS_OF_PAGE = 32
+"""Bytes of packed texts for each letter of the page: as many as readers allow."""
+_PART, _AT_ONCE = 1 << 20, 1 << 16
+"""Bytes that are unpacked, and values that are looked at, in one go."""
+_MARKUP = re.compile(r"<(!--|[!?/]|(?=[a-zA-Z]))")
+_NAME = re.compile(r"[^\s/]+")
+_STOP = re.compile(r"[>\"']")
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""",
+)
+_END_OF_SCRIPT = {
+    tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("script", "style")
+}
+_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4"}
 _SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
 _SILENT_IN_A_PICTURE = {"d", "points", "transform"}
 _NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # an identifier, which nothing fetches
@@ -57,70 +70,96 @@ def page_strings(text: str, tally: Tally, picture: bool = False) -> None:
         picture: whether it is an SVG, such as a page saves.
 
     Raises:
-        InputError: the data packed in it cannot be unpacked.
+        InputError: the data packed in it cannot be unpacked, or are more than a page has.
     """
-    parser = _Page(tally, _SILENT_IN_A_PICTURE if picture else _SILENT)
-    parser.feed(text)
-    parser.close()
+    _Page(text, tally, _SILENT_IN_A_PICTURE if picture else _SILENT).read()
 
 
-class _Page(HTMLParser):
-    def __init__(self, tally: Tally, silent: Collection[str]) -> None:
-        super().__init__(convert_charrefs=True)
+class _Page:
+    """Reads a page from its begin to its end, once.
+
+    Not with Python's ``HTMLParser``: for each ``<`` whose end is missing that searches all the rest
+    again. A page of ours closes what it opens; where one does not, its rest is text.
+    """
+
+    def __init__(self, text: str, tally: Tally, silent: Collection[str]) -> None:
+        self._text = text
         self._tally = tally
         self._silent = silent
         self._hash = False
-        self._inside: dict[str, str | None] | None = None
-        self._tag = ""
-        self._data: list[str] = []
-        self._first: bytes | None = None  # of the payload; the rest comes after the scripts
+        self._first: bytearray | None = None  # of the payload; the rest comes after the scripts
+        self._texts = _TEXTS_OF_PAGE * len(text)
+        self._left = most_unpacked(len(text), 0)  # a page is never small
         folder = templates_folder()
         self._ours = "\n".join(
             " ".join(path.read_text("utf-8").split()) for path in sorted(folder.glob("*.j2"))
         )
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "style"):
-            self._tag, self._inside, self._data = tag, dict(attrs), []
-        self._hash = tag == "code" and ("title", "SHA-256") in attrs
-        for name, value in attrs:
+    def read(self) -> None:
+        """Count its strings."""
+        at = 0
+        while (found := _MARKUP.search(self._text, at)) is not None:
+            self._data(self._text[at : found.start()])
+            at = self._markup(found)
+        self._data(self._text[at:])
+        self._end_of_payload(bytearray())
+
+    def _markup(self, found: re.Match[str]) -> int:
+        """Read what begins with a ``<``; return where it ends."""
+        text, begin, sign = self._text, found.end(), found[1]
+        if sign == "!--":
+            return self._until("-->", begin, "comment")
+        if sign in ("!", "?"):
+            return self._until(">", begin, "comment")
+        end = _end_of_tag(text, begin)
+        if end < 0:
+            return self._rest("page text", found.start())
+        if sign:  # an end tag
+            return end + 1
+        inside = text[begin:end]
+        name = _NAME.match(inside)
+        tag = name[0].lower() if name else ""
+        attributes = _attributes(inside[len(tag) :])
+        self._start(tag, attributes)
+        if tag not in ("script", "style"):
+            return end + 1
+        closing = _END_OF_SCRIPT[tag].search(text, end + 1)
+        if closing is None:
+            return self._rest(tag, end + 1)
+        self._script(tag, text[end + 1 : closing.start()], attributes)
+        return closing.start()
+
+    def _until(self, ending: str, begin: int, kind: str) -> int:
+        end = self._text.find(ending, begin)
+        if end < 0:
+            return self._rest(kind, begin)
+        content = self._text[begin:end]
+        if content.lower() != "doctype html":
+            self._add(kind, content)
+        return end + len(ending)
+
+    def _rest(self, kind: str, begin: int) -> int:
+        self._lines(kind, self._text[begin:])
+        return len(self._text)
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._hash = tag == "code" and attributes.get("title") == "SHA-256"
+        for name, value in attributes.items():
             if (name, value) == _NAMESPACE:
                 continue
             if name not in self._silent and value and not is_number(value):
                 self._add("attribute", value)
 
-    def handle_endtag(self, tag: str) -> None:
-        if self._inside is not None and tag == self._tag:
-            self._end_of_script("".join(self._data), self._inside)
-            self._inside = None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside is not None:
-            self._data.append(data)
-        elif self._hash and _HASH.fullmatch(data):
+    def _data(self, data: str) -> None:
+        data = unescape(data)
+        if self._hash and _HASH.fullmatch(data):
             self._tally.add("hash", data)
         else:
             self._add("page text", data)
 
-    def handle_comment(self, data: str) -> None:
-        self._add("comment", data)
-
-    def handle_decl(self, decl: str) -> None:
-        if decl.lower() != "doctype html":
-            self._add("comment", decl)
-
-    handle_pi = unknown_decl = handle_comment
-
-    def close(self) -> None:
-        super().close()
-        if self._inside is not None:
-            # The element was never closed, and some versions of Python do not give its rest.
-            self._lines(self._tag, "".join(self._data) + self.rawdata)
-            self._inside = None
-        self._end_of_payload(b"")
-
-    def _end_of_payload(self, later: bytes) -> None:
+    def _end_of_payload(self, later: bytearray) -> None:
         if self._first is not None:
+            self._check_texts(int.from_bytes(self._first[:4], "little"))
             _payload(self._first, later, self._tally)
         self._first = None
 
@@ -129,85 +168,144 @@ class _Page(HTMLParser):
         if text and not is_number(text) and text not in self._ours:
             self._tally.add(kind, text)
 
-    def _end_of_script(self, data: str, attributes: dict[str, str | None]) -> None:
+    def _script(self, tag: str, data: str, attributes: dict[str, str]) -> None:
         name = attributes.get("id")
         if name == "payload":
-            self._end_of_payload(b"")
-            self._first = _unpack(data)
+            self._end_of_payload(bytearray())
+            self._first = self._unpack(data)
         elif name == "later":
-            self._end_of_payload(_unpack(data))
+            self._end_of_payload(self._unpack(data))
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":
             if data not in (built_packed("app.js"), built_packed("run.js")):
-                self._lines("script", _unpack(data).decode("utf-8", "replace"))
-        elif data not in self._own_scripts():
-            self._lines(self._tag, data)
+                code = self._unpack(data)
+                self._check_texts(len(code))
+                self._lines("script", code.decode("utf-8", "replace"))
+        elif data not in _own_scripts(tag):
+            self._lines(tag, data)
 
-    def _own_scripts(self) -> tuple[str, ...]:
-        if self._tag == "style":
-            return built("style.css"), style_beside("diff.css"), style_beside("run.css")
-        return STARTER, LOADER
+    def _unpack(self, data: str) -> bytearray:
+        """Unpack what a script holds; all of them together may become only so large."""
+        unpacked = bytearray()
+        try:
+            unpacker = zlib.decompressobj(31)
+            rest = base64.b64decode(data, validate=True)
+            while rest and not unpacker.eof:
+                part = unpacker.decompress(rest, _PART)
+                self._left -= len(part)
+                if self._left < 0:
+                    raise InputError("has far more data packed in it than a page of ours.")
+                unpacked += part
+                rest = unpacker.unconsumed_tail
+            unpacked += unpacker.flush()  # a few bytes at most
+        except (ValueError, zlib.error) as error:
+            raise _damaged(error) from error
+        return unpacked
+
+    def _check_texts(self, size: int) -> None:
+        self._texts -= size
+        if self._texts < 0:
+            raise InputError("has far more text packed in it than a page of ours.")
 
     def _lines(self, kind: str, text: str) -> None:
         for line in text.splitlines():
             self._tally.add(kind, line.strip())
 
 
-def _unpack(data: str) -> bytes:
-    try:
-        unpacker = zlib.decompressobj(31)
-        unpacked = unpacker.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
-        if unpacker.unconsumed_tail:
-            raise InputError("unpacks to more than 1 GiB, as no page of ours does.")
-    except (binascii.Error, zlib.error) as error:
-        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
-    return unpacked
+def _end_of_tag(text: str, at: int) -> int:
+    """Return where the ``>`` of a tag is, -1 if there is none; quotes can hold others."""
+    while (found := _STOP.search(text, at)) is not None:
+        if found[0] == ">":
+            return found.start()
+        at = text.find(found[0], found.end()) + 1
+        if at == 0:
+            break
+    return -1
 
 
-def _json(data: str | bytes) -> Any:
+def _attributes(inside: str) -> dict[str, str]:
+    """Return the attributes of a tag; one without a value has an empty one."""
+    found = _ATTRIBUTE.finditer(inside)
+    return {each[1].lower(): unescape(each[2] or each[3] or each[4] or "") for each in found}
+
+
+def _own_scripts(tag: str) -> tuple[str, ...]:
+    if tag == "style":
+        return built("style.css"), style_beside("diff.css"), style_beside("run.css")
+    return STARTER, LOADER
+
+
+def _damaged(error: object) -> InputError:
+    return InputError(f"has damaged data packed in it ({error}); render it again.")
+
+
+def _json(data: str | memoryview) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
+        raise _damaged(error) from error
 
 
-def _payload(body: bytes, later: bytes, tally: Tally) -> None:
-    """Count the strings of the payload, and those of its table by the columns that use them."""
+def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
+    """Count the strings of the payload, and those of its table by the columns that use them.
+
+    Args:
+        packed: a header and columns, as ``reporters/page/payload.py`` packs them.
+        later: more columns.
+        tally: counts the strings.
+    """
+    body = memoryview(packed)
     length = int.from_bytes(body[:4], "little")
     header = _json(body[4 : 4 + length])
-    if not isinstance(header, dict):
+    strings = header.pop("strings", []) if isinstance(header, dict) else None
+    if not isinstance(strings, list):
         raise InputError("has data packed in it that snapreport did not write.")
-    columns = body[(4 + length + 7) & ~7 :]
-    strings = header.pop("strings", [])
+    columns = _Columns(body[(4 + length + 7) & ~7 :], memoryview(later))
     try:
-        used = _used(header, columns, later)
+        used = _used(header, columns, len(strings))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"has damaged data packed in it ({error}); render it again.") from error
+        raise _damaged(error) from error
     for i, text in enumerate(strings):
-        for kind, ids in used.items():
-            if i in ids:
-                tally.add(kind, str(text))
-        if not any(i in ids for ids in used.values()):
-            tally.add("text", str(text))
+        kinds = [kind for kind, rows in used.items() if rows[i]] or ["text"]
+        for kind in kinds:
+            tally.walk(text, kind)
     tally.walk(header)
 
 
-def _used(header: dict[str, Any], columns: bytes, later: bytes) -> dict[str, set[int]]:
-    used: dict[str, set[int]] = {kind: set() for kind in _COLUMNS.values()}
+def _used(header: dict[str, Any], columns: _Columns, strings: int) -> dict[str, NDArray[np.bool_]]:
+    """Return which strings of the table are used as what."""
+    used = {kind: np.zeros(strings, bool) for kind in _COLUMNS.values()}
     tables = [header["columns"], *(device["columns"] for device in header.get("devices", []))]
     for table in (*tables, *(header.get(name, {}) for name in ("holders", "failed", "findings"))):
         for name, kind in _COLUMNS.items():
             if name in table:
-                area = later if table[name].get("later") else columns
-                used[kind].update(np.unique(_column(table[name], area)).tolist())
+                columns.mark(table[name], used[kind])
     return used
 
 
-def _column(entry: dict[str, Any], area: bytes) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return a column that ``reporters/page/payload.py`` packed, all lowest bytes first."""
-    typed = np.dtype("<" + _TYPES[entry["type"]])
-    length = int(entry["length"])
-    raw = np.frombuffer(area, np.uint8, length * typed.itemsize, int(entry["offset"]))
-    values = raw.reshape(typed.itemsize, length).T.copy().view(typed).reshape(length)
-    return np.cumsum(values) if entry["delta"] else values
+class _Columns:
+    """The columns of a page, which share no bytes."""
+
+    def __init__(self, first: memoryview, later: memoryview) -> None:
+        self._areas = (first, later)
+        self._left = [len(first), len(later)]
+
+    def mark(self, entry: dict[str, Any], used: NDArray[np.bool_]) -> None:
+        """Mark the strings whose ids are in a column; the lowest bytes of all come first.
+
+        Raises:
+            KeyError, TypeError, ValueError: there is no such column.
+        """
+        late = bool(entry.get("later"))
+        typed = np.dtype("<" + _TYPES[entry["type"]])
+        length, offset = int(entry["length"]), int(entry["offset"])
+        size = length * typed.itemsize
+        self._left[late] -= size
+        if length < 0 or offset < 0 or self._left[late] < 0 or entry["delta"]:
+            raise ValueError("columns that no page has")
+        raw = np.frombuffer(self._areas[late], np.uint8, size, offset)
+        places = raw.reshape(typed.itemsize, length)
+        for begin in range(0, length, _AT_ONCE):
+            ids = places[:, begin : begin + _AT_ONCE].T.copy().view(typed)
+            used[ids[(ids >= 0) & (ids < len(used))]] = True

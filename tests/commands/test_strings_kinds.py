@@ -199,7 +199,7 @@ def test_what_is_no_file_is_one_line(run: Run, folder: Path, name: str) -> None:
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snapreport.names.file_strings._MOST_UNPACKED", 1 << 20)
+    monkeypatch.setenv("SNAPREPORT_MAX_UNPACKED", "1MiB")
     packer = zlib.compressobj(9, wbits=31)
     Path("x.html.gz").write_bytes(packer.compress(bytes(1 << 22)) + packer.flush())
-    assert_one_line_error(run("strings", "x.html.gz"), "1 GiB")
+    assert_one_line_error(run("strings", "x.html.gz"), "more than 1.00 MiB")

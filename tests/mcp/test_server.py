@@ -218,6 +218,27 @@ def test_a_query_that_runs_for_ever_is_ended(
     run(work)
 
 
+def test_a_pattern_that_takes_for_ever_blocks_its_file_only_for_the_time_limit(
+    samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapreport.mcp.keeping import file_keepers
+
+    monkeypatch.setattr(file_keepers, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(file_keepers, "_GRACE", 0.2)
+    slow = {**STEP, "without": ["/(.|.|.)*$^/"]}
+
+    async def work() -> None:
+        async with connected(samples) as (client, _):
+            await client.call_tool("open", STEP)
+            with anyio.fail_after(60):  # fails only where it would never end
+                result = await client.call_tool("whatif", slow)
+            assert result.is_error
+            assert "took longer than" in text_of(result)
+            assert not (await client.call_tool("open", STEP)).is_error
+
+    run(work)
+
+
 def test_progress_is_reported_and_rises(samples: Path) -> None:
     told: list[tuple[float, str | None]] = []
 

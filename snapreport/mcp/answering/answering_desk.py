@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from snapreport.ground.progress import Progress
@@ -13,7 +14,7 @@ from snapreport.mcp.answering.moment_answers import moment_reply
 from snapreport.mcp.answering.overview import open_reply, summary_reply
 from snapreport.mcp.answering.pages_of_replies import USUAL, digest_of, fit_page, read_cursor
 from snapreport.mcp.answering.query_answers import query_reply
-from snapreport.mcp.answering.question import Question
+from snapreport.mcp.answering.question import ANSWERING, Question
 from snapreport.mcp.answering.reply import Reply
 from snapreport.mcp.answering.run_answers import run_reply
 from snapreport.mcp.answering.what_if_answers import what_if_reply
@@ -30,6 +31,11 @@ _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
     "whatif": what_if_reply,
     "query": query_reply,
 }
+_BEFORE: Mapping[str, Callable[[KeptRecording], object]] = {
+    **dict.fromkeys(("open", "summary", "findings"), attrgetter("findings")),
+    "query": attrgetter("database"),
+}
+"""What an answer needs and is computed once: like opening a file, it takes as long as it takes."""
 _PAGING = ("cursor", "max_tokens")
 _REPLIES = 4
 """How many answers are kept, so that their next pages need no work."""
@@ -68,12 +74,15 @@ class Desk:
         reply = self._replies.pop(digest, None)
         if reply is None and run is not None:
             loaded = run.load(asked.get("layout"), progress)
+            progress(ANSWERING, None)
             reply = run_reply(run.place.shown, loaded, run.skipped(), asked)
         elif reply is None:
             recordings = [self._recording(each, progress) for each in question.files]
             for recording in recordings:
                 recording.progress = progress
-            progress("Answering", None)
+                if question.tool in _BEFORE:
+                    _BEFORE[question.tool](recording)
+            progress(ANSWERING, None)
             if question.tool == "diff":
                 new, base = recordings
                 reply = diff_reply(base, new, asked)

@@ -8,7 +8,6 @@ from typing import Any
 
 from snapreport.bundle.query.sql_query import statements
 from snapreport.ground.errors import QueryError
-from snapreport.mcp.answering.question import ASKING
 from snapreport.mcp.answering.reply import Reply, table
 from snapreport.mcp.opened.kept_recording import KeptRecording
 
@@ -26,9 +25,7 @@ def query_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply
     """
     if len(list(statements(arguments["sql"]))) > 1:
         raise QueryError("That is more than one statement; send them one at a time.")
-    database = recording.database
-    recording.progress(ASKING, None)
-    answer = next(database.run(arguments["sql"]), None)
+    answer = next(recording.database.run(arguments["sql"]), None)
     if answer is None:
         raise QueryError("That has no statement; send one that reads, such as a SELECT.")
     rows: list[tuple[Any, ...]] = []

@@ -12,8 +12,8 @@ from snapreport.mcp.opened.opening_below import FileBelow
 PROGRESS, ANSWER, REFUSAL = "progress", "answer", "refusal"
 """Kinds of messages; the last two end a question, and carry the process's memory in bytes."""
 
-ASKING = "Asking SQLite"
-"""The progress report that starts a statement's time limit."""
+ANSWERING = "Answering"
+"""The progress report that starts the time limit: the files are open."""
 
 
 @dataclass(frozen=True)

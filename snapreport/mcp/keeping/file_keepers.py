@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from snapreport.ground.errors import InputError, QueryError, SnapreportError
+from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.processes.child_process import ChildProcess
 from snapreport.ground.processes.machine import available_memory
 from snapreport.ground.units import format_duration
-from snapreport.mcp.answering.question import ASKING, PROGRESS, REFUSAL, Question
+from snapreport.mcp.answering.question import ANSWERING, PROGRESS, REFUSAL, Question
 from snapreport.mcp.keeping.keeper_process import answer_all
 from snapreport.mcp.opened.opening_below import FileBelow
 from snapreport.model.answer_tables import QUERY_SECONDS
@@ -36,7 +36,8 @@ _READ_BEFORE = (
 )  # fmt: skip
 """Modules that processes have loaded from the start."""
 _GRACE = 3.0
-"""Seconds after its time limit until a statement is ended together with its process."""
+"""Seconds after its time limit until a question is ended together with its process: SQLite ends its
+statements by itself."""
 
 
 class RefusedError(SnapreportError):
@@ -167,13 +168,13 @@ class _Keeper:
                 kind, content, more = message
                 if kind != PROGRESS:
                     break
-                # Opening the file does not count: the time limit starts when SQLite is asked.
-                if content == ASKING and scope.deadline == math.inf:
+                # Opening the file does not count, nor do the conclusions that are drawn once.
+                if content == ANSWERING and scope.deadline == math.inf:
                     scope.deadline = anyio.current_time() + QUERY_SECONDS + _GRACE
                 await report(content, more)
         if scope.cancelled_caught:
             limit = format_duration(round(QUERY_SECONDS * 1e6))
-            raise QueryError(f"The query took longer than {limit}; ask for less.")
+            raise InputError(f"The answer took longer than {limit}; ask for less.")
         self.memory = more
         if kind == REFUSAL:
             raise RefusedError(content)

@@ -30,7 +30,7 @@ from snapreport.reporters.words.plain_text import (
     cut,
     escaped,
     location,
-    without_html,
+    tame_notes,
 )
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.role_words import known_text
@@ -84,9 +84,7 @@ class MarkdownReporter:
 
     def render(self, findings: Findings, out: BinaryIO) -> None:
         """Write the Markdown in UTF-8; long parts are folded."""
-        noted = findings.history.recorder
-        stranger = noted is not None and findings.notes == noted.notes
-        notes = without_html(findings.notes.strip(), stranger)
+        notes = tame_notes(findings.notes.strip(), findings.notes_of_file)
         text = first_that_fits(partial(_report, findings), _ROOMS, len(_notes(notes, LIMIT)))
         out.write(_notes(notes, LIMIT - len(text) - 1) + text)
 
@@ -95,7 +93,7 @@ def _notes(notes: str, room: int) -> bytes:
     """Return the notes, cut to ``room`` bytes, with no block of code left open."""
     if not notes:
         return b""
-    text = closed(notes).encode()
+    text = notes.encode()
     said = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
     end = b"\n\n"
     if len(text) + len(end) > room:

@@ -26,6 +26,7 @@ from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.words import allocator_words, finding_words, trust_words
 from snapreport.reporters.words.cut_words import CutText, cut_texts
+from snapreport.reporters.words.plain_text import DEEPEST, takes_long, too_deep
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
@@ -90,7 +91,7 @@ class HtmlReporter:
                     zip(findings.devices, cut_texts(findings), strict=True)
                 )
             ],
-            notes=_render_notes(findings.notes),
+            notes=_render_notes(findings.notes, findings.notes_of_file),
             lines_note=lines_note(findings.history),
             settings=[
                 *recording_rows(findings.history, findings.devices),
@@ -112,14 +113,23 @@ class HtmlReporter:
         )
 
 
-def _render_notes(notes: str) -> Markup:
-    """Render the user's Markdown; raw HTML stays text, and so do pictures, which need a network."""
+def _render_notes(notes: str, stranger: bool) -> Markup:
+    """Render Markdown; raw HTML stays text, and so do pictures, which need a network.
+
+    What takes long to parse, and what is nested too deep, is shown as it is.
+    """
     if not notes:
         return Markup()
     from markdown_it import MarkdownIt  # most pages have no notes
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    return Markup(replaced(parser.render(notes), "\n"))  # noqa: S704
+    if not (stranger and takes_long(notes)):
+        options = {"html": False, "maxNesting": DEEPEST}
+        parser = MarkdownIt("commonmark", options).enable("table").disable("image")
+        tokens = parser.parse(notes)
+        if not too_deep(tokens):
+            rendered = parser.renderer.render(tokens, parser.options, {})
+            return Markup(replaced(rendered, "\n"))  # noqa: S704
+    return Markup("<pre><code>{}</code></pre>").format(replaced(notes, "\n\t"))
 
 
 def _short(summary: dict[str, Any]) -> dict[str, Any]:

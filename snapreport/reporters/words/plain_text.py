@@ -26,12 +26,15 @@ _LINKS = re.compile(
     r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
     re.IGNORECASE,
 )
-_CALLS = re.compile(r"@|(?<!\w)GH-(?=\d)|#(?=\d)", re.IGNORECASE)
+_CALLS = re.compile(r"@(?!\u200b)|(?<!\w)GH-(?=\d)|#(?=\d)", re.IGNORECASE)
 _PARTED = "\u200b"
 """A zero-width space."""
 
-_EXACT_PASSES, _MOST_PASSES = 3, 20
 _LONGEST_FENCE = 100
+_LONGEST_NOTES, _MOST_LINES, _MOST_CELLS = 16_384, 1000, 10_000
+"""Letters, lines and cells of tables in a stranger's notes; more of them are shown as they are."""
+DEEPEST = 20
+"""How deep blocks may be nested in notes: parsing takes as long for each line at each depth."""
 
 
 def one_line(text: str) -> str:
@@ -119,24 +122,52 @@ def named_place(name: str, filename: str, line: int | None) -> str:
     return f"{name}  {location(filename, line)}".rstrip()
 
 
-def without_html(notes: str, stranger: bool = False) -> str:
-    """Return Markdown in which raw HTML is text; everything else, code included, is unchanged.
+def tame_notes(notes: str, stranger: bool = False) -> str:
+    """Return Markdown in which raw HTML is text and that leaves no block of code open.
+
+    Everything else, code included, is unchanged. What cannot be tamed in one pass, because escaping
+    some HTML turns code near it into HTML, becomes one block of code.
 
     Args:
         notes: the Markdown.
         stranger: whether it may not be the user's own: then pictures, which would be fetched,
-            and mentions become text, too.
+            and mentions become text, too, and what takes long to parse becomes one block of code.
     """
     notes = replaced(notes.replace("\r\n", "\n").replace("\r", "\n"), "\n\t")
-    notes = _html_as_text(notes)
-    if stranger:
-        notes = _html_as_text(_quiet(notes))
-    return notes
+    if stranger and takes_long(notes):
+        return _all_code(notes)
+    tokens = _parse(notes)
+    tame = _tamed(notes, tokens, stranger)
+    if tame != notes:
+        tokens = _parse(tame)
+        if _tamed(tame, tokens, stranger) != tame:
+            return _all_code(notes)
+    return _all_code(notes) if too_deep(tokens) else _closed(tame, tokens)
+
+
+def takes_long(notes: str) -> bool:
+    """Say whether parsing a stranger's Markdown could take more than a moment."""
+    lines = notes[: _LONGEST_NOTES + 1].splitlines()
+    columns = max((line.count("|") for line in lines), default=0)
+    return (
+        len(notes) > _LONGEST_NOTES
+        or len(lines) > _MOST_LINES
+        or columns * len(lines) > _MOST_CELLS
+    )
+
+
+def too_deep(tokens: list[Token]) -> bool:
+    """Say whether blocks are nested so deep that the parser leaves out what is in them."""
+    return max((token.level for token in tokens), default=0) >= DEEPEST - 1
 
 
 def closed(notes: str) -> str:
     """Return Markdown whose code blocks are all closed."""
-    last = _parse(f"{notes}\n\nx\n")[-1]
+    return _closed(notes, _parse(notes))
+
+
+def _closed(notes: str, tokens: list[Token]) -> str:
+    last = tokens[-1]
     if last.type != "fence" or last.map is None:
         return notes
     if len(last.markup) > _LONGEST_FENCE:
@@ -144,69 +175,62 @@ def closed(notes: str) -> str:
     return f"{notes}\n{last.markup}"
 
 
+def _all_code(notes: str) -> str:
+    """Return text as one block of code, which nothing in it can end."""
+    return "\n".join(f"    {line}" for line in notes.strip("\n").split("\n"))
+
+
 def _parse(notes: str) -> list[Token]:
+    """Parse Markdown and a paragraph after it, which only a block that is left open takes in."""
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": True}).enable("table").parse(notes)
+    options = {"html": True, "maxNesting": DEEPEST}
+    return MarkdownIt("commonmark", options).enable("table").parse(f"{notes}\n\nx\n")
 
 
-def _html_as_text(notes: str) -> str:
-    """Escape HTML until there is none: escaping some HTML can turn code near it into HTML."""
-    for attempt in range(_MOST_PASSES):
-        tame = _pass(notes, exact=attempt < _EXACT_PASSES)
-        if tame == notes:
-            return notes
-        notes = tame
-    return notes.replace("<", "&lt;")
-
-
-def _pass(notes: str, exact: bool) -> str:
-    """Escape the HTML once; unless ``exact``, also escape code in the same paragraph."""
-    lines = notes.splitlines(keepends=True)
-    for token in _parse(notes):
+def _tamed(notes: str, tokens: list[Token], stranger: bool) -> str:
+    """Escape what is HTML in some Markdown; of a stranger's also pictures and mentions."""
+    lines = notes.split("\n")
+    for token in tokens:
         if token.map is None:
             continue
         first, after = token.map
         children = token.children or []
-        text = "".join(lines[first:after])
+        text = tame = "\n".join(lines[first:after])
         if token.type == "html_block":
             tame = text.replace("<", "&lt;")
         elif any(child.type == "html_inline" for child in children):
-            tame = _inline_without_html(text, children) if exact else text
-            if tame == text:
-                tame = text.replace("<", "&lt;")
-        else:
-            continue
-        lines[first:after] = [tame, *[""] * (after - first - 1)]
-    return "".join(lines)
+            tame = _inline_without_html(text, children)
+        if stranger and children:
+            tame = _quiet(tame, children)
+        if tame != text:
+            lines[first:after] = tame.split("\n")
+    return "\n".join(lines)
 
 
 def _inline_without_html(text: str, children: list[Token]) -> str:
     """Escape the raw HTML in one paragraph; ``children`` are its parts, in order."""
+    if any("`" in child.content for child in children if child.type == "html_inline"):
+        return text.replace("<", "&lt;")  # as text, it could begin or end code
     position = 0
+    parts = []
     for child in children:
         place = text.find(child.content, position) if child.content else -1
         if place < 0:
             continue
-        position = place + len(child.content)
+        shown = child.content
         if child.type == "html_inline":
-            shown = child.content.replace("<", "&lt;")
-            text = text[:place] + shown + text[position:]
-            position = place + len(shown)
+            shown = shown.replace("<", "&lt;")
+        parts += [text[position:place], shown]
+        position = place + len(child.content)
+    tame = "".join((*parts, text[position:]))
+    return tame if tame != text else text.replace("<", "&lt;")
+
+
+def _quiet(text: str, children: list[Token]) -> str:
+    """Break mentions and issue links in one paragraph, and turn pictures into text."""
+    if any(child.type == "image" for child in children):
+        text = text.replace("![", "!\\[")
+    if any(_CALLS.search(child.content) for child in children if child.type == "text"):
+        text = _CALLS.sub(lambda found: found[0] + _PARTED, text)
     return text
-
-
-def _quiet(notes: str) -> str:
-    """Break mentions and issue links, and turn pictures into text."""
-    lines = notes.splitlines(keepends=True)
-    for token in _parse(notes):
-        if token.map is None or not token.children:
-            continue
-        first, after = token.map
-        text = "".join(lines[first:after])
-        if any(child.type == "image" for child in token.children):
-            text = text.replace("![", "!\\[")
-        if any(_CALLS.search(child.content) for child in token.children if child.type == "text"):
-            text = _CALLS.sub(lambda found: found[0] + _PARTED, text)
-        lines[first:after] = [text, *[""] * (after - first - 1)]
-    return "".join(lines)

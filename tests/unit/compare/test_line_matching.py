@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from snapreport.compare.line_matching import match_lines
+from snapreport.compare.line_matching import Comparisons, match_lines
 from tests.clock import took
 
 
@@ -17,7 +17,13 @@ def match(base: dict[int, str], new: dict[int, str], file_shift: int = 0) -> dic
         return 100 * (base[line] == new[other]), 100
 
     return dict(
-        match_lines(sorted(base), sorted(new), alike, lambda shift: int(shift == file_shift))
+        match_lines(
+            sorted(base),
+            sorted(new),
+            alike,
+            lambda shift: int(shift == file_shift),
+            Comparisons(10**9),
+        )
     )
 
 

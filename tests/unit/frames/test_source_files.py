@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.frames.source_files import likeness, pair_files
+from snapreport.frames.source_files import can_move, last_parts, pair_files
 
 
 def are_same(base: str, new: str) -> bool:
@@ -76,13 +76,16 @@ def test_which_recording_comes_first_does_not_matter() -> None:
     assert (one, other) == (turned_one, turned_other)
 
 
-def test_a_file_of_the_same_name_is_alike_and_the_more_so_the_longer_both_paths_agree() -> None:
-    file = ("project", "model/attention/core.py")
-    near, far = ("project", "layers/attention/core.py"), ("package", "x/core.py")
-    assert (likeness(file, near), likeness(file, far)) == (2, 1)
-    assert likeness(file, ("project", "model/attention/other.py")) is None
-    assert likeness(("native", "Add.cpp"), ("none", "")) is None
-    assert likeness(("compiled", "ab/cab.py"), ("compiled", "cd/ccd.py")) == 1
+def test_only_files_whose_folders_mean_something_can_have_moved() -> None:
+    assert can_move(("project", "model/core.py"))
+    assert can_move(("compiled", "ab/cab.py"))
+    assert not any(can_move((kind, "Add.cpp")) for kind in ("native", "none", "generated"))
+
+
+def test_a_place_is_told_by_the_last_parts_of_its_path_the_name_first() -> None:
+    assert last_parts(("project", "model/attention/core.py")) == ("core.py", "attention", "model")
+    deep = last_parts(("file", "/" + "d/" * 100_000 + "core.py"))
+    assert (deep[:2], len(deep)) == (("core.py", "d"), 64)
 
 
 def test_a_file_that_moved_within_its_project_is_no_project_of_its_own() -> None:

@@ -19,7 +19,7 @@ from snapreport.api.loading import open_database
 from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
 from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
 from snapreport.reporters.terminal.query_text import csv_lines, json_lines, table
-from snapreport.reporters.words.plain_text import code_span, escaped, one_line, without_html
+from snapreport.reporters.words.plain_text import code_span, escaped, one_line, tame_notes
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
@@ -107,7 +107,7 @@ def test_text_in_markdown_is_text(text: str) -> None:
 
 @each_attack
 def test_a_strangers_notes_run_fetch_and_call_nothing(text: str) -> None:
-    notes = without_html(f"{text}\n\nx {text} y\n\n> {text}\n", stranger=True)
+    notes = tame_notes(f"{text}\n\nx {text} y\n\n> {text}\n", stranger=True)
     tokens = list(every(markdown().parse(notes)))
     assert not [t for t in tokens if t.type.startswith("html") or t.type == "image"]
     words = [t.content for t in tokens if t.type == "text"]

@@ -12,7 +12,7 @@ from snapreport.reporters.words.plain_text import (
     escaped,
     location,
     one_line,
-    without_html,
+    tame_notes,
 )
 
 HOSTILE = [
@@ -109,13 +109,61 @@ def test_raw_html_in_notes_is_text_and_code_stays_code() -> None:
         "# Run\n\nif `a < b` then <b>bold</b> <script>x</script>\n\n<div>\n<img src=x>\n</div>\n\n"
         "    if a < b:\n\n```py\nc <d> e\n```\n\n`<b>` <b>\n"
     )
-    shown = without_html(notes)
+    shown = tame_notes(notes)
     assert "`a < b`" in shown
     assert "    if a < b:" in shown
     assert "c <d> e" in shown
     assert "`<b>` &lt;b>" in shown
     html = MarkdownIt("commonmark", {"html": True}).render(shown)
     assert all(tag not in html for tag in ("<b>", "<script", "<div", "<img"))
+
+
+def test_a_strangers_notes_with_html_code_and_mentions_keep_their_code() -> None:
+    notes = "# Run\n\nask @ann about `a < b` <b>now</b>\n\n```py\n@cache\nc <d> e\n"
+    assert tame_notes(notes, stranger=True) == (
+        "# Run\n\nask @\u200bann about `a < b` &lt;b>now&lt;/b>\n\n```py\n@cache\nc <d> e\n\n```"
+    )
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        "> " * 25 + "<script>x</script>\n",  # deeper than the parser looks
+        "<!-- a -->\n" * 1001,
+        "a <b>\n\n" * 4000,
+        "|a" * 100 + "\n" + "|-" * 100 + "\n" + "a <b>\n" * 100,
+        "> " * 20 + "a\n" * 8000,
+    ],
+)
+def test_a_strangers_notes_that_take_long_to_parse_are_one_block_of_code(notes: str) -> None:
+    shown = tame_notes(notes, stranger=True)
+    assert shown == "\n".join(f"    {line}" for line in notes.strip("\n").split("\n"))
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(shown)
+    assert [token.type for token in tokens] == ["code_block"]
+
+
+def test_only_a_strangers_notes_are_limited() -> None:
+    notes = "a <b>\n\n" * 600
+    assert tame_notes(notes) == "a &lt;b>\n\n" * 600
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        "<!-- a -->\n    <b>\n",  # the code is a paragraph's once the comment is one
+        'a <b title="`"> c `<d>` e',
+        "[a]: <b\n<div>",
+        "x ![<img src=x>](y)",
+        "<div>\n```\n</div>\n<b>\n",
+    ],
+)
+def test_escaping_makes_no_html_of_code_nearby(notes: str) -> None:
+    for stranger in (False, True):
+        shown = tame_notes(notes, stranger) + "\n\ny <i>"
+        tokens = MarkdownIt("commonmark", {"html": True}).parse(shown)
+        inside = [child.type for token in tokens for child in token.children or ()]
+        assert [token.type for token in tokens].count("html_block") == 0
+        assert inside.count("html_inline") == 1
 
 
 def test_a_location_without_a_file_is_empty() -> None:
