@@ -7,12 +7,14 @@ import importlib
 import os
 import sys
 from collections import UserDict
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from snapreport.commands.output.console import Commands, exit_on_terminate
+from snapreport.commands.output.console import Commands, say
 from snapreport.ground.processes import unpacking_limit
+from snapreport.ground.processes.ending_signals import SignalExit, raise_on_signals
 from snapreport.ground.units import parse_size
 from snapreport.ground.version import __version__
 
@@ -89,7 +91,7 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    exit_on_terminate()
+    raise_on_signals()
     # A process this short-lived makes little garbage: collecting it is not worth the time.
     gc.disable()
     # We multiply no matrices, and waiting for OpenBLAS's threads can take 50 ms.
@@ -97,5 +99,9 @@ def main() -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="snapreport")
+    except SignalExit as ended:
+        with suppress(OSError):  # a terminal that is closed
+            say(f"Ended by {ended.name}; no unfinished file is left behind.")
+        raise
     finally:
         gc.freeze()  # no collection at exit either
