@@ -20,7 +20,13 @@ from snapreport.diagnosis.trust.self_checks import find_closing, find_ooms
 from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
-from snapreport.figures.curves import event_times, find_curves, find_peaks
+from snapreport.figures.curves import (
+    event_times,
+    find_curves,
+    find_peaks,
+    known_curves,
+    reserved_from,
+)
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.moment_lookup import first_time
 from snapreport.figures.role_use import find_role_use
@@ -158,9 +164,10 @@ def find_figures(
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
-        statistics=curves_statistics(curves, times),
+        statistics=curves_statistics(known_curves(curves), times),
         sizes=allocation_statistics(history),
         curves=curves,
+        reserved_from=reserved_from(curves),
         times=times,
         reserved_events=reserved_events,
         reserved_bytes=reserved_bytes,

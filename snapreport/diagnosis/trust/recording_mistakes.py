@@ -17,7 +17,7 @@ from snapreport.diagnosis.trust.how_to_record import (
     record_again,
     record_stacks,
 )
-from snapreport.figures.curves import Curves, event_times
+from snapreport.figures.curves import Curves, event_times, reserved_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, View
@@ -141,8 +141,9 @@ def baseline_faults(
             Figure("part of the peak", start / most, "share"),
             Figure("live at the peak without a call stack, from before", unknown),
         ]
-        if "reserved" in curves:
-            figures.append(Figure("reserved before the first event", int(curves["reserved"][0])))
+        reserved = reserved_at(curves, START)
+        if reserved is not None:
+            figures.append(Figure("reserved before the first event", reserved))
         # With lost events the recording may have begun in time: then the loss is what to fix.
         lost = loss.state == "lost"
         amount = f"{format_bytes(start)}, {rounded_share(start, most)} of the peak,"

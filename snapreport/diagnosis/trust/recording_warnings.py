@@ -13,13 +13,13 @@ from snapreport.diagnosis.trust.recording_mistakes import (
     stack_faults,
 )
 from snapreport.diagnosis.trust.ring_loss import find_loss
-from snapreport.figures.curves import Curves
+from snapreport.figures.curves import Curves, reserved_at, reserved_from
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.bounds import MOVES
 from snapreport.model.diagnoses import Figure, Finding, View
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
 from snapreport.model.snapshot import NO_TIME
 
@@ -44,8 +44,7 @@ def device_warnings(
         peak: of the allocated curve.
     """
     reason = missing_reason(history, tables.stacks)
-    reserved = int(curves["reserved"][0]) if "reserved" in curves else 0
-    loss = find_loss(history, tables, reason, reserved)
+    loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
@@ -204,12 +203,18 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             "warning",
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
             "At some events more is active than reserved, which is impossible: segment events are"
-            " missing from the recording, so the reserved curve is too low there.",
+            " missing from the recording. How much was reserved is not known"
+            f"{_until(history, curves)}.",
             evidence=(Figure("active above reserved, at most", missing),),
             suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,
         )
+
+
+def _until(history: DeviceHistory, curves: Curves) -> str:
+    known = reserved_from(curves) or 0
+    return "" if known >= history.events else f" before event {format_count(known)}"
 
 
 def file_warnings(history: History) -> tuple[Finding, ...]:

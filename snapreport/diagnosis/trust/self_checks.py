@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapreport.diagnosis.trust.recording_warnings import device_warnings, file_warnings
-from snapreport.figures.curves import Curves, event_times, find_curves, find_peaks, time_at
+from snapreport.figures.curves import (
+    Curves,
+    event_times,
+    find_curves,
+    find_peaks,
+    reserved_from,
+    time_at,
+)
 from snapreport.model.diagnoses import Finding
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, OomEvent
@@ -61,12 +68,12 @@ def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) ->
 def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
     """Return the requests that failed, in order."""
     other = history.other
+    known = reserved_from(curves)
     found = []
     for i, action in enumerate(other.action):
         if action != "oom":
             continue
         event = int(other.event[i])
-        reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
         found.append(
             OomEvent(
                 event=event,
@@ -74,7 +81,9 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
                 size=int(other.size[i]),
                 device_free=int(other.addr[i]),
                 allocated=int(curves["allocated"][event + 1]),
-                reserved=reserved,
+                reserved=int(curves["reserved"][event + 1])
+                if known is not None and event >= known
+                else None,
                 stack=int(other.stack[i]),
             )
         )

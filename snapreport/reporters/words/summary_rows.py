@@ -42,7 +42,7 @@ def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
                 else f"{format_bytes(own.bytes)} @ {event_name(own.event)}",
             )
         )
-    if peak.reserved is None:
+    if "reserved" not in device.curves:
         # Rows with equal cells become one row, with all their names.
         merged: dict[tuple[str, ...], list[str]] = {}
         for name, *cells in rows[:3]:
