@@ -42,7 +42,7 @@ from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
-from snapreport.model.diagnoses import silence
+from snapreport.model.diagnoses import by_severity, silence
 from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.replay.replays import SettingsStudy
@@ -90,7 +90,9 @@ def find(
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
-        warnings=silence([*file_warnings(history), *find_uneven_split(figures)], ignore)[0],
+        warnings=silence(
+            by_severity([*file_warnings(history), *find_uneven_split(figures)]), ignore
+        )[0],
     )
 
 
@@ -188,7 +190,9 @@ def find_figures(
         ),
         answer=_ended(history, tables)
         + write_answer(peak, history.events, sites, stages, steps, ooms, recorded(history, tables)),
-        warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
+        warnings=device_warnings(
+            history, tables, curves, ooms, closing, peaks["allocated"], lambda: roles
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from snapreport.diagnosis.trust.how_to_record import how_to_record, record_again
 from snapreport.diagnosis.trust.recording_mistakes import (
@@ -18,9 +18,10 @@ from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
 from snapreport.model.bounds import MOVES
-from snapreport.model.diagnoses import Figure, Finding, View
+from snapreport.model.diagnoses import Figure, Finding, View, by_severity
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
+from snapreport.model.roles import Roles
 from snapreport.model.snapshot import NO_TIME
 
 _KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
@@ -34,21 +35,23 @@ def device_warnings(
     ooms: tuple[OomEvent, ...],
     closing: Closing | None,
     peak: CurvePeak,
+    roles: Callable[[], Roles],
 ) -> tuple[Finding, ...]:
-    """Return the warnings about one device.
+    """Return the warnings about one device, the worst first.
 
     Args:
         curves: its curves.
         ooms: its failed requests.
         closing: how the events compare with the final state.
         peak: of the allocated curve.
+        roles: returns what its allocations are for; called only where that matters.
     """
     reason = missing_reason(history, tables.stacks)
     loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
-        *baseline_faults(history, tables, curves, peak, reason, loss),
+        *baseline_faults(history, tables, curves, peak, reason, loss, roles),
         *ring_faults(history, loss),
         *stack_faults(history, find_stack_kind(tables), reason),
         *end_faults(history, tables, curves, ooms),
@@ -57,7 +60,7 @@ def device_warnings(
         *_of_closing(closing),
         *_of_reserved(history, curves),
     ]
-    return tuple(found)
+    return by_severity(found)
 
 
 def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
