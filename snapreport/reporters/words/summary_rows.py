@@ -110,10 +110,11 @@ def sizes_text(device: DeviceFigures) -> str:
     text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
     if sizes.smallest is None or sizes.median is None or sizes.largest is None:
         return text
-    return (
-        f"{text}; {format_bytes(sizes.requested)} requested in all, {format_bytes(sizes.smallest)}"
-        f" to {format_bytes(sizes.largest)} each, median {format_bytes(sizes.median)}"
-    )
+    text += f"; {format_bytes(sizes.requested)} requested in all"
+    least, most = format_bytes(sizes.smallest), format_bytes(sizes.largest)
+    if sizes.made <= 2:
+        return f"{text}, {least} and {most}" if least != most else text
+    return f"{text}, {least} to {most} each, median {format_bytes(sizes.median)}"
 
 
 def average_text(device: DeviceFigures) -> str:
