@@ -21,25 +21,27 @@ from snapreport.ground.version import __version__
 __all__ = ["cli", "main"]
 
 
-_NAMES = (
-    "record",
-    "convert",
-    "render",
-    "summary",
-    "live",
-    "stages",
-    "profile",
-    "whatif",
-    "plan",
-    "diff",
-    "check",
-    "query",
-    "explore",
-    "mcp",
-    "skill",
-    "export",
-    "strings",
-)
+_COMMANDS = {
+    "record": "Run a program and report on its memory.",
+    "convert": "Turn a snapshot into a portable bundle.",
+    "render": "Make a report of a snapshot, a bundle or an entire run.",
+    "summary": "Print what held the memory, what went wrong, and what to do.",
+    "live": "Print what is live at the peak, or at another moment.",
+    "stages": "Print the memory of annotated stages and of training steps.",
+    "profile": "Print memory by category or role over time.",
+    "whatif": "Print how far the peak would fall without something.",
+    "plan": "Find the cheapest changes, or the largest batch, that fit into memory.",
+    "diff": "Compare two snapshots: what changed, and where it came from.",
+    "check": "Fail if memory is over budget, or a finding is not allowed.",
+    "query": "Query a bundle in SQL.",
+    "explore": "Explore a snapshot in the terminal.",
+    "mcp": "Let coding agents ask about recordings (MCP).",
+    "skill": "Print a guide for coding agents that have a shell.",
+    "export": "Write a file for another tool.",
+    "strings": "List what a file gives away.",
+}
+"""What each command does, here and not in its module: to import all of them, as click does for a
+list of commands, takes several times as long as all else that ``--help`` does."""
 
 
 class _Modules(UserDict[str, Any]):
@@ -52,9 +54,18 @@ class _Modules(UserDict[str, Any]):
         return command
 
 
+class _CommandLine(Commands):
+    """The group that lists its commands without importing them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
 @click.group(
-    cls=Commands,
-    commands=_Modules(dict.fromkeys(_NAMES)),
+    cls=_CommandLine,
+    commands=_Modules(dict.fromkeys(_COMMANDS)),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")

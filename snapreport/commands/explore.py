@@ -11,7 +11,7 @@ from snapreport.commands.options.shared_options import ANY_PATH, device_option
 from snapreport.ground.cards.card_lookup import wanted_card
 
 
-@click.command(short_help="Explore a snapshot in the terminal.")
+@click.command()
 @click.argument("source", metavar="SNAPSHOT|BUNDLE", type=ANY_PATH)
 @click.argument("other", metavar="[OTHER]", required=False, type=ANY_PATH)
 @device_option("Start with this device")

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))
 
 
-@click.command(
-    short_help="Print what is live at the peak, or at another moment.", epilog=FIGURES_DEFINED
-)
+@click.command(epilog=FIGURES_DEFINED)
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Show this device")
 @moment_options

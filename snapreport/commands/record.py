@@ -35,7 +35,6 @@ MAX_ENTRIES = 1_000_000
 
 
 @click.command(
-    short_help="Run a program and report on its memory.",
     # Everything after the program's name belongs to the program.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
