@@ -114,6 +114,7 @@ DEVICE = thing(
     recorded=of(bool),
     first_time_us=MAYBE_NUMBER,
     last_time_us=MAYBE_NUMBER,
+    reserved_from=MAYBE_NUMBER,
     start=AMOUNTS,
     peak=AMOUNTS,
     end=AMOUNTS,

@@ -218,7 +218,12 @@ class _Checker:
         curve = "reserved" if name == "max-reserved" else "allocated"
         peak = self.figures.peaks.get(curve)
         if peak is None:
-            return self._unknown(name, "", what, "no allocator reserved memory in this file", limit)
+            why = (
+                "segment events are missing from the recording"
+                if curve in self.figures.curves
+                else "no allocator reserved memory in this file"
+            )
+            return self._unknown(name, "", what, why, limit)
         return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
 
     def _fit(self, wanted: CardWanted) -> Check:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from snapreport.figures.callsites import name_stacks
+from snapreport.figures.curves import known_curves
 from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
 from snapreport.figures.rank_parts.rank_holders import find_holders, site_key
 from snapreport.model.findings import DeviceFindings, Findings
@@ -42,10 +43,11 @@ def rank_facts(findings: Findings) -> tuple[DeviceFacts, ...]:
 
 def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> DeviceFacts:
     peak, recorded = device.peak, device.recorded
-    highest = device.peaks.get("reserved") if recorded else None
-    reserved = peak.reserved if highest is None else highest.bytes
+    reserved = peak.reserved
     if recorded:
-        curves = device.curves["allocated"], device.curves.get("reserved")
+        highest = device.peaks.get("reserved")
+        reserved = None if highest is None else highest.bytes
+        curves = device.curves["allocated"], known_curves(device.curves).get("reserved")
         by_event, by_time = event_cells(*curves), time_cells(*curves, device.times)
     else:
         by_event, by_time = _one_cell(peak.allocated, reserved), None

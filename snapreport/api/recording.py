@@ -25,11 +25,12 @@ from snapreport.api.making import save_bundle, save_report
 from snapreport.ground.errors import RecordingError, SnapreportError
 from snapreport.ground.file_endings import check_folder
 from snapreport.ground.object_display import titled_table
+from snapreport.ground.processes.ending_signals import signals_held
 from snapreport.recorders.announcement import announce, recorded_line
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken
 from snapreport.recorders.sharing import forget_recorders
-from snapreport.recorders.system import best_stacks, program_name
+from snapreport.recorders.system import best_stacks, program_name, require_torch
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,19 +82,31 @@ class Recording:
         return self._session() is not None
 
     def start(self) -> Recording:
-        """Start to record.
+        """Start to record; if that is interrupted, nothing was begun.
 
         Raises:
             RecordingError: nothing can be recorded here.
             OutputError: the folder cannot be created or written to.
         """
+        require_torch()
         session = Session(self._settings)
-        session.open()
+        try:
+            with signals_held():
+                session.open()
+                with _lock:
+                    _active.append((self, session))
+        except BaseException:
+            self._abandon(session)
+            raise
         self.folder = session.folder
-        with _lock:
-            _active.append((self, session))
         _stop_at_end_of_worker()
         return self
+
+    def abandon(self) -> None:
+        """End the recording, and leave no file or folder of it behind."""
+        session = self._session()
+        if session is not None:
+            self._abandon(session)
 
     def stop(self, error: BaseException | None = None) -> dict[str, Path]:
         """End the recording, write its files, and return their paths by format.
@@ -161,6 +174,11 @@ class Recording:
         """The newest session of this recording: a decorated function may call itself."""
         with _lock:
             return next((s for each, s in reversed(_active) if each is self), None)
+
+    def _abandon(self, session: Session) -> None:
+        with _lock:
+            _active[:] = [each for each in _active if each[1] is not session]
+        session.abandon()
 
     def _finish(self, taken: Taken, folder: Path) -> None:
         """Make the reports of one snapshot; failures are logged."""

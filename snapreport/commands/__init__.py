@@ -7,37 +7,41 @@ import importlib
 import os
 import sys
 from collections import UserDict
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from snapreport.commands.output.console import Commands, exit_on_terminate
+from snapreport.commands.output.console import Commands, say
 from snapreport.ground.processes import unpacking_limit
+from snapreport.ground.processes.ending_signals import SignalExit, raise_on_signals
 from snapreport.ground.units import parse_size
 from snapreport.ground.version import __version__
 
 __all__ = ["cli", "main"]
 
 
-_NAMES = (
-    "record",
-    "convert",
-    "render",
-    "summary",
-    "live",
-    "stages",
-    "profile",
-    "whatif",
-    "plan",
-    "diff",
-    "check",
-    "query",
-    "explore",
-    "mcp",
-    "skill",
-    "export",
-    "strings",
-)
+_COMMANDS = {
+    "record": "Run a program and report on its memory.",
+    "convert": "Turn a snapshot into a portable bundle.",
+    "render": "Make a report of a snapshot, a bundle or an entire run.",
+    "summary": "Print what held the memory, what went wrong, and what to do.",
+    "live": "Print what is live at the peak, or at another moment.",
+    "stages": "Print the memory of annotated stages and of training steps.",
+    "profile": "Print memory by category or role over time.",
+    "whatif": "Print how far the peak would fall without something.",
+    "plan": "Find the cheapest changes, or the largest batch, that fit into memory.",
+    "diff": "Compare two snapshots: what changed, and where it came from.",
+    "check": "Fail if memory is over budget, or a finding is not allowed.",
+    "query": "Query a bundle in SQL.",
+    "explore": "Explore a snapshot in the terminal.",
+    "mcp": "Let coding agents ask about recordings (MCP).",
+    "skill": "Print a guide for coding agents that have a shell.",
+    "export": "Write a file for another tool.",
+    "strings": "List what a file gives away.",
+}
+"""What each command does, here and not in its module: to import all of them, as click does for a
+list of commands, takes several times as long as all else that ``--help`` does."""
 
 
 class _Modules(UserDict[str, Any]):
@@ -50,9 +54,18 @@ class _Modules(UserDict[str, Any]):
         return command
 
 
+class _CommandLine(Commands):
+    """The group that lists its commands without importing them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
 @click.group(
-    cls=Commands,
-    commands=_Modules(dict.fromkeys(_NAMES)),
+    cls=_CommandLine,
+    commands=_Modules(dict.fromkeys(_COMMANDS)),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="snapreport", message="%(prog)s %(version)s")
@@ -89,7 +102,7 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    exit_on_terminate()
+    raise_on_signals()
     # A process this short-lived makes little garbage: collecting it is not worth the time.
     gc.disable()
     # We multiply no matrices, and waiting for OpenBLAS's threads can take 50 ms.
@@ -97,5 +110,9 @@ def main() -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="snapreport")
+    except SignalExit as ended:
+        with suppress(OSError):  # a terminal that is closed
+            say(f"Ended by {ended.name}; no unfinished file is left behind.")
+        raise
     finally:
         gc.freeze()  # no collection at exit either

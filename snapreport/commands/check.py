@@ -52,7 +52,7 @@ def _named_sizes(
     return found or None
 
 
-@click.command(short_help="Fail if memory is over budget, or a finding is not allowed.")
+@click.command()
 @source_argument("SNAPSHOT|BUNDLE|RUN")
 @click.option(
     "--base", metavar="OTHER", type=ANY_PATH, help="Compare with this snapshot or bundle."

@@ -25,7 +25,7 @@ from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
 
-@click.command(short_help="Turn a snapshot into a portable bundle.")
+@click.command()
 @sources_argument("SNAPSHOT...", folders=True)
 @output_option("BUNDLE.zip")
 @cut_options

@@ -37,7 +37,7 @@ from snapreport.ground.files import check_output, output_path, report_format
 from snapreport.model.category_rules import Rule
 
 
-@click.command(short_help="Compare two snapshots: what changed, and where it came from.")
+@click.command()
 @source_argument("BASE", "base")
 @source_argument("NEW", "new")
 @device_option("Compare this device of both")

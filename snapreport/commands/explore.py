@@ -11,7 +11,7 @@ from snapreport.commands.options.shared_options import device_option, source_arg
 from snapreport.ground.cards.card_lookup import wanted_card
 
 
-@click.command(short_help="Explore a snapshot in the terminal.")
+@click.command()
 @source_argument("SNAPSHOT|BUNDLE")
 @source_argument("[OTHER]", "other", required=False)
 @device_option("Start with this device")

@@ -26,7 +26,7 @@ from snapreport.model.moment_wanted import MomentWanted
 from snapreport.model.name_treatment import NamesWanted
 
 
-@click.command(short_help="Write a file for another tool.")
+@click.command()
 @click.argument("format_", metavar="FORMAT", type=click.Choice(list(EXPORTS)))
 @source_argument("SNAPSHOT|BUNDLE|RUN")
 @output_option("OUT")

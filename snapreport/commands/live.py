@@ -45,9 +45,7 @@ class _By(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-@click.command(
-    short_help="Print what is live at the peak, or at another moment.", epilog=FIGURES_DEFINED
-)
+@click.command(epilog=FIGURES_DEFINED)
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Show this device")
 @moment_options

@@ -16,7 +16,7 @@ from snapreport.model.name_treatment import NamesWanted
 TOKEN = "SNAPREPORT_MCP_TOKEN"  # noqa: S105  (a variable's name)
 
 
-@click.command(short_help="Let coding agents ask about recordings (MCP).")
+@click.command()
 @click.option(
     "--root",
     "roots",

@@ -33,7 +33,7 @@ _DIGITS = 20
 """A batch size with more digits is rejected unread."""
 
 
-@click.command(short_help="Find the cheapest changes, or the largest batch, that fit into memory.")
+@click.command()
 @click.argument("sources", metavar="SNAPSHOT|BUNDLE", nargs=-1)
 @click.option(
     "--fit",

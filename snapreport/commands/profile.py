@@ -26,7 +26,7 @@ from snapreport.model.category_rules import Rule
 from snapreport.model.moment_wanted import COUNTED
 
 
-@click.command(short_help="Print memory by category or role over time.")
+@click.command()
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Show this device")
 @click.option(

@@ -23,7 +23,7 @@ ROWS = 100
 """Rows shown of a result without --full."""
 
 
-@click.command(short_help="Query a bundle in SQL.")
+@click.command()
 @source_argument("BUNDLE|SNAPSHOT")
 @click.argument("sql", required=False)
 @click.option("--json", "form", flag_value="json", help="Print an array with one object per row.")

@@ -11,14 +11,23 @@ import runpy
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 import snapreport
 from snapreport.commands.options.launchers import refuse_launcher
 from snapreport.commands.options.shared_options import quiet_option
-from snapreport.commands.output.console import INTERRUPTED
+from snapreport.commands.output.console import INTERRUPTED, say
 from snapreport.ground.errors import InputError
+from snapreport.ground.processes.ending_signals import (
+    SignalExit,
+    ignore_further_signals,
+    signals_as_by_default,
+)
+
+if TYPE_CHECKING:
+    from snapreport.api.recording import Recording
 
 FORMATS = ("pickle", "zip", "html", "md")
 """Copies of ``recording.FORMATS`` and ``MAX_ENTRIES``: importing that module is slow."""
@@ -26,7 +35,6 @@ MAX_ENTRIES = 1_000_000
 
 
 @click.command(
-    short_help="Run a program and report on its memory.",
     # Everything after the program's name belongs to the program.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
@@ -94,11 +102,12 @@ def record(
 ) -> None:
     """Run PROGRAM with its ARGUMENTS, and write snapshot, bundle and reports into a folder.
 
-    They are written even if it fails or runs out of memory, and its exit status is kept. With a
-    CUDA device PyTorch's memory history is recorded, without one the CPU's memory. Options for
-    snapreport come before the program's name. Every recording is kept in a folder of its own:
-    train.memory/1, train.memory/2; train.memory/latest is the newest. If there are several
-    processes, record each: let torchrun start snapreport, not the reverse.
+    They are written even if it fails, runs out of memory, or is ended by a signal such as SIGTERM
+    or SIGHUP, and its exit status is kept. With a CUDA device PyTorch's memory history is recorded,
+    without one the CPU's memory. Options for snapreport come before the program's name. Every
+    recording is kept in a folder of its own: train.memory/1, train.memory/2; train.memory/latest is
+    the newest. If there are several processes, record each: let torchrun start snapreport, not the
+    reverse.
 
     \b
     Example:
@@ -125,9 +134,11 @@ def record(
         force=force,
         quiet=True,  # printed below, after the program's traceback
     )
-    recording.start()
-    gc.enable()  # main() turned it off
-    names, error = _run(program, module)
+    names, error = _run(program, module, recording)
+    if "" not in names:
+        recording.abandon()
+        _say_not_started(program, error)
+        raise error or AssertionError
     try:
         if recording.on:  # off in a forked child, or where the program stopped it
             recording.stop(error)
@@ -136,6 +147,8 @@ def record(
     del names
     if not quiet:
         recording.tell(error)
+    if isinstance(error, SignalExit):
+        _end_by_signal(error)
     sys.exit(status)
 
 
@@ -163,23 +176,48 @@ def _find(program: str, module: bool) -> None:
             ) from error
 
 
-def _run(program: str, module: bool) -> tuple[dict[str, object], BaseException | None]:
-    """Run the program to its end, and return its names and what ended it.
+def _run(
+    program: str, module: bool, recording: Recording
+) -> tuple[dict[str, object], BaseException | None]:
+    """Record the program to its end, and return its names and what ended it.
 
     Keeping the names keeps their values live at the end, as when a program records itself. The CPU
-    profiler also needs them: it finds a function's name and file only while its code exists.
+    profiler also needs them: it finds a function's name and file only while its code exists. There
+    is none if the program was not started.
     """
-    # By its absolute path, as Python names its main file: the program may change folders.
-    path = str(Path(program).absolute())
-    names: dict[str, object] = {"": path}
+    names: dict[str, object] = {}
     try:
-        if module:
-            names |= runpy.run_module(program, run_name="__main__", alter_sys=True)
-        else:
-            names |= runpy.run_path(path, run_name="__main__")
+        recording.start()
+        gc.enable()  # main() turned it off
+        with signals_as_by_default():
+            # By its absolute path, as Python names its main file: the program may change folders.
+            names[""] = path = str(Path(program).absolute())
+            if module:
+                names |= runpy.run_module(program, run_name="__main__", alter_sys=True)
+            else:
+                names |= runpy.run_path(path, run_name="__main__")
+        ignore_further_signals()
     except BaseException as error:  # whatever it is, it is the program's
+        ignore_further_signals()
         return names, error
     return names, None
+
+
+def _say_not_started(program: str, error: BaseException | None) -> None:
+    """Say that a signal came too early for a recording."""
+    if isinstance(error, SignalExit | KeyboardInterrupt):
+        name = error.name if isinstance(error, SignalExit) else "Ctrl-C"
+        with contextlib.suppress(OSError):  # a terminal that is closed
+            say(f"{name} came before {Path(program).name} was started; nothing was recorded.")
+        sys.exit(error.code if isinstance(error, SignalExit) else INTERRUPTED)
+
+
+def _end_by_signal(error: SignalExit) -> NoReturn:
+    """End as the program would have: at once, also if its threads go on."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    error.end_as_by_default()
 
 
 def _leave(error: BaseException | None) -> int:

@@ -43,7 +43,7 @@ from snapreport.model.cut import Cut
 from snapreport.model.name_treatment import NamesWanted
 
 
-@click.command(short_help="Make a report of a snapshot, a bundle or an entire run.")
+@click.command()
 @sources_argument("SNAPSHOT|BUNDLE|RUN...")
 @output_option("REPORT")
 @click.option(

@@ -14,7 +14,7 @@ from snapreport.ground.files import write_atomically
 GUIDE = Path(__file__).parent / "output" / "skill.md"
 
 
-@click.command(short_help="Print a guide for coding agents that have a shell.")
+@click.command()
 @click.option(
     "--write",
     "folder",

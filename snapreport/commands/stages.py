@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _STEPS = 20
 
 
-@click.command(short_help="Print the memory of annotated stages and of training steps.")
+@click.command()
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Show this device")
 @click.option(

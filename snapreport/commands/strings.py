@@ -21,7 +21,7 @@ _WIDEST_KIND = 40
 """The largest width of the column of kinds: a setting's kind has its name, which may be long."""
 
 
-@click.command(short_help="List what a file gives away.")
+@click.command()
 @source_argument("FILE", folders=True)
 @click.option(
     "--check",

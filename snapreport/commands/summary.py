@@ -35,7 +35,7 @@ from snapreport.commands.output.several_files import end_with_errors, load_a_run
 from snapreport.ground.safe_text import plain_json
 
 
-@click.command(short_help="Print what held the memory, what went wrong, and what to do.")
+@click.command()
 @sources_argument("SNAPSHOT|BUNDLE|REPORT|RUN...")
 @device_option("Show only this device")
 @click.option(

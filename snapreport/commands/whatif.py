@@ -37,7 +37,7 @@ RECORDED, TABLE = "recorded", "table"
 """Values of ``--allocator`` that are not settings of PyTorch."""
 
 
-@click.command(short_help="Print how far the peak would fall without something.")
+@click.command()
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Ask about this device")
 @click.option(

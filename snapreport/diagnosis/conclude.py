@@ -22,7 +22,13 @@ from snapreport.diagnosis.trust.self_checks import find_closing, find_ooms
 from snapreport.diagnosis.trust.trust_checks import judge_recording
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames, find_sites
-from snapreport.figures.curves import event_times, find_curves, find_peaks
+from snapreport.figures.curves import (
+    event_times,
+    find_curves,
+    find_peaks,
+    known_curves,
+    reserved_from,
+)
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.grouping import own_labels
 from snapreport.figures.moment_lookup import first_time
@@ -40,7 +46,7 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocator_settings import possible_settings
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
-from snapreport.model.diagnoses import silence
+from snapreport.model.diagnoses import by_severity, silence
 from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.replay.replays import SettingsStudy
@@ -88,7 +94,9 @@ def find(
         default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
         settings=history.settings,
         colour=colour,
-        warnings=silence([*file_warnings(history), *find_uneven_split(figures)], ignore)[0],
+        warnings=silence(
+            by_severity([*file_warnings(history), *find_uneven_split(figures)]), ignore
+        )[0],
     )
 
 
@@ -165,9 +173,10 @@ def find_figures(
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
-        statistics=curves_statistics(curves, times),
+        statistics=curves_statistics(known_curves(curves), times),
         sizes=allocation_statistics(history),
         curves=curves,
+        reserved_from=reserved_from(curves),
         times=times,
         reserved_events=reserved_events,
         reserved_bytes=reserved_bytes,
@@ -188,7 +197,9 @@ def find_figures(
         ),
         answer=_ended(history, tables)
         + write_answer(peak, history.events, sites, stages, steps, ooms, recorded(history, tables)),
-        warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"]),
+        warnings=device_warnings(
+            history, tables, curves, ooms, closing, peaks["allocated"], lambda: roles
+        ),
     )
     unused = reserved_sentences(tables, figures)
     return replace(figures, answer=f"{figures.answer} {unused}") if unused else figures

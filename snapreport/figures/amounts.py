@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves, time_at
+from snapreport.figures.curves import Curves, reserved_at, time_at
 from snapreport.figures.reserved_parts import fill_segments
 from snapreport.model.findings import Amounts
 from snapreport.model.history import DeviceHistory
@@ -28,9 +28,7 @@ def find_amounts(
     rows = history.allocations
     live = rows.live_at(event)
     active = int(curves["active"][event + 1])
-    reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
-    # If segment events are missing, reserved is too low (a warning says so), and these are unknown.
-    known = reserved is not None and reserved >= active
+    reserved = reserved_at(curves, event)
     width = int((rows.block_size_max[live] - rows.block_size[live]).sum())
     return Amounts(
         event=event,
@@ -40,8 +38,8 @@ def find_amounts(
         active=active,
         reserved=reserved,
         slack=active - int(curves["requested"][event + 1]),
-        inactive=reserved - active if known and reserved is not None else None,
-        fragmentation=find_fragmentation(history, event) if known else None,
+        inactive=None if reserved is None else reserved - active,
+        fragmentation=None if reserved is None else find_fragmentation(history, event),
         live=int(live.sum()),
         allocated_width=width,
     )

@@ -13,7 +13,8 @@ from snapreport.native.sweeps import sum_live
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
-where no allocator reserves memory (profiler files), and where events of segments are left out."""
+where no allocator reserves memory (profiler files), and where events of segments are left out;
+figures of it begin at ``reserved_from()``."""
 SEGMENT_ACTIONS = frozenset(("segment_alloc", "segment_free"))
 _BOUNDS = {"allocated": ("free_requested", "most")} | dict.fromkeys(
     ("requested", "active"), ("free_completed", "least")
@@ -37,6 +38,31 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         events, values = reserved_changes(history)
         curves["reserved"] = np.repeat(values, np.diff(np.append(events, history.events)))
     return curves
+
+
+def reserved_from(curves: Curves) -> int | None:
+    """Return the first event from which reserved memory is known; None without an allocator.
+
+    Reserved memory is replayed backwards from the final state. Where less is reserved than active,
+    which is impossible, segment events are missing after that event, and the curve is wrong at all
+    events before them.
+    """
+    if "reserved" not in curves:
+        return None
+    wrong = np.flatnonzero(curves["reserved"] < curves["active"])
+    return int(wrong[-1]) if len(wrong) else START
+
+
+def reserved_at(curves: Curves, event: int) -> int | None:
+    """Return the reserved bytes after an event; None where they are not known."""
+    known = reserved_from(curves)
+    return int(curves["reserved"][event + 1]) if known is not None and event >= known else None
+
+
+def known_curves(curves: Curves) -> Curves:
+    """Return the curves that are known at every event: others have no peak and no average."""
+    whole = reserved_from(curves) == START
+    return {name: curve for name, curve in curves.items() if whole or name != "reserved"}
 
 
 def peak_without(
@@ -74,7 +100,7 @@ def find_peaks(
             span = rows.alloc_event[wide], rows.ends(name)[wide]
             most[name] = peak_without(curves[name], less, *span)[0]
     peaks = {}
-    for name, curve in curves.items():
+    for name, curve in known_curves(curves).items():
         event = int(curve.argmax()) - 1
         peak = int(curve[event + 1])
         action, bound = _BOUNDS.get(name, ("", ""))

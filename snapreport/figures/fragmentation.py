@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves
+from snapreport.figures.curves import Curves, reserved_from
 from snapreport.ground.memoize import once_for_each
 from snapreport.history.block_sizes import SMALL_SIZE
 from snapreport.history.segment_replay import lives_of
@@ -38,7 +38,7 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         return AllocatorUse(lives.where(none), unknown, START)
     born, freed = _segments_around(history, lives)
     fragmentation = fragmentation_of(history, lives, born, freed)
-    fragmentation[curves["reserved"] < curves["active"]] = _UNKNOWN
+    fragmentation[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
     named = _infer_pools(lives, history.allocations, born)
     return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
 

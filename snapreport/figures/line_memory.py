@@ -15,7 +15,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import FrameTable, StackTable, short_name
 from snapreport.model.tree_paths import lowest_on_path
-from snapreport.native.sorting import distinct, lower_medians, sum_groups
+from snapreport.native.sorting import distinct, medians, sum_groups
 
 NO_MATCH = "no matching frame"
 """The location of allocations that have frames, none of which matches."""
@@ -56,7 +56,7 @@ def find_lines(
     count = np.bincount(group[live], minlength=len(keys))
     held = sum_groups(group[live], weight[live], len(keys))
     total = sum_groups(group, weight, len(keys))
-    middle = lower_medians(weight[live], group[live], len(keys))
+    middle = medians(weight[live], group[live], len(keys))
     shown = np.flatnonzero(count)
     shown = shown[np.lexsort((keys[shown], -held[shown]))]
     below = np.cumsum(held[shown])

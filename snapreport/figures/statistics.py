@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.snapshot import NO_TIME
+from snapreport.native.sorting import whole_median
 from snapreport.native.sweeps import weigh
 
 
@@ -61,6 +62,6 @@ def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
         freed=int((rows.free_requested_event[made] < history.events).sum()),
         requested=int(sizes.sum()),
         smallest=int(sizes[0]) if len(sizes) else None,
-        median=int(sizes[(len(sizes) - 1) // 2]) if len(sizes) else None,
+        median=whole_median(sizes) if len(sizes) else None,
         largest=int(sizes[-1]) if len(sizes) else None,
     )

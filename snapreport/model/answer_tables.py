@@ -71,7 +71,7 @@ class LineUse(Shown):
     cumulative: int
     """This line's bytes and those of all lines above it."""
     median: int
-    """The median size of its live allocations; the lower of two middle ones."""
+    """The median size of its live allocations, rounded down."""
     count: int
     """Live allocations."""
     total: int

@@ -308,15 +308,22 @@ def names_a_finding(name: str) -> bool:
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort findings: what failed, what held the peak, the rest by severity and bytes at stake."""
+    """Sort findings by severity; of one severity what failed and what held the peak come first.
+
+    The rest is in the order of bytes at stake.
+    """
     return tuple(
         sorted(
             findings,
             key=lambda each: (
-                each.severity != "critical",
-                each.code not in ("oom", "peak"),
                 SEVERITIES.index(each.severity),
+                each.code not in ("oom", "peak"),
                 -each.bytes,
             ),
         )
     )
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Put the worst findings first; those of one severity keep their order."""
+    return tuple(sorted(findings, key=lambda each: SEVERITIES.index(each.severity)))

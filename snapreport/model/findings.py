@@ -153,12 +153,15 @@ class DeviceFigures(Shown):
     """At the first event of the allocated peak; at the end where no history was recorded."""
     end: Amounts
     peaks: dict[str, CurvePeak]
-    """For ``requested``, ``allocated``, ``active``, ``reserved``."""
+    """For ``requested``, ``allocated``, ``active``, and ``reserved`` if it is always known."""
     statistics: dict[str, CurveStatistics]
     """Least, average and most of each curve, by the names of ``peaks``."""
     sizes: AllocationStatistics
     curves: dict[str, NDArray[np.int64]]
     """Bytes after each event, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
+    reserved_from: int | None
+    """The first event from which reserved memory is known, -1 if it is at all of them, the number
+    of events if it is at none; None without an allocator. Before it segment events are missing."""
     times: NDArray[np.int64]
     """Each event's time in microseconds, NO_TIME where unknown; shape (n_events,)."""
     reserved_events: NDArray[np.int64]

@@ -198,8 +198,19 @@ def median(values: NDArray[Any]) -> float:
     return (float(low) + float(high)) / 2
 
 
-def lower_medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDArray[np.int64]:
-    """Return the lower of the two middle values of each group, 0 for an empty group.
+def whole_median(values: NDArray[np.int64] | Sequence[int]) -> int:
+    """Return the middle integer, or the mean of the two in the middle, rounded down.
+
+    Args:
+        values: shape (n,), never empty.
+    """
+    middle = [(len(values) - 1) // 2, len(values) // 2]
+    low, high = np.partition(np.asarray(values, np.int64), middle)[middle].tolist()
+    return int(low + high) // 2
+
+
+def medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDArray[np.int64]:
+    """Return the median of each group, rounded down, 0 for an empty group.
 
     Args:
         values: int64, shape (n,), none negative.
@@ -216,8 +227,9 @@ def lower_medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -
         order = stable_order(values)
         ordered = values[order[stable_order(group[order])]]
     count = np.bincount(group, minlength=groups)
-    middle = np.cumsum(count) - count + (count - 1) // 2
+    first = np.cumsum(count) - count
     some = count > 0
     found = np.zeros(groups, np.int64)
-    found[some] = ordered[middle[some]]
+    low = ordered[(first + (count - 1) // 2)[some]]
+    found[some] = low + (ordered[(first + count // 2)[some]] - low) // 2
     return found

@@ -13,7 +13,7 @@ import multiprocessing
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 
 from snapreport.ground.errors import OutputError, OutputExistsError
@@ -44,8 +44,10 @@ class Place:
     number: int
     replaces: int
     """The recording that this one replaces; 0 for none."""
-    shared: bool
-    """Whether other processes of the run write here too."""
+    made: tuple[Path, ...]
+    """The parent and those above it, innermost first, that this process made for the recording."""
+    token: Path | None
+    """This process's mark that it records here, where the processes of a run share the folder."""
 
     @property
     def folder(self) -> Path:
@@ -60,10 +62,24 @@ class Place:
             _remove(self.parent / str(self.replaces))
 
     def close(self) -> None:
-        """Remove the folder if nothing was written to it."""
-        if not self.shared:
-            with suppress(OSError):
-                self.folder.rmdir()
+        """Remove what was made for this recording if nothing was written to it.
+
+        In a run this is for the last of its processes to do.
+        """
+        with suppress(OSError):
+            if self.token is not None:
+                if any(self.folder.iterdir()):
+                    return
+                self.token.unlink()
+                shared = self.token.with_suffix("")
+                if any(self.token.parent.glob(f"{shared.name}.*")):
+                    return
+                shared.unlink()
+            self.folder.rmdir()
+            if self.token is not None:
+                self.token.parent.rmdir()
+            for folder in self.made:
+                folder.rmdir()
 
 
 def claim(parent: Path, force: bool) -> Place:
@@ -76,18 +92,24 @@ def claim(parent: Path, force: bool) -> Place:
     Raises:
         OutputError: it cannot be made, is a file, or cannot be written to.
     """
-    _make(parent)
+    made = _make(parent)
     newest = latest_number(parent) if force else 0
+    token = None
     try:
         run = _run_id()
-        number = _new_number(parent) if run is None else _number_in_run(parent, run)
+        if run is None:
+            number = _new_number(parent)
+        else:
+            number, token = _number_in_run(parent, run)
     except OSError as error:
         raise _cannot_be_made(parent, error) from error
     # For a late rank the newest recording is this one, with the files of another rank.
-    return Place(parent, number, newest if newest < number else 0, run is not None)
+    return Place(parent, number, newest if newest < number else 0, made, token)
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path) -> tuple[Path, ...]:
+    """Make a folder, and return those that were missing, innermost first."""
+    missing = tuple(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -96,6 +118,7 @@ def _make(folder: Path) -> None:
         raise _cannot_be_made(folder, error) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{folder} cannot be written to; name another folder.")
+    return missing
 
 
 def _cannot_be_made(folder: Path, error: OSError) -> OutputError:
@@ -111,8 +134,10 @@ def _new_number(parent: Path) -> int:
     raise AssertionError
 
 
-def _number_in_run(parent: Path, run: str) -> int:
+def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
     """Return the number of the folder that the ranks of a run share for their next recording.
+
+    Also the file that says that this process records there.
 
     The first recordings of all ranks share a folder, and so do the second ones. A rank that has
     already recorded into it, as after the program restarted its workers, takes the next folder.
@@ -122,8 +147,9 @@ def _number_in_run(parent: Path, run: str) -> int:
     process = system.process_label()
     for turn in count(1):
         shared = runs / f"{run}-{turn}"
+        token = shared.with_name(f"{shared.name}.{process}")
         with suppress(FileExistsError):
-            shared.with_name(f"{shared.name}.{process}").touch(exist_ok=False)
+            token.touch(exist_ok=False)
             break
     number = 0
     if not shared.exists():
@@ -135,7 +161,7 @@ def _number_in_run(parent: Path, run: str) -> int:
             (parent / str(number)).rmdir()
     number = int(shared.read_text(encoding="ascii"))
     (parent / str(number)).mkdir(exist_ok=True)
-    return number
+    return number, token
 
 
 def _run_id() -> str | None:

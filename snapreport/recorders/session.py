@@ -111,11 +111,12 @@ class Session:
     def open(self) -> None:
         """Start recording; on a rank that is not recorded this and all later calls do nothing.
 
+        PyTorch has been imported.
+
         Raises:
             RecordingError: it cannot be recorded here.
             OutputError: the folder cannot be made or written to.
         """
-        system.require_torch()
         if not self._chosen():
             return
         self._place = claim(self._settings.folder, self._settings.force)
@@ -188,6 +189,11 @@ class Session:
             with _logged("The recording could not be stopped"):
                 self._cleanup.close()
         return self._taken
+
+    def abandon(self) -> None:
+        """End the recording, and leave nothing of it behind."""
+        self._recorder = None
+        self._cleanup.close()
 
     def _last(self, error: BaseException | None) -> Taken:
         """Return the last snapshot: that of the failed request if it ended the program."""

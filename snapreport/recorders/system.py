@@ -16,6 +16,7 @@ from typing import Any
 
 from snapreport.frames.frame_kinds import classify_file
 from snapreport.ground.errors import RecordingError
+from snapreport.ground.processes import ending_signals
 from snapreport.model.findings import OUTSIDE
 
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -178,9 +179,12 @@ def describe(error: BaseException) -> dict[str, Any]:
     """Return what failed, for the report."""
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    name, message = f"{module}{kind.__qualname__}", _message(error)[:4000]
+    if isinstance(error, ending_signals.SignalExit):
+        name, message = error.name, ""
     return {
-        "type": f"{module}{kind.__qualname__}",
-        "message": _message(error)[:4000],
+        "type": name,
+        "message": message,
         "cpu_request": cpu_request(error),
         "place": _place_of(_cpu_failure(error) or error),
     }
@@ -189,7 +193,12 @@ def describe(error: BaseException) -> dict[str, Any]:
 def _place_of(error: BaseException) -> str | None:
     """Return the innermost line of the program itself that an error passed through."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [each for each in frames if classify_file(each[0].co_filename) == OUTSIDE]
+    own = [
+        each
+        for each in frames
+        if classify_file(each[0].co_filename) == OUTSIDE
+        and each[0].co_filename != ending_signals.__file__
+    ]
     for code, line in reversed(own):
         return f"{code.co_name} ({PurePath(code.co_filename).name}:{line})"
     return None

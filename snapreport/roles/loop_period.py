@@ -20,7 +20,7 @@ from snapreport.ground.units import rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import GRADIENT_OF, StackTable
-from snapreport.native.sorting import lower_medians, stable_order, unique
+from snapreport.native.sorting import medians, stable_order, unique
 
 FEWEST = 5
 """A mark must occur this often: fewer equal distances are chance, or the parts of one step."""
@@ -108,7 +108,7 @@ class _Marks:
         gap = np.diff(self._order)
         inner = group[1:] == group[:-1]
         gap, group = gap[inner], group[1:][inner]
-        usual = lower_medians(gap, group, len(self.count))
+        usual = medians(gap, group, len(self.count))
         alike = np.abs(gap - usual[group]) <= TOLERANCE * usual[group]
         regular = np.bincount(group, weights=gap * alike, minlength=len(self.count))
         rest = len(mark) - self._order[self._begin]

@@ -223,6 +223,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         end=amounts(events - 1),
         peaks=peaks,
         curves=curves,
+        reserved_from=-1 if spec.allocator else None,
         times=_times(events, time, born, freed, oom_events),
         reserved_events=_ints([-1] if spec.allocator else []),
         reserved_bytes=_ints([reserved] if spec.allocator else []),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
+import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,37 @@ def test_help_is_short_and_has_an_example(run: Run, command: list[str], option: 
     assert result.exit_code == 0
     assert "Example:\n    snapreport " in result.stdout
     assert result.stderr == ""
+
+
+def _ran(*arguments: str) -> tuple[str, set[str]]:
+    """Run the command line in a new Python; return what it wrote, and the modules it imported."""
+    code = (
+        "import sys; from snapreport.__main__ import main\n"
+        "try: main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout, set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["unknown"]])
+def test_the_command_line_starts_without_what_commands_need(arguments: list[str]) -> None:
+    """NumPy takes longer to import than all else together, and each command has its modules."""
+    out, imported = _ran(*arguments)
+    assert not imported & {"numpy", "orjson", "rich", "jinja2", "apsw", "zstandard", "torch"}
+    ours = {name for name in imported if name.startswith("snapreport")}
+    assert "snapreport.commands" in ours
+    assert len(ours) < 20, sorted(ours)
+    assert len(imported) < 180, sorted(imported)
+    if arguments == ["--help"]:
+        listed = re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
+        assert listed == sorted(cli.commands)
 
 
 @pytest.mark.parametrize("name", list(cli.commands))

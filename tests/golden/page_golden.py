@@ -13,8 +13,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from math import floor
 from pathlib import Path
-from statistics import median_low
+from statistics import median
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -355,7 +356,7 @@ def lines_at(
             golden.label(label),
             sum(found),
             len(found),
-            median_low(found),
+            floor(median(found)),
             sum(ever[label]),
             len(ever[label]),
         ]
@@ -410,7 +411,7 @@ def stages(_: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
 
 def _spread(values: list[int | None]) -> list[int] | None:
     known = [value for value in values if value is not None]
-    return [min(known), median_low(known), max(known)] if known else None
+    return [min(known), floor(median(known)), max(known)] if known else None
 
 
 SUBJECTS: tuple[Callable[[Golden, DeviceFindings], Any], ...] = (

@@ -53,11 +53,7 @@ VERDICTS = {
 }
 WARNINGS = {
     "bare_segments_list.pkl": {"no-history"},
-    "compiled_2.7b_forward.pickle": {"started-late"},
     "compiled_lone_end.pickle": {"no-history"},
-    "medium_512_training.pickle": {"started-late"},
-    "memory_ctx128_forward_.pickle": {"started-late"},
-    "memory_forward_bf16_128.pickle": {"started-late"},
     "no_times_torch21.pickle": {"started-late"},
     "one_event_ring.pickle": {"no-history"},
     "oom_snapshot_torch20.pickle": {"no-history"},

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from snapreport.native.sorting import (
     distinct,
     is_among,
-    lower_medians,
     median,
+    medians,
     number,
     stable_order,
     unique,
+    whole_median,
 )
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -108,11 +109,12 @@ def test_numbers_that_meet_in_the_table_are_sorted_instead() -> None:
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 7, 2**48, 2**62])), max_size=40),
     st.sampled_from([np.int32, np.int64]),
 )
-def test_the_lower_median_of_a_group_is_the_lower_of_its_middle_values(
+def test_the_median_of_a_group_is_the_usual_one(
     pairs: list[tuple[int, int]], integer: type[np.integer[Any]]
 ) -> None:
     group = np.array([pair[0] for pair in pairs], integer)
     values = np.array([pair[1] for pair in pairs], np.int64)
-    for k, found in enumerate(lower_medians(values, group, 5).tolist()):
+    for k, found in enumerate(medians(values, group, 5).tolist()):
         own = sorted(value for number, value in pairs if number == k)
-        assert found == (own[(len(own) - 1) // 2] if own else 0)
+        assert found == ((own[(len(own) - 1) // 2] + own[len(own) // 2]) // 2 if own else 0)
+        assert not own or whole_median(own) == found

@@ -185,3 +185,39 @@ def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path:
 def test_a_process_that_is_alone_is_of_no_run() -> None:
     assert multiprocessing.parent_process() is None
     assert recording_folders._run_id() is None
+
+
+def test_of_a_recording_that_wrote_nothing_nothing_stays(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    claim(given, False).close()
+    claim(tmp_path / "new" / "out", False).close()
+    assert folders(tmp_path) == ["given"]
+    assert folders(given) == []
+
+
+def test_the_last_rank_of_a_run_that_wrote_nothing_tidies_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    places = []
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        places.append(claim(tmp_path / "out", False))
+    assert [place.number for place in places] == [1, 1]
+    places[1].close()
+    assert folders(tmp_path / "out") == ["1"]  # the other still records into it
+    places[0].close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_that_wrote_nothing_leaves_what_others_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    place = claim(tmp_path, False)
+    (place.folder / "snapshot.rank0.pickle").touch()
+    place.close()
+    assert folders(place.folder) == ["snapshot.rank0.pickle"]
+    assert claim(tmp_path, False).number == 2  # as after the program restarted its workers

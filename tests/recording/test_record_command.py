@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.thorough import IN_FULL
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"
 )
+needs_signals = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are none")
 FAKE = """
 import sys, types
 import pytest
@@ -139,10 +141,92 @@ def test_a_forked_child_that_ends_by_itself_is_no_trouble(tmp_path: Path) -> Non
     assert "Error" not in result.stderr
 
 
-def test_a_batch_system_s_terminate_leaves_the_files(tmp_path: Path) -> None:
-    program = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
-    assert run(tmp_path, program, "train.py").returncode == 128 + 15
+@needs_signals
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGXCPU", "SIGRTMIN"])
+def test_a_signal_that_ends_a_program_leaves_the_files(tmp_path: Path, name: str) -> None:
+    """Twice, as a shell whose terminal is closed passes on what its programs have had already."""
+    program = (
+        "import os, signal, threading, time\n"
+        "threading.Thread(target=time.sleep, args=[60]).start()\n"
+        f"end = signal.{name}\n"
+        "try:\n"
+        "    os.kill(os.getpid(), end)\n"
+        "    time.sleep(60)\n"
+        "finally:\n"
+        "    import snapreport.api.making\n"
+        "    save = snapreport.api.recording.save_bundle\n"
+        "    def again(*given, **more):\n"
+        "        os.kill(os.getpid(), end)\n"
+        "        return save(*given, **more)\n"
+        "    snapreport.api.recording.save_bundle = again\n"
+    )
+    result = run(tmp_path, program, "train.py")
+    assert result.returncode == -getattr(signal, name)  # as without us
+    assert result.stderr.startswith("snapreport recorded train.memory/1/report.html")
     assert sorted(path.name for path in (tmp_path / "train.memory" / "1").iterdir()) == ALL
+    report = (tmp_path / "train.memory" / "1" / "report.md").read_text()
+    assert f"Ended by: `{name} in <module> (train.py:" in report
+
+
+@needs_signals
+def test_a_program_sees_and_handles_signals_as_if_alone(tmp_path: Path) -> None:
+    program = """
+import os, signal, time
+usr1, usr2, term = signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM
+print(signal.getsignal(usr1) == signal.getsignal(term) == signal.SIG_DFL)
+print(signal.signal(usr1, lambda number, frame: print("saved")) == signal.SIG_DFL)
+signal.signal(usr2, signal.SIG_IGN)
+for each in (usr1, usr2):
+    os.kill(os.getpid(), each)
+child = os.fork()
+if not child:
+    os.kill(os.getpid(), term)
+    time.sleep(60)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.signal(usr1, signal.SIG_DFL)  # as trainers do afterwards
+os.kill(os.getpid(), usr1)
+time.sleep(60)
+"""
+    result = run(tmp_path, program, "-q", "train.py")
+    assert result.stdout == "True\nTrue\nsaved\n-15\n"
+    assert result.returncode == -signal.SIGUSR1
+    assert sorted(path.name for path in (tmp_path / "train.memory" / "1").iterdir()) == ALL
+
+
+@needs_signals
+@pytest.mark.parametrize(("name", "status"), [("SIGHUP", 129), ("SIGINT", 130)])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "recorders.recording_folders._new_number",  # a folder was just made
+        "recorders.session.join_recorder",  # it has just begun
+        "api.recording._stop_at_end_of_worker",
+    ],
+)
+def test_a_signal_before_the_program_has_started_says_so_and_leaves_nothing(
+    tmp_path: Path, name: str, status: int, after: str
+) -> None:
+    module, _, function = after.rpartition(".")
+    start = f"""
+import os, signal
+import snapreport.{module} as module
+real = module.{function}
+def signalled(*given):
+    made = real(*given)
+    os.kill(os.getpid(), signal.{name})
+    return made
+module.{function} = signalled
+from snapreport.commands import main
+"""
+    (tmp_path / "start.py").write_text(FAKE.replace("from snapreport.commands import main", start))
+    (tmp_path / "train.py").write_text("print('started')\n")
+    given = ["start.py", "record", "-o", "new/out", "train.py"]
+    result = ready.run(given, tmp_path, {}, ready.OURS)
+    assert result.returncode == status
+    shown = {"SIGINT": "Ctrl-C"}.get(name, name)
+    words = f"{shown} came before train.py was started; nothing was recorded.\n"
+    assert (result.stdout, result.stderr) == ("", words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["start.py", "train.py"]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -77,15 +75,6 @@ class Commands(click.Group):
 
 def _calm(error: click.ClickException) -> None:
     vars(error)["message"] = visible(error.message, "\n\t")  # click declares it Final
-
-
-def exit_on_terminate() -> None:
-    """Make SIGTERM, which batch systems send, clean up like Ctrl-C."""
-
-    def leave(number: int, _frame: FrameType | None) -> NoReturn:
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, leave)
 
 
 def in_colour(stream: TextIO) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from snapreport.model.run.rank_facts import DeviceFacts, Holder, HolderKind
 from snapreport.model.run.run_findings import Difference
+from snapreport.native.sorting import whole_median
 
 _MOST = {"site": 8, "role": 4, "stage": 3}
 _TELLING = 0.01
@@ -62,15 +63,14 @@ class HolderTable:
             usual: rows to compare with; at least one.
         """
         peaks = self.allocated
-        most, base = lower_median(peaks[list(some)]), lower_median(peaks[list(usual)])
+        most, base = whole_median(peaks[list(some)]), whole_median(peaks[list(usual)])
         found: list[Difference] = []
         for kind, keys in self._columns.items():
             table = self._bytes[kind]
             if not keys:
                 continue
-            have = np.sort(table[list(some)], axis=0)[(len(some) - 1) // 2]
-            others = np.sort(table[list(usual)], axis=0)
-            usually = others[(len(usual) - 1) // 2]
+            others = table[list(usual)]
+            have, usually = _medians(table[list(some)]), _medians(others)
             spread = np.median(np.abs(others - usually), axis=0)
             change = have - usually
             if kind == "stage":  # a stage that one side never reached says nothing about memory
@@ -96,14 +96,16 @@ class HolderTable:
         values = self._bytes[kind][:, column]
         sides = []
         for rows in (list(some), list(usual)):
-            middle = lower_median(values[rows])
-            row = next(row for row in rows if values[row] == middle)
+            middle = whole_median(values[rows])
+            row = min(rows, key=lambda row: abs(int(values[row]) - middle))
             holder = self._held[row].get((kind, key))
             sides.append((middle, holder.size if holder else 0, holder.of_size if holder else 0))
         (have, *sizes), (usually, *usual_sizes) = sides
         return Difference(kind, key, have, usually, *sizes, *usual_sizes)
 
 
-def lower_median(values: NDArray[np.int64]) -> int:
-    """Return the median; the lower of two middle values, so that it is one of the values."""
-    return int(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])
+def _medians(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the median of each column, rounded down."""
+    ordered = np.sort(table, axis=0)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return low + (high - low) // 2

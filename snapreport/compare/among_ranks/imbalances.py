@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median_low
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
-from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
+from snapreport.compare.among_ranks.holder_table import HolderTable
 from snapreport.compare.among_ranks.layout_places import COPIES, dimension_name, varying
 from snapreport.compare.among_ranks.odd_words import along_text, copies_text, within_text
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.model.run.run_findings import Imbalance, Replicated
+from snapreport.native.sorting import whole_median
 
 _COPIED = ("parameter", "optimizer state", "gradient")
 _EQUAL = 0.001
@@ -49,7 +49,7 @@ def find_imbalances(
             low = min(effects, key=lambda place: (effects[place], place))
             high = min(effects, key=lambda place: (-effects[place], place))
             there = [k for k, place in enumerate(coordinates) if place[dimension] == low]
-            least = lower_median(allocated[[judged[k] for k in there]])
+            least = whole_median(allocated[[judged[k] for k in there]])
             most = least + effects[high] - effects[low]
             name = dimension_name(dimension)
             text = along_text(dimension, f"{name} {low}", f"{name} {high}", least, most)
@@ -76,10 +76,10 @@ def _effects(
     off: dict[int, list[int]] = {}
     for some in _beside(dimension, coordinates):
         peaks = allocated[[judged[k] for k in some]].tolist()
-        middle = median_low(peaks)
+        middle = whole_median(peaks)
         for k, peak in zip(some, peaks, strict=True):
             off.setdefault(coordinates[k][dimension], []).append(peak - middle)
-    return {at: median_low(each) for at, each in off.items()}
+    return {at: whole_median(each) for at, each in off.items()}
 
 
 def _beside(dimension: str, coordinates: Sequence[Mapping[str, int]]) -> list[list[int]]:
@@ -113,9 +113,9 @@ def find_copies(rows: Sequence[Row], table: HolderTable) -> list[Replicated]:
             ]
             if not full or len(alike) < _NEARLY_ALL * len(full):
                 continue
-            each = lower_median(held[[member for members in alike for member in members]])
+            each = whole_median(held[[member for members in alike for member in members]])
             saved = each - -(-each // copies)
-            if saved >= _WORTH * lower_median(table.allocated):
+            if saved >= _WORTH * whole_median(table.allocated):
                 text = copies_text(dimension, copies, role, each, saved)
                 found.append(Replicated(dimension, copies, role, each, saved, text))
     return found

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.compare.among_ranks.compared_rows import Row
-from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
+from snapreport.compare.among_ranks.holder_table import HolderTable
 from snapreport.compare.among_ranks.likeness import FLOOR, MEGABYTE
 from snapreport.compare.among_ranks.rank_groups import Grouped
 from snapreport.compare.among_ranks.rank_growth import Growth, growing
 from snapreport.compare.among_ranks.standing_out import stand_out
+from snapreport.native.sorting import whole_median
 
 _MOSTLY = 0.5
 
@@ -53,7 +54,7 @@ def _peaks(
     side = np.zeros(len(members), np.int8)
     if judged.sum() < 3:
         return side
-    middle = lower_median(peaks[judged])
+    middle = whole_median(peaks[judged])
     widths = np.array([rows[m].device.allocated_width for m in members], np.int64)
     floor = np.maximum(FLOOR * middle, MEGABYTE) + widths + float(np.median(widths))
     side = stand_out(peaks, floor, judged)
@@ -79,7 +80,7 @@ def _by_site(
     sites = table.sites[list(members)]
     for column in range(sites.shape[1]):
         values = sites[:, column]
-        change = values - lower_median(values[judged])
+        change = values - whole_median(values[judged])
         if (suspect & (np.abs(change) >= floor)).any():
             found = stand_out(values, floor, judged)
             mostly = np.abs(change) >= _MOSTLY * np.abs(away)

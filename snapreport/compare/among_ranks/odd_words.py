@@ -11,6 +11,7 @@ from snapreport.compare.among_ranks.rank_growth import Growth
 from snapreport.ground.units import bytes_and_share, change_in_words, format_bytes, format_count
 from snapreport.model.run.rank_facts import FailedRequest
 from snapreport.model.run.run_findings import Difference
+from snapreport.native.sorting import whole_median
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _WHOLE = ("all ranks", "all devices")
@@ -134,31 +135,40 @@ def failed_text(
 
 
 def group_text(
-    name: str, count: int, allocated: int, others: int | None, differences: Sequence[Difference]
+    name: str,
+    count: int,
+    peaks: Sequence[int],
+    others: int | None,
+    differences: Sequence[Difference],
 ) -> str:
     """Say where the ranks of a group peak, and how they differ from the others.
 
     Args:
         name: the group's.
         count: how many ranks it has.
-        allocated: the median of their peaks, in bytes.
+        peaks: of those that are not odd, in bytes.
         others: the median peak of all other ranks; None if there are none.
         differences: from the other ranks.
     """
     whose = name.replace("all ", f"all {format_count(count)} ") if name.startswith(_WHOLE) else name
     if count > 1 and whose == name and not name.startswith("rank") and not name[:1].isdigit():
         whose += f" ({format_count(count)} ranks)"
-    peak = "the peak" if count == 1 else "the median peak"
-    text = f"{peak} of {whose} is {format_bytes(allocated)}"
+    middle = whole_median(peaks)
+    total = 0 if others is None else middle - others
+    by = "" if others is None else f"{bytes_and_share(total, others)} {above(total)} that of the"
+    if count == 2 and len(set(peaks)) == 2:
+        least, most = map(format_bytes, sorted(peaks))
+        whose = whose.replace("all 2 ", "both ")
+        text, their = f"the peaks of {whose} are {least} and {most}", ", and their mean is "
+    else:
+        peak = "the peak" if count == 1 else "the median peak"
+        text, their = f"{peak} of {whose} is {format_bytes(middle)}", ", "
     if others is None:
         return sentence(text)
-    total = allocated - others
     if not total:
-        return sentence(f"{text}, and so is that of the other ranks")
-    return sentence(
-        f"{text}, {bytes_and_share(total, others)} {above(total)} that of the other ranks"
-        f"{because(differences, total)}"
-    )
+        so = "their mean is" if count == 2 and len(set(peaks)) == 2 else "so is"
+        return sentence(f"{text}, and {so} that of the other ranks")
+    return sentence(f"{text}{their}{by} other ranks{because(differences, total)}")
 
 
 def within_text(name: str, least: int, most: int, without_odd: bool) -> str:

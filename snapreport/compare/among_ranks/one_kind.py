@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from statistics import median_low
 
 from snapreport.compare.among_ranks.compared_rows import Compared, Row, Unit
-from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
+from snapreport.compare.among_ranks.holder_table import HolderTable
 from snapreport.compare.among_ranks.imbalances import find_copies, find_imbalances
 from snapreport.compare.among_ranks.likeness import FLOOR
 from snapreport.compare.among_ranks.odd_ranks import Unlike, find_unlike
@@ -21,6 +20,7 @@ from snapreport.compare.among_ranks.rank_growth import (
     leaves_at,
 )
 from snapreport.model.run.run_findings import Difference, Group, Imbalance, Odd, Replicated
+from snapreport.native.sorting import whole_median
 
 _EXPLAINED = 0.5
 
@@ -58,15 +58,16 @@ class OneKind:
         for group, unlike in zip(self.grouped, self.unlike, strict=True):
             others = [m for each in self.unlike if each is not unlike for m in each.core]
             differences: tuple[Difference, ...] = ()
-            allocated = lower_median(self.table.allocated[list(unlike.core)])
+            peaks = self.table.allocated[list(unlike.core)]
+            allocated = whole_median(peaks)
             usual = None
             if others:
                 differences = self.table.beside(unlike.core, others)
-                usual = lower_median(self.table.allocated[others])
+                usual = whole_median(self.table.allocated[others])
             places = sorted(
                 row.place for m in group.members for row in self._dumps[self.rows[m].unit]
             )
-            text = group_text(group.name, len(group.members), allocated, usual, differences)
+            text = group_text(group.name, len(group.members), peaks.tolist(), usual, differences)
             found.append(Group(group.name, tuple(places), allocated, differences, text))
         return found
 
@@ -96,7 +97,7 @@ class OneKind:
         """Return the median bytes that a rank gains per step, if nearly all gain some."""
         if not all_growing(self.grown, self.table.allocated):
             return None
-        return median_low(grown.each for grown in self.grown if grown is not None)
+        return whole_median([grown.each for grown in self.grown if grown is not None])
 
     def _off(self, place: int, member: int) -> Odd:
         row, group = self.rows[member], self.grouped[place]
@@ -126,7 +127,7 @@ class OneKind:
         assert grown is not None
         core = self.unlike[place].core
         usual = [other.each for m in core if (other := self.grown[m]) is not None]
-        middle = median_low(usual) if usual else 0
+        middle = whole_median(usual) if usual else 0
         _, differences = self._beside(place, member)
         event = step = None
         if grown.between_dumps:
@@ -140,7 +141,7 @@ class OneKind:
 
     def _beside(self, place: int, member: int) -> tuple[int, tuple[Difference, ...]]:
         core = [m for m in self.unlike[place].core if m != member] or [member]
-        total = int(self.table.allocated[member]) - lower_median(self.table.allocated[core])
+        total = int(self.table.allocated[member]) - whole_median(self.table.allocated[core])
         return total, self.table.beside([member], core)
 
     def _more(self, place: int, member: int) -> bool:

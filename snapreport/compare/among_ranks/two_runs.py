@@ -12,13 +12,14 @@ from snapreport.compare.among_ranks.compared_rows import (
     list_rows,
     what_tells_apart,
 )
-from snapreport.compare.among_ranks.holder_table import HolderTable, lower_median
+from snapreport.compare.among_ranks.holder_table import HolderTable
 from snapreport.compare.among_ranks.likeness import FLOOR, MEGABYTE
 from snapreport.compare.among_ranks.rank_groups import find_groups
 from snapreport.compare.among_ranks.run_diff_words import group_change, run_headline
 from snapreport.compare.among_ranks.standing_out import stand_out
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_diff import GroupChange, RankChange, RunDiff
+from snapreport.native.sorting import whole_median
 
 
 def compare_runs(base: Run, new: Run) -> RunDiff:
@@ -108,7 +109,7 @@ class _Pairs:
         found = []
         for group in self.grouped:
             members = [m for m in group.members if not self.odd[m]] or list(group.members)
-            base, new = lower_median(self.base[members]), lower_median(self.new[members])
+            base, new = whole_median(self.base[members]), whole_median(self.new[members])
             differences = self.table.beside([count + m for m in members], members)
             text = group_change(group.name, len(group.members), base, new, differences)
             places = tuple(first + m for m in group.members)

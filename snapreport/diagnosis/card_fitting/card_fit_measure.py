@@ -43,7 +43,7 @@ def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> Card
     divided = bool(split_rules(tables.settings).divisions)
     floor = live_floor(device.history, divided)
     reserved, event = _reserved(tables, device)
-    reason = why_unknown(tables, device, reserved)
+    reason = why_unknown(tables, device)
     retries = sum(each.kind == "retry" for each in find_bursts(tables, device))
     replayed = None
     outcome = judge_fit(card.bytes, floor, reserved, allowance, retries == 0)

@@ -8,20 +8,20 @@ from snapreport.model.history import History
 from snapreport.model.what_if import Allowance, CardFit
 
 
-def why_unknown(tables: History, device: DeviceFigures, reserved: int | None) -> str:
+def why_unknown(tables: History, device: DeviceFigures) -> str:
     """Say why what fits as recorded might still not fit; ``""`` if nothing is unknown."""
     if device.device.kind != "cuda":
         return f"{device.device} is not a GPU."
-    if reserved is None:
+    if "reserved" not in device.curves:
         return "no allocator reserved memory on this device."
+    if "reserved" not in device.peaks:
+        return "Events of segments are missing, so it is not known how much was reserved."
     failed = [str(each.device) for each in tables.devices if "oom" in each.other.action]
     if failed:
         where = "" if device.ooms else f" on {failed[0]}"
         return f"What the program would have asked for after a request failed{where} is not known."
     if not device.recorded:
         return "The snapshot has no history, so it is not known how high the peak was."
-    if (device.curves["reserved"] < device.curves["active"]).any():
-        return "Events of segments are missing, so it is not known how much was reserved."
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -17,13 +17,14 @@ from snapreport.diagnosis.trust.how_to_record import (
     record_again,
     record_stacks,
 )
-from snapreport.figures.curves import Curves, event_times
+from snapreport.figures.curves import Curves, event_times, reserved_at
 from snapreport.frames.missing_stacks import EMPTY, HAS_FRAMES, NOT_RECORDED
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, View
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.recording_facts import CurvePeak, OomEvent
+from snapreport.model.roles import ROLES, Roles
 from snapreport.model.snapshot import NO_TIME
 from snapreport.model.trust import Loss, StackKind
 
@@ -37,8 +38,10 @@ GONE = MappingProxyType(
 )
 """How each ``Loss.state`` of lost events is worded."""
 LATE = 0.1
-"""Memory from before the recording is worth a warning from this part of the peak on. The parameters
-of a model are a quarter to a fifth of the peak where AdamW trains them, less with activations."""
+"""Memory from before the recording is worth a note from this part of the peak on, and a warning if
+that part has neither a call stack nor a role. The parameters of a model are a quarter to a fifth of
+the peak where AdamW trains them, less with activations."""
+_NO_ROLE = ROLES.index("unknown")
 _MISSING = 0.05
 """Missing call stacks are worth a finding from this part of all bytes on."""
 _LAST = 0.02
@@ -137,6 +140,7 @@ def baseline_faults(
     peak: CurvePeak,
     reason: NDArray[np.int8],
     loss: Loss,
+    roles: Callable[[], Roles],
 ) -> Iterator[Finding]:
     """Yield the findings about memory from before the first event."""
     if history.events < 2:
@@ -144,28 +148,35 @@ def baseline_faults(
     rows = history.allocations
     start, most = int(curves["allocated"][0]), peak.bytes
     live = rows.live_at(peak.event) & (rows.alloc_event == START)
-    unknown = int(rows.block_size[live & (reason != HAS_FRAMES)].sum())
+    without = live & (reason != HAS_FRAMES)
+    unknown = int(rows.block_size[without].sum())
     if most and start > LATE * most:
+        nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
         figures = [
             Figure("allocated before the first event", start),
             Figure("part of the peak", start / most, "share"),
             Figure("live at the peak without a call stack, from before", unknown),
         ]
-        if "reserved" in curves:
-            figures.append(Figure("reserved before the first event", int(curves["reserved"][0])))
+        reserved = reserved_at(curves, START)
+        if reserved is not None:
+            figures.append(Figure("reserved before the first event", reserved))
         # With lost events the recording may have begun in time: then the loss is what to fix.
         lost = loss.state == "lost"
         amount = f"{format_bytes(start)}, {rounded_share(start, most)} of the peak,"
         yield Finding(
             "started-late",
-            "warning" if unknown > LATE * most and not lost else "note",
+            "warning" if nameless > LATE * most and not lost else "note",
             f"{amount} was allocated before the oldest event that is left"
             if lost
             else f"Recording started late: {amount} was already allocated",
             "That memory is counted, but the events that allocated it are not in the file."
             + (
-                f" At the peak {format_bytes(unknown)} of it was live without a call stack: what"
-                " allocated it is not known."
+                f" At the peak {format_bytes(unknown)} of it was live without a call stack;"
+                + (
+                    f" what {format_bytes(nameless)} of that is for is not known either."
+                    if nameless
+                    else " what it is for is known all the same, from its role."
+                )
                 if unknown
                 else " None of it was live without a call stack at the peak."
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
 import numpy as np
@@ -16,7 +16,7 @@ from snapreport.diagnosis.trust.recording_mistakes import (
     stack_faults,
 )
 from snapreport.diagnosis.trust.ring_loss import find_loss
-from snapreport.figures.curves import Curves
+from snapreport.figures.curves import Curves, reserved_at, reserved_from
 from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.stack_kinds import find_stack_kind
 from snapreport.ground.units import (
@@ -27,9 +27,10 @@ from snapreport.ground.units import (
     plural,
 )
 from snapreport.model.bounds import MOVES
-from snapreport.model.diagnoses import Figure, Finding, View
-from snapreport.model.history import INTERNAL, DeviceHistory, History
+from snapreport.model.diagnoses import Figure, Finding, View, by_severity
+from snapreport.model.history import INTERNAL, START, DeviceHistory, History
 from snapreport.model.recording_facts import Closing, CurvePeak, OomEvent
+from snapreport.model.roles import Roles
 from snapreport.model.snapshot import NO_TIME
 
 _KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
@@ -56,23 +57,24 @@ def device_warnings(
     ooms: tuple[OomEvent, ...],
     closing: Closing | None,
     peak: CurvePeak,
+    roles: Callable[[], Roles],
 ) -> tuple[Finding, ...]:
-    """Return the warnings about one device.
+    """Return the warnings about one device, the worst first.
 
     Args:
         curves: its curves.
         ooms: its failed requests.
         closing: how the events compare with the final state.
         peak: of the allocated curve.
+        roles: returns what its allocations are for; called only where that matters.
     """
     reason = missing_reason(history, tables.stacks)
-    reserved = int(curves["reserved"][0]) if "reserved" in curves else 0
-    loss = find_loss(history, tables, reason, reserved)
+    loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
         *_of_rejected(history, tables),
-        *baseline_faults(history, tables, curves, peak, reason, loss),
+        *baseline_faults(history, tables, curves, peak, reason, loss, roles),
         *ring_faults(history, loss),
         *stack_faults(history, find_stack_kind(tables), reason),
         *end_faults(history, tables, curves, ooms),
@@ -82,7 +84,7 @@ def device_warnings(
         *_of_closing(closing),
         *_of_reserved(history, curves),
     ]
-    return tuple(found)
+    return by_severity(found)
 
 
 def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
@@ -283,12 +285,18 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
             "warning",
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
             "At some events more is active than reserved, which is impossible: segment events are"
-            " missing from the recording, so the reserved curve is too low there.",
+            " missing from the recording. How much was reserved is not known"
+            f"{_until(history, curves)}.",
             evidence=(Figure("active above reserved, at most", missing),),
             suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,
         )
+
+
+def _until(history: DeviceHistory, curves: Curves) -> str:
+    known = reserved_from(curves) or 0
+    return "" if known >= history.events else f" before event {format_count(known)}"
 
 
 def file_warnings(history: History) -> tuple[Finding, ...]:

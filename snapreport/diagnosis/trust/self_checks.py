@@ -7,13 +7,22 @@ that, so they can be computed alone.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from snapreport.diagnosis.trust.recording_warnings import device_warnings, file_warnings
-from snapreport.figures.curves import Curves, event_times, find_curves, find_peaks, time_at
-from snapreport.model.diagnoses import Finding
+from snapreport.figures.curves import (
+    Curves,
+    event_times,
+    find_curves,
+    find_peaks,
+    reserved_from,
+    time_at,
+)
+from snapreport.model.diagnoses import Finding, by_severity
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.recording_facts import Closing, OomEvent
 from snapreport.model.snapshot import ACTIVE, INACTIVE
+from snapreport.roles.lifetimes import find_roles
 
 
 def find_warnings(history: History) -> list[Finding]:
@@ -28,12 +37,15 @@ def find_warnings(history: History) -> list[Finding]:
         peaks = find_peaks(device, curves, event_times(device))
         closing = find_closing(device, curves, history.layout != "no-segments")
         ooms = find_ooms(device, curves)
-        for warning in device_warnings(device, history, curves, ooms, closing, peaks["allocated"]):
+        roles = partial(find_roles, device, history)
+        for warning in device_warnings(
+            device, history, curves, ooms, closing, peaks["allocated"], roles
+        ):
             if warning.code == "nothing-allocated" and len(history.devices) > 1:
                 continue
             title = f"{device.device}: {warning.title}" if several else warning.title
             found.append(replace(warning, title=title))
-    return found
+    return [*by_severity(found)]
 
 
 def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
@@ -61,12 +73,12 @@ def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) ->
 def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
     """Return the requests that failed, in order."""
     other = history.other
+    known = reserved_from(curves)
     found = []
     for i, action in enumerate(other.action):
         if action != "oom":
             continue
         event = int(other.event[i])
-        reserved = int(curves["reserved"][event + 1]) if "reserved" in curves else None
         found.append(
             OomEvent(
                 event=event,
@@ -74,7 +86,9 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
                 size=int(other.size[i]),
                 device_free=int(other.addr[i]),
                 allocated=int(curves["allocated"][event + 1]),
-                reserved=reserved,
+                reserved=int(curves["reserved"][event + 1])
+                if known is not None and event >= known
+                else None,
                 stack=int(other.stack[i]),
             )
         )

@@ -373,7 +373,10 @@ class TimelineScreen(Screen):
         """Return the visible columns: their events, and the most of each curve."""
         first, end = self.spans()
         bars = self.bars()
-        reserved = [None] * self.width if bars.reserved is None else bars.reserved.tolist()
+        known = bars.reserved is not None and "reserved" in self.view.device.peaks
+        reserved = (
+            bars.reserved.tolist() if known and bars.reserved is not None else [None] * self.width
+        )
         rows = zip(
             first.tolist(), (end - 1).tolist(), bars.allocated.tolist(), bars.requested.tolist(),
             reserved, strict=True,

@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
+from snapreport.ground.processes.ending_signals import FROM_TERMINAL, default_on_signals
+
 KILLED = "killed by the system, most likely because memory ran out"
 """What is said of a process that was killed by something other than snapreport."""
 
@@ -169,8 +171,9 @@ def _run(
 ) -> None:
     if copied is not None:  # as long as our own copy is open, the pipe does not close
         copied.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    default_on_signals()
+    for number in FROM_TERMINAL:  # our parent hears them too, and ends us
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, ConnectionError):
         function(connection, *arguments)

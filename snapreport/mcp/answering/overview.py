@@ -19,7 +19,7 @@ from snapreport.mcp.answering.reply import (
     table_of,
 )
 from snapreport.mcp.opened.kept_recording import KeptRecording
-from snapreport.model.diagnoses import Finding
+from snapreport.model.diagnoses import Finding, by_severity
 from snapreport.model.findings import AMOUNTS, DeviceFindings, Findings
 from snapreport.reporters.words.plain_text import named_place
 from snapreport.reporters.words.recording_words import recording_rows
@@ -245,7 +245,8 @@ def _trust(found: Findings, device: DeviceFindings) -> list[Part]:
     ]
     fixes = [{"text": each.text, "change": each.change} for each in device.trust.fixes]
     warnings = [
-        {"code": each.code, "text": each.paragraph} for each in (*found.warnings, *device.warnings)
+        {"code": each.code, "text": each.paragraph}
+        for each in by_severity((*found.warnings, *device.warnings))
     ]
     return [listed("checks", checks), listed("fixes", fixes), listed("warnings", warnings)]
 

@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from snapreport.ground.errors import InputError
+from snapreport.ground.processes.ending_signals import ENDING
 from snapreport.mcp.keeping.file_keepers import FileKeepers, make_ready
 from snapreport.mcp.serving.protocol import make_server
 from snapreport.mcp.serving.rooted_files import RootedFiles
@@ -69,7 +70,7 @@ def serve(
 
 
 def _end_on_signals(keepers: FileKeepers) -> None:
-    """Let SIGTERM and Ctrl-C end the process at once.
+    """Let Ctrl-C and the other signals that end a process do so at once.
 
     A thread waits for a line of input, and Python would wait for the thread.
     """
@@ -78,8 +79,9 @@ def _end_on_signals(keepers: FileKeepers) -> None:
         keepers.close()
         os._exit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
+    for number in (signal.SIGINT, *ENDING):
+        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, leave)
 
 
 async def _serve_stdio(server: Server[Any]) -> None:

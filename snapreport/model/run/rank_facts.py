@@ -112,7 +112,7 @@ class DeviceFacts:
     peak_event: int
     peak_time_us: int | None
     reserved: int | None
-    """At the reserved peak; None where no allocator reserves memory."""
+    """At the reserved peak; None without an allocator, or where segment events are missing."""
     by_event: Cells
     by_time: Cells | None
     """In microseconds since 1970; None where the file has no times."""

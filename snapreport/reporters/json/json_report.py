@@ -86,7 +86,7 @@ def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, A
         "capacity": None if noted is None else noted.capacity,
         "events": history.events,
         "allocations": len(history.allocations),
-        **fields_of(device, "recorded first_time_us last_time_us"),
+        **fields_of(device, "recorded first_time_us last_time_us reserved_from"),
         "start": asdict(device.start),
         "peak": asdict(device.peak),
         "end": asdict(device.end),

@@ -15,7 +15,7 @@ from snapreport.ground.units import (
     format_count,
     format_duration,
 )
-from snapreport.model.findings import Amounts, DeviceFindings, Findings
+from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.json.json_parts import with_format
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.composition import Part, parts_of, reserved_parts
@@ -152,11 +152,10 @@ def _few(steps: dict[str, Any]) -> dict[str, Any]:
 
 
 def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:
-    peak = device.peak
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
         findings=device,
-        figures=_figures(peak, device.peaks["allocated"].width, device.recorded, moment),
+        figures=_figures(device, moment),
         bar=reserved_parts(device),
         span=_span(device),
         picture=draw_curves(device),
@@ -164,7 +163,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
         curves=tuple(
             name
             for name in ("allocated", "requested", "active", "reserved")
-            if name in device.peaks and (name == "allocated" or "reserved" in device.peaks)
+            if name in device.peaks and (name == "allocated" or "reserved" in device.curves)
         ),
         cut=cut,
         findings_cards=lay_out(
@@ -176,13 +175,18 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
     )
 
 
-def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Figure, ...]:
+def _figures(device: DeviceFindings, moment: str) -> tuple[Figure, ...]:
+    peak, recorded = device.peak, device.recorded
+    width = device.peaks["allocated"].width
     at_least = "at least " if width else ""
     exact = f"{at_least}{format_count(peak.allocated)} bytes"
     if width:
         exact += f", at most {format_count(width)} more"
 
-    def figure(label: str, count: int, meaning: str) -> Figure:
+    def figure(label: str, count: int | None, meaning: str) -> Figure:
+        if count is None:
+            why = "not known: segment events are missing from the recording"
+            return Figure(label, "not known", why, meaning)
         return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
 
     returnable = (
@@ -193,7 +197,7 @@ def _figures(peak: Amounts, width: int, recorded: bool, moment: str) -> tuple[Fi
     )
     name = "Peak allocated" if recorded else "Allocated at the end"
     most = "The most at any event of this recording." if recorded else f"What is live {moment}."
-    if peak.reserved is None or peak.inactive is None:
+    if "reserved" not in device.curves:
         # No allocator: nothing is reserved, and blocks are as large as requested.
         meaning = f"Bytes that live tensors asked for. {most}"
         return (Figure(name, format_bytes(peak.allocated), exact, meaning),)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
 from snapreport.ground.units import format_change
 from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
 from snapreport.model.run.run_findings import RunFindings
+from snapreport.native.sorting import whole_median
 
 _ALIKE = 0.005
 
@@ -51,7 +51,7 @@ def rows_of(
     for at, place in findings.rows:
         device = run.ranks[at].devices[place]
         peaks.setdefault((device.kind, device.recorded), []).append(device.allocated)
-    medians = {key: median_low(each) for key, each in peaks.items()}
+    medians = {key: whole_median(each) for key, each in peaks.items()}
     rows = []
     for row, (at, place) in enumerate(findings.rows):
         rank = run.ranks[at]

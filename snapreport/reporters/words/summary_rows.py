@@ -42,7 +42,7 @@ def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
                 else f"{format_bytes(own.bytes)} @ {event_name(own.event)}",
             )
         )
-    if peak.reserved is None:
+    if "reserved" not in device.curves:
         # Rows with equal cells become one row, with all their names.
         merged: dict[tuple[str, ...], list[str]] = {}
         for name, *cells in rows[:3]:
@@ -110,10 +110,11 @@ def sizes_text(device: DeviceFigures) -> str:
     text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
     if sizes.smallest is None or sizes.median is None or sizes.largest is None:
         return text
-    return (
-        f"{text}; {format_bytes(sizes.requested)} requested in all, {format_bytes(sizes.smallest)}"
-        f" to {format_bytes(sizes.largest)} each, median {format_bytes(sizes.median)}"
-    )
+    text += f"; {format_bytes(sizes.requested)} requested in all"
+    least, most = format_bytes(sizes.smallest), format_bytes(sizes.largest)
+    if sizes.made <= 2:
+        return f"{text}, {least} and {most}" if least != most else text
+    return f"{text}, {least} to {most} each, median {format_bytes(sizes.median)}"
 
 
 def average_text(device: DeviceFigures) -> str:

@@ -311,8 +311,8 @@ function checkStages(history: History, { stages }: Expected): void {
   assert.deepEqual(sorted(found), sorted(stages))
 }
 
-function checkSegments({ device, curves }: History, { segments, fragmentation }: Expected): void {
-  assert.equal(weighted(fragmentationOf(device, curves.reserved)), fragmentation)
+function checkSegments({ device }: History, { segments, fragmentation }: Expected): void {
+  assert.equal(weighted(fragmentationOf(device)), fragmentation)
   const amounts = (use: Use) => [
     use.segments,
     use.reserved,

@@ -131,7 +131,7 @@ export function deviceOf(strips: Strips, stack: number[], empty: number[] = []):
     id: "cuda:0",
     events: strips.events,
     count: n,
-    summary: { capacity: null, card: null, recorded: true, peaks: { active: { bytes: 0 } } as never, stages: [], ooms: [] },
+    summary: { capacity: null, card: null, recorded: true, reserved_from: -1, peaks: { active: { bytes: 0 } } as never, stages: [], ooms: [] },
     requested: strips.height,
     block: strips.height,
     blockMax: strips.height,

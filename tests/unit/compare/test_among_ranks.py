@@ -243,7 +243,7 @@ def test_along_a_dimension_all_else_is_equal() -> None:
     assert told == {"tp": GIB, "pp": 2 * GIB, "dp": 0}
 
 
-def test_the_smaller_peak_along_a_dimension_is_that_of_a_rank() -> None:
+def test_along_a_dimension_medians_are_compared_and_no_peak_is_negative() -> None:
     """Along dp, rank 0 is 990 MiB below the others of its stage; most ranks hold far less."""
     peaks = np.array([10, 1000, 1000, 5, 5, 5], np.int64) * MIB
     ranks = [a_rank(k, a_device({"w w.py:1": (1, size)})) for k, size in enumerate(peaks.tolist())]
@@ -251,7 +251,8 @@ def test_the_smaller_peak_along_a_dimension_is_that_of_a_rank() -> None:
     all_of_them = tuple(range(6))
     group = Grouped("all ranks", all_of_them, all_of_them)
     along = {each.name: each for each in find_imbalances(rows, peaks, [group], [all_of_them])}
-    assert (along["dp"].least, along["dp"].most) == (5 * MIB, 995 * MIB)
+    # Of 10 and 5 MiB on the two stages; rank 0 is 990 MiB below on one and 0 on the other.
+    assert (along["dp"].least, along["dp"].most) == (7.5 * MIB, 502.5 * MIB)
 
 
 def test_equal_states_of_replicas_are_told_with_a_condition() -> None:
@@ -318,3 +319,10 @@ def test_a_peak_many_times_as_high_is_not_given_in_percent() -> None:
     assert along_text("pp", "stage 0", "stage 3", 0, GIB).startswith(
         "Along pp the peaks are 1.00 GiB higher"
     )
+
+
+def test_of_two_ranks_both_peaks_are_said() -> None:
+    ranks = [a_rank(k, a_device({"w w.py:1": (1, size * GIB)})) for k, size in enumerate((4, 5))]
+    [group] = find_run(a_run(ranks)).groups
+    assert group.allocated == 4.5 * GIB
+    assert group.sentence == "The peaks of both ranks are 4.00 GiB and 5.00 GiB."

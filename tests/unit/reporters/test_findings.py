@@ -129,7 +129,7 @@ def test_what_no_finding_can_be_called_names_none(name: str) -> None:
     assert not names_a_finding(name)
 
 
-def test_what_failed_comes_first_then_what_held_the_peak_then_the_rest_by_severity() -> None:
+def test_warnings_stand_above_notes_and_what_failed_or_held_the_peak_above_its_like() -> None:
     found = in_order(
         [
             finding("slack", "note", bytes=9 * MIB),
@@ -140,7 +140,7 @@ def test_what_failed_comes_first_then_what_held_the_peak_then_the_rest_by_severi
             finding("peak", "note", bytes=1),
         ]
     )
-    assert [each.code for each in found] == ["oom", "leak", "peak", "churn", "leak", "slack"]
+    assert [each.code for each in found] == ["oom", "leak", "churn", "leak", "peak", "slack"]
     assert tally(found) == "2 critical, 2 warnings, 2 notes"
     assert [each.leads for each in found] == [True, True, True, True, True, False]
 

@@ -2,7 +2,6 @@
  *
  * As in `figures/fragmentation.py`, but event by event: what takes array tricks there is a plain loop here. */
 
-import type { Bytes } from "./curves"
 import { type Device, NO_ID } from "./device"
 import { firstPlace } from "./places"
 
@@ -16,9 +15,9 @@ interface Bucket {
   head: number
 }
 
-/** Bytes after each event; element s + 1 belongs to event s. -1 where more is active than reserved. */
-export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
-  const parts = fragmentationInParts(device, reserved, device.events + 1)
+/** Bytes after each event; element s + 1 belongs to event s. -1 where reserved memory is not known. */
+export function fragmentationOf(device: Device): Float64Array {
+  const parts = fragmentationInParts(device, device.events + 1)
   for (;;) {
     const { done, value } = parts.next()
     if (done) return value
@@ -26,12 +25,13 @@ export function fragmentationOf(device: Device, reserved: Bytes): Float64Array {
 }
 
 /** The same with a pause after each number of events, to keep the page responsive: a long recording takes a while. */
-export function* fragmentationInParts(device: Device, reserved: Bytes, events: number): Generator<void, Float64Array> {
+export function* fragmentationInParts(device: Device, events: number): Generator<void, Float64Array> {
   const out = new Float64Array(device.events + 1)
   const sweep = new Sweep(device)
+  const known = device.summary.reserved_from ?? device.events
   for (let event = -1; event < device.events; event++) {
     sweep.go(event)
-    out[event + 1] = reserved.at(event + 1) < sweep.active ? -1 : sweep.wasted
+    out[event + 1] = event < known ? -1 : sweep.wasted
     if ((event + 2) % events === 0) yield
   }
   return out

@@ -5,7 +5,7 @@ import { formatCount, formatEvent } from "../text/format"
 import type { History } from "./history"
 import { restAt } from "./rest"
 
-/** The amounts after an event, in bytes; null where no allocator is known. */
+/** The amounts after an event, in bytes; null where they are not known: no allocator, or missing segment events. */
 export interface Totals {
   allocated: number
   requested: number
@@ -13,20 +13,21 @@ export interface Totals {
   reserved: number | null
   /** Active minus requested. */
   slack: number
-  /** Reserved minus active; null also if segment events are missing, as reserved is then too low. */
+  /** Reserved minus active. */
   inactive: number | null
 }
 
 export function totalsAt(history: History, event: number): Totals {
   const [allocated, requested, active] = (["allocated", "requested", "active"] as const).map((curve) => history.at(curve, event))
-  const reserved = history.hasReserved ? history.at("reserved", event) : null
+  const { reserved_from } = history.device.summary
+  const reserved = reserved_from === null || event < reserved_from ? null : history.at("reserved", event)
   return {
     allocated,
     requested,
     active,
     reserved,
     slack: active - requested,
-    inactive: reserved === null || reserved < active ? null : reserved - active,
+    inactive: reserved === null ? null : reserved - active,
   }
 }
 

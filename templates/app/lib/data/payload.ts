@@ -128,7 +128,9 @@ export interface DeviceSummary {
   /** The card that was asked about. */
   card: { title: string; bytes: number } | null
   recorded: boolean
-  /** Without `reserved` where no allocator reserves memory (profiler files). */
+  /** The first event from which reserved memory is known: before it, segment events are missing. Null without an allocator (profiler files). */
+  reserved_from: number | null
+  /** Without `reserved` where that is not known at every event. */
   peaks: Record<"requested" | "allocated" | "active", { bytes: number }> & { reserved?: { bytes: number } }
   stages: StageSummary[]
   ooms: OomSummary[]

@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { firstPlace } from "./places"
+import { firstPlace, medianOf } from "./places"
 
 test("the first place is found in every part of what is in order", () => {
   const events = Int32Array.of(2, 5, 9)
@@ -18,4 +18,8 @@ test("the first place is found in every part of what is in order", () => {
     2,
     "nothing has no place but its end",
   )
+})
+
+test("the median is the middle one, or between the two in the middle", () => {
+  assert.deepEqual([[], [3], [1, 4], [1, 2, 9], [1, 2, 4, 9]].map(medianOf), [0, 3, 2, 2, 3])
 })

@@ -5,6 +5,7 @@ import { type Device, type Stacks, stripsOf } from "../data/device"
 import { frameText, type Line, withoutFrame } from "../data/frames"
 import { type Amounts, liveAt } from "../data/lives"
 import type { Origins } from "../data/origins"
+import { medianOf } from "../data/places"
 import { restAt } from "../data/rest"
 import type { Test } from "./search"
 
@@ -62,7 +63,7 @@ export interface LineRow {
   line: number
   bytes: number
   count: number
-  /** The median of the live sizes; the lower of two middle ones, so that it is one that occurs. NaN if not drawn one by one. */
+  /** The median of the live sizes. NaN if not drawn one by one. */
   median: number
   /** Everything that the line allocated in the recording, including what was freed again. */
   ever: number
@@ -90,7 +91,7 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     sizes[line].push(height[i])
   }
   rows.forEach((row, line) => {
-    row.median = Float64Array.from(sizes[line]).sort()[(row.count - 1) >> 1] ?? 0
+    row.median = medianOf(Float64Array.from(sizes[line]).sort())
   })
   if (device.rest) {
     const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]

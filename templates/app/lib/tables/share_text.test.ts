@@ -14,6 +14,7 @@ const stacks = stacksOf([
 ])
 const device = deviceOf(strips, [-1, 0, 1])
 device.summary.recorded = true
+device.summary.reserved_from = 2
 
 test("a view becomes a table of the call sites at its moment", () => {
   const history = new History(device, stacks)
@@ -27,7 +28,7 @@ test("a view becomes a table of the call sites at its moment", () => {
   assert.deepEqual(text.split("\n"), [
     "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)",
     "",
-    "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved 0 B \u00b7 inactive not known",
+    "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved not known \u00b7 inactive not known",
     "",
     "| allocated | share | count | call site |",
     "|---:|---:|---:|---|",

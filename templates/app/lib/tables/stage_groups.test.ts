@@ -39,11 +39,11 @@ test("repeated and nested stages are grouped with the spread of their figures", 
       ["forward", [7]],
     ],
   )
-  assert.deepEqual(groups[0].spread.peak_bytes, { min: 10, median: 10, max: 40 })
+  assert.deepEqual(groups[0].spread.peak_bytes, { count: 2, min: 10, median: 25, max: 40 })
   const [forward, backward] = groups[0].children
   assert.deepEqual(forward.stages, [1, 4, 5])
-  assert.deepEqual(forward.spread.peak_bytes, { min: 4, median: 4, max: 6 }, "a stage of an unknown peak has no part in it")
-  assert.deepEqual(backward.spread.peak_bytes, { min: 7, median: 7, max: 9 })
+  assert.deepEqual(forward.spread.peak_bytes, { count: 2, min: 4, median: 5, max: 6 }, "a stage of an unknown peak has no part in it")
+  assert.deepEqual(backward.spread.peak_bytes, { count: 2, min: 7, median: 8, max: 9 })
   assert.equal(forward.depth, 1)
 })
 

@@ -1,9 +1,12 @@
 /** Repeated stages (same name, same parents) as one group: their number, and the spread of their figures. */
 
 import type { StageSummary } from "../data/payload"
+import { medianOf } from "../data/places"
 
 /** The minimum, median and maximum of a figure over the stages that have it. */
 export interface Spread {
+  /** Of the stages that have it. */
+  count: number
   min: number
   median: number
   max: number
@@ -64,9 +67,9 @@ export function groupStages(stages: StageSummary[]): StageGroup[] {
   return tops
 }
 
-/** Null when no value is known; of two middle values the lower, so that it is one that occurred. */
+/** Null when no value is known. */
 function spread(values: (number | null)[]): Spread | null {
   const known = values.filter((value) => value !== null).sort((a, b) => a - b)
   if (!known.length) return null
-  return { min: known[0], median: known[(known.length - 1) >> 1], max: known[known.length - 1] }
+  return { count: known.length, min: known[0], median: medianOf(known), max: known[known.length - 1] }
 }

@@ -1,5 +1,6 @@
 /** Which ranks are shown, and in which order. */
 
+import { medianOf } from "../../lib/data/places"
 import type { RunData } from "./run_data"
 
 export type SortKey = "rank" | "peak" | "reserved" | "group" | "host" | "odd" | "versus" | "failed"
@@ -17,19 +18,14 @@ export interface RowView {
 
 /** How far each row's peak is above the median of its group, or of its kind of memory if it is in none. */
 export function aboveGroup(data: RunData): Float64Array {
-  const medians = data.members.map((rows) => medianOf(rows.map((row) => data.allocated[row])))
+  const medians = data.members.map((rows) => medianOf(rows.map((row) => data.allocated[row]).sort((a, b) => a - b)))
   const kinds = new Map<string, number[]>()
   data.kind.forEach((kind, row) => kinds.set(kind, [...(kinds.get(kind) ?? []), row]))
-  const usual = new Map([...kinds].map(([kind, rows]) => [kind, medianOf(rows.map((row) => data.allocated[row]))]))
+  const usual = new Map([...kinds].map(([kind, rows]) => [kind, medianOf(rows.map((row) => data.allocated[row]).sort((a, b) => a - b))]))
   return Float64Array.from({ length: data.count }, (_, row) => {
     const group = data.group[row]
     return data.allocated[row] - (group >= 0 ? medians[group] : usual.get(data.kind[row])!)
   })
-}
-
-/** The median; the lower of two middle values, so that it is one that occurs. */
-export function medianOf(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? 0
 }
 
 /** Rows in display order; equal ones keep the order of the run. */

@@ -1,8 +1,9 @@
 /** The median curve of a group: for each cell, the median over the ranks that have it. */
 
+import { medianOf } from "../../lib/data/places"
 import { type CellRows, NO_CELL } from "../data/cell_rows"
 
-/** The lower of two middle values; NO_CELL where no row has a cell. */
+/** NO_CELL where no row has a cell. */
 export function medianCurve(cells: CellRows, rows: ArrayLike<number>, level: number, from: number, columns: number): Float64Array {
   const count = rows.length
   // Row after row, so that a column is a stride: joined once, then read across.
@@ -13,7 +14,7 @@ export function medianCurve(cells: CellRows, rows: ArrayLike<number>, level: num
   for (let c = 0; c < columns; c++) {
     let present = 0
     for (let k = 0; k < count; k++) if (all[k * columns + c] >= 0) column[present++] = all[k * columns + c]
-    if (present) out[c] = column.subarray(0, present).sort()[(present - 1) >> 1]
+    if (present) out[c] = medianOf(column.subarray(0, present).sort())
   }
   return out
 }

@@ -1,11 +1,11 @@
 /** The selected rank: its figures at the selected cell, those at its peak, and how it differs. */
 
 import { differs } from "../../lib/data/observed"
+import { medianOf } from "../../lib/data/places"
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
 import { type Fact, factsList, h, meter, nameText, setChildren } from "../../views/shared/dom"
 import { guarded, onFailure } from "../../views/shared/failure"
-import { medianOf } from "../data/row_order"
 import type { RunHolder } from "../data/run_data"
 import type { OddRank } from "../data/run_payload"
 import type { Grain } from "../picture/heat_raster"
@@ -110,7 +110,7 @@ export class RankDetails {
     const [allocated, reserved] = [at("allocated"), at("reserved")]
     const rows = data.members[data.group[row]] ?? []
     const others = rows.map((each) => data.cells(axis, "allocated")!.mostIn(each, level, cell)).filter((value) => value >= 0)
-    const usual = others.length > 2 && allocated >= 0 ? medianOf(others) : null
+    const usual = others.length > 2 && allocated >= 0 ? medianOf(others.sort((a, b) => a - b)) : null
     const left = axis === "step" ? data.leftAfter(row, from) : null
     return facts(`${axis === "time" ? "From " : "In "}${spanText(axis, from, to, origin)}`, [
       allocated < 0 ? ["Allocated", "nothing recorded"] : bytesFact("Allocated", allocated),

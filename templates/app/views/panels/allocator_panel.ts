@@ -2,6 +2,7 @@
 
 import { formatAddress, formatBytes, formatCount, plural } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
+import { totalsAt } from "../../lib/data/moment"
 import { type Kept, keptSegments } from "../../lib/data/kept"
 import {
   blockOf,
@@ -205,7 +206,7 @@ export class AllocatorPanel implements Panel {
     if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, unknownBlocks(this.store, unknown)))
     this.layout = layOut(history.device, state.cursor)
     this.notes.replaceChildren(...missing(this.store, this.layout).map((text) => h("p", { class: "note" }, text)))
-    this.parts.replaceChildren(...partsOf(this.layout.total))
+    this.parts.replaceChildren(...(totalsAt(history, state.cursor).reserved === null ? [] : partsOf(this.layout.total)))
     this.groups.replaceChildren(poolsTable(this.store, this.layout))
     this.block = -1 // block numbers have changed
     this.kept = keptSegments(history.device, this.layout)
@@ -220,7 +221,7 @@ export class AllocatorPanel implements Panel {
   private makeChart(): void {
     const { history } = this.store
     if (history.device.events < 2 || history.device.rest) return // which takes every block
-    const parts = fragmentationInParts(history.device, history.curves.reserved, EVENTS_AT_ONCE)
+    const parts = fragmentationInParts(history.device, EVENTS_AT_ONCE)
     const goOn = () => {
       const end = performance.now() + AT_ONCE_MS
       while (performance.now() < end) {

@@ -36,7 +36,7 @@ export function missing({ history, state }: Store, { outside, total, rows }: Lay
   if (outside) {
     notes.push(
       `${plural(outside, "live allocation")} ${outside === 1 ? "is" : "are"} in no recorded segment: ` +
-        "segment events are missing, so reserved, inactive and fragmented bytes are too low here.",
+        "segment events are missing, so reserved, inactive and fragmented bytes are not known here.",
     )
   } else if (known !== total.reserved) {
     notes.push(

@@ -167,9 +167,10 @@ function figure(value: number | null, format: Format): HTMLElement | string {
 
 function range(spread: Spread | null, format: Format): HTMLElement | string {
   if (!spread) return "-"
-  const { min, median, max } = spread
+  const { count, min, median, max } = spread
   if (min === max) return figure(median, format)
   if (format(min) === format(max)) return format(median)
+  if (count === 2) return h("span", { title: `${formatExact(min)} and ${formatExact(max)}` }, `${format(min)} and ${format(max)}`)
   return h(
     "span",
     { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator import layouts
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find, find_figures
+from snapreport.diagnosis.trust.recording_warnings import device_warnings
+from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.findings import Findings
+from snapreport.model.roles import ROLES
 from tests.builders import BASE, MIB, TraceBuilder, frame, history_of, trace
 from tests.programs import of_code
 
@@ -144,3 +149,34 @@ def test_a_snapshot_of_one_pool_says_that_the_rest_of_the_device_is_not_known() 
         explanation = of_code(device, "no-history").explanation
         assert "only the segments of private pool 0,3" in explanation
         assert "what else the device held is not known" in explanation
+
+
+@pytest.mark.parametrize(("nameless", "severity"), [(11, "warning"), (9, "note")])
+def test_a_late_start_is_a_note_unless_a_tenth_of_the_peak_has_no_role(
+    nameless: int, severity: str
+) -> None:
+    """100 MiB at the peak, half of it from before the recording and without a call stack."""
+    early = [(BASE + k * 64 * MIB, size) for k, size in enumerate((nameless, 50 - nameless))]
+    built = trace().event("segment_alloc", addr=1 << 40, size=50 * MIB)
+    built.alloc(1 << 40, 50 * MIB, **F).free(1 << 40)
+    built.segment(1 << 40, 50 * MIB)
+    for address, size in early:
+        built.segment(address, size * MIB, (size * MIB, size * MIB, "live"))
+    tables = built.file()
+    (history,) = tables.devices
+    figures = find_figures(tables, 0)
+    role = np.full(len(history.allocations), ROLES.index("parameter"), np.int8)
+    role[history.allocations.size == nameless * MIB] = ROLES.index("unknown")
+    found = device_warnings(
+        history,
+        tables,
+        figures.curves,
+        (),
+        None,
+        figures.peaks["allocated"],
+        lambda: replace(figures.roles, role=role),
+    )
+    (late,) = [each for each in found if each.code == "started-late"]
+    assert late.severity == severity
+    order = [SEVERITIES.index(each.severity) for each in found]
+    assert order == sorted(order)

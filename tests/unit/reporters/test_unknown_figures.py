@@ -1,0 +1,100 @@
+"""A figure that cannot be known is no number anywhere, and never left out without a word."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import snapreport
+from snapreport.api.rank_figures import rank_facts
+from snapreport.explorer.opening.opened_file import OpenedFile
+from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.mcp.answering.overview import _amounts
+from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.terminal.summary_text import TextReporter
+from tests.builders import MIB, frame, trace
+
+F: dict[str, Any] = {"frames": [frame("f")]}
+
+
+@pytest.fixture
+def snapshot() -> snapreport.Snapshot:
+    """At the peak 9 MiB are active and 0 reserved: the event that freed a segment is missing."""
+    built = (
+        trace()
+        .alloc("a", 4 * MIB, **F)
+        .alloc("b", 5 * MIB, **F)
+        .event("oom", size=64 * MIB, addr=5 * MIB, **F)
+        .free("b")
+        .event("segment_alloc", addr=1 << 40, size=20 * MIB)
+        .segment("a", 20 * MIB, (4 * MIB, 4 * MIB, "live"))
+    )
+    return snapreport.Snapshot(built.file())
+
+
+def test_in_python_and_json_it_is_none(snapshot: snapreport.Snapshot) -> None:
+    device = snapshot.device()
+    for at in (None, -1, 1):
+        amounts = device.at(at).amounts
+        assert (amounts.reserved, amounts.inactive, amounts.fragmentation) == (None, None, None)
+        assert amounts.slack == 0
+    assert device.at(device.events - 1).amounts.reserved == 20 * MIB
+    assert [oom.reserved for oom in device.figures.ooms] == [None]
+    found = findings_as_json(snapshot.findings())["devices"][0]
+    assert found["peak"]["reserved"] is None
+    assert found["ooms"][0]["reserved"] is None
+    # The most of what is not known at every moment is not known.
+    assert "reserved" not in found["peaks"]
+    assert "reserved" not in found["statistics"]
+    (warning,) = [each for each in found["warnings"] if each["code"] == "reserved-too-low"]
+    assert warning["text"].endswith("How much was reserved is not known before event 5.")
+    (facts,) = rank_facts(snapshot.findings())
+    assert (facts.reserved, facts.by_event.reserved) == (None, None)
+
+
+def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
+    out = BytesIO()
+    HtmlReporter().render(snapshot.findings(), out)
+    page = out.getvalue().decode()
+    head = page[page.index('<dl class="figures">') :].partition("</dl>")[0]
+    figures = dict(re.findall(r"<dt[^>]*>([^<]*)<.*?<data[^>]*>([^<]*)<", head, re.DOTALL))
+    assert figures == {
+        "Peak allocated": "9.00 MiB",
+        "Requested": "9.00 MiB",
+        "Reserved": "not known",
+        "Slack": "0 B",
+        "Inactive": "not known",
+    }
+
+
+@pytest.mark.parametrize("reporter", [TextReporter(120), MarkdownReporter()])
+def test_in_tables_it_is_a_dash(
+    snapshot: snapreport.Snapshot, reporter: TextReporter | MarkdownReporter
+) -> None:
+    out = BytesIO()
+    reporter.render(snapshot.findings(), out)
+    text = out.getvalue().decode()
+    rows = [re.split(r" *\| *|  +", line.strip("| ")) for line in text.splitlines()]
+    assert [row[1:4] for row in rows if row[0] == "reserved"] == [["-", "-", "20.00 MiB"]]
+    assert [row[1:4] for row in rows if row[0] == "inactive"] == [["-", "-", "16.00 MiB"]]
+
+
+def test_in_the_explorer_and_for_an_agent_it_is_none(snapshot: snapreport.Snapshot) -> None:
+    opened = cast("OpenedFile", SimpleNamespace(snapshot=snapshot))
+    assert "reserved" not in Viewpoint(opened).figures
+    (device,) = snapshot.findings().devices
+    table = _amounts(snapshot.findings(), device)[0]
+    rows = {row[0]: tuple(row[1:]) for row in table.take(0, table.count)}
+    assert rows["reserved"] == (None, None, 20 * MIB, None, None)
+
+
+def test_a_budget_for_it_is_neither_kept_nor_broken(snapshot: snapreport.Snapshot) -> None:
+    (check,) = snapreport.check(snapshot, max_reserved=MIB).checks
+    assert check.outcome == "unknown"
+    assert "segment events are missing" in check.text
