@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from snapreport.figures.callsites import name_stacks
 from snapreport.model.answer_tables import GROUPINGS
-from tests.corpus import every_corpus_file, loaded
+from snapreport.reporters.json.json_report import findings_as_json
+from tests.conftest import REPOSITORY
+from tests.corpus import corpus_files, every_corpus_file, loaded
+from tests.golden.test_samples import SAMPLES
 
 
 @every_corpus_file
@@ -37,3 +44,23 @@ def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
         held = device.figures.held_by_role
         assert sum(each.bytes for each in held) == device.peak.allocated
         assert sum(each.bytes for role in held for each in role.evidence) == device.peak.allocated
+
+
+_INTERNAL = re.compile(
+    r"(?<![\w.])(?:at|c10|caffe2|std)::|torch::(?!nn::|optim::)|CUDACachingAllocator"
+    r"|\b_{0,2}Py[A-Z]\w*_|\b__clone"
+)
+"""Functions of ATen, c10, the unwinder, autograd's engine and the interpreter."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(REPOSITORY / "sample_snapshots" / name for name in SAMPLES), *corpus_files()],
+    ids=lambda path: path.name,
+)
+def test_no_call_site_finding_or_advice_names_a_function_inside_pytorch(path: Path) -> None:
+    snapshot = loaded(path)
+    stacks = snapshot.history.stacks
+    found = [text for text in name_stacks(stacks, range(len(stacks))) if _INTERNAL.search(text)]
+    said = json.dumps(findings_as_json(snapshot.findings()))
+    assert not found + _INTERNAL.findall(said)
