@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.call_blocks import Blocks
+from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
 from snapreport.diagnosis.advice.state_changes import (
@@ -159,12 +159,15 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     made[blocks.rows] = True
     # At worst a block is computed again while all that its backward pass makes is live.
     extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
+    # Calls that the program itself makes may be of the whole model.
+    layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
         "checkpoint",
         chosen,
         (least,),
         (expected,),
         (scaled(history, made & activation, 1.0),),
+        "" if layers else "calls",
         blocks=blocks,
         extra=extra,
     )
