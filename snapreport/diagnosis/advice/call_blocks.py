@@ -175,6 +175,19 @@ def name_caller(stacks: StackTable, blocks: Blocks) -> str:
     return f"{library} at {short_site(site_text(stacks, blocks.own))}"
 
 
+def program_call(stacks: StackTable, stack: int) -> int:
+    """Return the program's frame that calls the model, -1 where there is none."""
+    names, files = stacks.frames.names, stacks.frames.filenames
+    kinds = classify_frames(stacks.frames)
+    caller = -1
+    for frame in stacks.path(stack):  # the outermost call comes last
+        if _calls_a_module(names[frame], files[frame]):
+            caller = -1
+        elif caller < 0 and kinds[frame] == OUTSIDE:
+            caller = frame
+    return caller
+
+
 def are_layers(stacks: StackTable, history: DeviceHistory, blocks: Blocks) -> bool:
     """Say whether a module makes the calls; those of the program may be of the whole model."""
     one = blocks.rows[blocks.meant[blocks.instance].argmax()]  # made from the caller's line

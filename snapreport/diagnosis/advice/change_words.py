@@ -182,6 +182,19 @@ WORDS = {
         unless=_LATER,
         whys=_AFTER_ITS_CALL,
     ),
+    "inference-mode calls": ChangeWords(
+        "Run the {count} calls{from} in inference mode: each keeps {each} for a backward pass that"
+        " never comes, because the program holds what the call returned.",
+        "with torch.inference_mode():  # or keep only loss.item(), output.detach()",
+        unless=_LATER,
+        whys=_AFTER_ITS_CALL,
+    ),
+    "inference-mode first": ChangeWords(
+        "Unless a backward pass is to follow, run it in inference mode: memory is kept for one.",
+        "with torch.inference_mode():",
+        unless="Not possible in training.",
+        whys=_AFTER_ITS_CALL,
+    ),
     "inference-mode evaluation": ChangeWords(
         "Evaluate in inference mode: some forward passes keep memory for a backward pass that"
         " never comes.",
