@@ -11,9 +11,10 @@ from operator import itemgetter
 from snapreport.compare.diff_types import EXACT, MOVED_FILE, MOVED_LINE, ONLY_BASE, ONLY_NEW
 from snapreport.compare.line_matching import Comparisons, match_lines
 from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.site_names import function_of
 from snapreport.frames.source_files import FileKey, Keys, can_move, last_parts, pair_files
 from snapreport.model.findings import MACHINERY
-from snapreport.model.stacks import UNKNOWN_LINE, StackTable, short_name
+from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +31,7 @@ def site_of(stacks: StackTable, frame: int) -> Site:
     """Return the source line of a frame; C++ frames with an unknown line have line 0."""
     frames = stacks.frames
     line = int(frames.lines[frame]) or UNKNOWN_LINE
-    return Site(frames.filenames[frame], short_name(frames.names[frame]), line)
+    return Site(frames.filenames[frame], function_of(frames, frame), line)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.frames.site_names import function_of
 from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import GROUPINGS, KEYED, NO_FORWARD, NONE, Group
 from snapreport.model.category_rules import Rule
@@ -245,7 +246,7 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
         elif lines is not None:
             text = lines[site]
         elif by == "function":
-            text = short_name(frames.names[site])
+            text = function_of(frames, site)
         else:
             text = (
                 frames.filenames[site] if by == "file" else module_of(short[frames.filenames[site]])

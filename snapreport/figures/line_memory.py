@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.frames.site_names import function_of
 from snapreport.ground.patterns import compile_filter
 from snapreport.model.answer_tables import LineUse
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import DeviceHistory
-from snapreport.model.stacks import FrameTable, StackTable, short_name
+from snapreport.model.stacks import FrameTable, StackTable
 from snapreport.model.tree_paths import lowest_on_path
 from snapreport.native.sorting import distinct, medians, sum_groups
 
@@ -125,7 +126,7 @@ def _location(frames: FrameTable, frame: int) -> str:
     line, filename = frames.line(frame), frames.filenames[frame]
     if line is not None:
         return f"{filename}:{line}"
-    return filename if filename.endswith(".py") else short_name(frames.names[frame])
+    return filename if filename.endswith(".py") else function_of(frames, frame)
 
 
 def _line(
@@ -134,6 +135,6 @@ def _line(
     if key >= len(frames):
         reason = MISSING_REASONS[key - len(frames)] or NO_MATCH
         return LineUse(reason, "", "", None, held, running, middle, count, total)
-    name, location = short_name(frames.names[key]), _location(frames, key)
+    name, location = function_of(frames, key), _location(frames, key)
     place, source = (location, name, frames.filenames[key], frames.line(key)), frames.code(key)
     return LineUse(*place, held, running, middle, count, total, source)

@@ -14,9 +14,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.frames.native_names import native_kind
 from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.ground.memoize import once_for_each, shared
-from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OUTSIDE
+from snapreport.model.findings import LIBRARY, NATIVE, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable
 from snapreport.model.tree_paths import lowest_on_path
 
@@ -57,17 +58,6 @@ _HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
 
 _UNKNOWN_FILE = re.compile(r"(\?\?|none)?$")
 _NATIVE_FILE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
-_MACHINERY_NAME = re.compile(
-    r"^(torch::unwind::|torch::CapturedTraceback|torch::cuda::|c10::|std::|execute_native_thread"
-    r"|at::detail::|at::TensorBase at::detail::|torch::autograd::(python::Python)?Engine::|THP"
-    r"|_?Py(Eval|Object|Run|_)|_PyEval|_PyFunction|_PyObject|clone3?$|start_thread"
-    r"|__libc_start|_start$|main$|pthread"
-    r"|aten::(empty(_strided|_like|_permuted)?|resize_)$)"  # operators, as the profiler has them
-)
-_NODE_NAME = re.compile(
-    r"(?<!\w)(?=\w+::(apply|operator\(\)))\w+Backward"
-    r"|^(torch::autograd::)?(\w+Backward\d*|AccumulateGrad)$"
-)
 
 
 @once_for_each
@@ -79,11 +69,7 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
         kind = files.get(filename)
         if kind is None:
             kind = files[filename] = classify_file(filename)
-        if kind == NATIVE and _NODE_NAME.search(name):
-            kind = NODE
-        elif kind == NATIVE and _MACHINERY_NAME.match(name):
-            kind = MACHINERY
-        kinds[i] = kind
+        kinds[i] = native_kind(name) if kind == NATIVE else kind
     return shared(kinds)
 
 

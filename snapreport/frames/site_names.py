@@ -1,4 +1,6 @@
-"""Names of frames as call sites; compiled code has no names of its own.
+"""Names of frames as call sites; C++ and compiled code have no names that a reader knows.
+
+C++ is named by what it does (``native_names``).
 
 Inductor puts frames of the lines it compiled around its own frame, and these are call sites like
 any others. If it knew none, the line that called the compiled code is the call site, and its name
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, most_telling_nodes
+from snapreport.frames.native_names import native_words
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import LIBRARY, NODE, OUTSIDE
 from snapreport.model.stacks import FrameTable, StackTable, short_name
@@ -27,7 +30,7 @@ def site_names(stacks: StackTable) -> list[str]:
     """Return the name of each frame as a call site, by frame id."""
     frames = stacks.frames
     compiled = _compiled_frames(frames)
-    names = [short_name(name) for name in frames.names]
+    names = [function_of(frames, frame) for frame in range(len(frames))]
     for frame in np.flatnonzero(compiled).tolist():
         kernel = _KERNEL.match(names[frame][-500:])
         names[frame] = f"{COMPILED} for {kernel[1]}" if kernel else COMPILED
@@ -38,6 +41,12 @@ def site_names(stacks: StackTable) -> list[str]:
         for frame in _callers(stacks, compiled).tolist():
             names[frame] = f"{COMPILED} called from {names[frame]}"
     return names
+
+
+def function_of(frames: FrameTable, frame: int) -> str:
+    """Return the function of a frame that is a call site; of C++, what the function does."""
+    name = frames.names[frame]
+    return native_words(name) if classify_frames(frames)[frame] >= NODE else short_name(name)
 
 
 def _compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:

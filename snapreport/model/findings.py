@@ -27,9 +27,10 @@ from snapreport.model.snapshot import DeviceId
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
 
-OUTSIDE, LIBRARY, NODE, NATIVE, MACHINERY = range(5)
+OUTSIDE, LIBRARY, NODE, NATIVE, OPERATOR, MACHINERY = range(6)
 """Kinds of frames, the most useful to a reader first: Python code of the user or a model library;
-library-internal Python code; an autograd node; other C++; allocator, interpreter, threads."""
+library-internal Python code; an autograd node; C++ that is not PyTorch's own, or does autograd's
+or DDP's work around the nodes; an operator; the rest of PyTorch's C++, interpreter, threads."""
 
 MISSING_REASONS = (
     "",
@@ -229,7 +230,7 @@ class Findings(Shown):
     notes: str
     """The user's Markdown, or ``""``."""
     frame_kinds: NDArray[np.int8]
-    """The kind of each frame: OUTSIDE, LIBRARY, NODE, NATIVE or MACHINERY."""
+    """The kind of each frame, from OUTSIDE to MACHINERY."""
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
     site_names: Sequence[str]

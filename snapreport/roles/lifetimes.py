@@ -60,6 +60,9 @@ _STATED = {
 
 NEVER_USED = "kept until the whole forward pass was freed"
 """The evidence for activations of a graph that no backward pass used."""
+MISSED = "kept by the program, and no backward pass used it"
+"""The evidence for activations of a graph that outlived the backward passes of others."""
+_MOST_KEPT = "most of what its forward pass made is kept"
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
 _TOGETHER = 8
 """At least this many call stacks' memory must be freed in a row, without an allocation between."""
@@ -67,6 +70,10 @@ _TOGETHER = 8
 
 _OF_ITS_PASS = 0.1
 """A forward pass with gradients keeps at least this part of the bytes that it makes."""
+_MOST = 0.4
+"""A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
+_SOME = 5
+"""A cache is filled by fewer call stacks than this."""
 _OTHERS = 3
 """In inference, memory that lives while its line makes this many more allocations is a cache."""
 
@@ -173,7 +180,11 @@ def _by_lifetime(
         lasts = _outlives(history, forward)
         # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
         cut = lasts & kept & (marks & stack_phases.NO_GRAD == 0)
-        cut = _of_many_stacks(rows.stack, np.zeros(len(rows), np.int64), cut)
+        everything = np.zeros(len(rows), np.int64)
+        some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
+        if some.any() and _is_most_of_what_was_made(history, some, forward):
+            judge.give(some, ACTIVATION, _MOST_KEPT, 0.6)
+        cut = _of_many_stacks(rows.stack, everything, cut)
         judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
     else:
@@ -182,6 +193,15 @@ def _by_lifetime(
         graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
         graph &= _freed_together(history, graph)
         judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
+        reached = _reached(freeing, freed_backward & forward, born, len(back_start))
+        reached[reached == np.iinfo(np.int64).max] = START  # a backward pass that freed nothing
+        missed = forward & (marks & stack_phases.NO_GRAD == 0)
+        missed &= ~is_among(rows.stack, unique(rows.stack[ahead & freed_backward]))
+        missed &= np.where(
+            following < len(back_start), (gone > next_end) & (born < reached[following]), kept
+        )
+        missed &= _of_many_stacks(rows.stack, following, missed)
+        judge.give(missed & _is_much_of_its_pass(history, missed), ACTIVATION, MISSED, 0.6)
     judge.give(
         forward & (gone < next_start) & ~kept,
         FORWARD_TEMPORARY,
@@ -291,8 +311,22 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     return much
 
 
+def _is_most_of_what_was_made(
+    history: DeviceHistory, kept: NDArray[np.bool_], made: NDArray[np.bool_]
+) -> bool:
+    """Say whether some allocations have most of the bytes that were made in their time."""
+    rows = history.allocations
+    born = rows.alloc_event[kept]
+    made = made & (rows.alloc_event >= born.min()) & (rows.alloc_event <= born.max())
+    size = rows.block_size
+    return bool(int(size[kept].sum()) >= _MOST * int(size[made].sum()))
+
+
 def _of_many_stacks(
-    stack: NDArray[np.int32], group: NDArray[np.integer[Any]], chosen: NDArray[np.bool_]
+    stack: NDArray[np.int32],
+    group: NDArray[np.integer[Any]],
+    chosen: NDArray[np.bool_],
+    least: int = _TOGETHER,
 ) -> NDArray[np.bool_]:
     """Say which of the chosen are in a group with many different call stacks."""
     at = np.flatnonzero(chosen)
@@ -300,7 +334,7 @@ def _of_many_stacks(
     pairs = unique(group[at].astype(np.int64) * width + stack[at] + 1)
     stacks = np.bincount(pairs // width, minlength=int(group.max(initial=-1)) + 1)
     many = np.zeros(len(stack), np.bool_)
-    many[at] = stacks[group[at]] >= _TOGETHER
+    many[at] = stacks[group[at]] >= least
     return many
 
 

@@ -83,7 +83,8 @@ _RULES = (
     _rule(BUILDS | OF_MODULES, file=r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors"),
     _rule(BUILDS | OF_MODULES, r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
     _rule(BUILDS | OF_MODULES, r"^(reset_parameters|from_pretrained)$"),
-    _rule(BUILDS, r"^__init__$"),
+    # A forked process runs all of its program inside multiprocessing's Popen.__init__.
+    _rule(BUILDS, r"^__init__$", r"^(?!.{0,400}multiprocessing[/\\])"),
     _rule(OF_MODULES, r"^__init__$", r"torch[/\\]nn[/\\]modules[/\\]"),
     _rule(LOSES, r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"),
     _rule(ATTENDS, r"^(aten::)?_?softmax$"),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from snapreport.figures.callsites import name_stacks
 from snapreport.frames.frame_kinds import is_compiled_file, is_own_file
 from snapreport.model.answer_tables import GROUPINGS
-from tests.corpus import every_corpus_file, findings_of, loaded
+from snapreport.reporters.json.json_report import findings_as_json
+from tests.conftest import REPOSITORY
+from tests.corpus import corpus_files, every_corpus_file, findings_of, loaded
+from tests.golden.test_samples import SAMPLES
 
 
 @every_corpus_file
@@ -63,3 +69,23 @@ def test_call_sites_of_a_compiled_model_are_lines_of_the_model(path: Path) -> No
 
 
 _OF_THE_MODEL = {"forward", "softmax", "scaled_dot_product_attention", "cross_entropy_loss"}
+
+
+_INTERNAL = re.compile(
+    r"(?<![\w.])(?:at|c10|caffe2|std)::|torch::(?!nn::|optim::)|CUDACachingAllocator"
+    r"|\b_{0,2}Py[A-Z]\w*_|\b__clone"
+)
+"""Functions of ATen, c10, the unwinder, autograd's engine and the interpreter."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(REPOSITORY / "sample_snapshots" / name for name in SAMPLES), *corpus_files()],
+    ids=lambda path: path.name,
+)
+def test_no_call_site_finding_or_advice_names_a_function_inside_pytorch(path: Path) -> None:
+    snapshot = loaded(path)
+    stacks = snapshot.history.stacks
+    found = [text for text in name_stacks(stacks, range(len(stacks))) if _INTERNAL.search(text)]
+    said = json.dumps(findings_as_json(snapshot.findings()))
+    assert not found + _INTERNAL.findall(said)

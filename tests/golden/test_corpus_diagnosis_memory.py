@@ -113,6 +113,7 @@ def test_a_backward_node_is_named_with_its_lines_of_the_forward_pass(corpus: Pat
     (finding,) = findings(corpus / "mem_snapshot.pickle", 0)
     (text,) = (each.text for each in finding.suggestions if each.code == "largest-site")
     assert (
-        "Begin with DivBackward0::apply, whose forward is at custom_scaled_dot_product_attention"
-        " (trace_peak_memory.py:13) or custom_softmax (trace_peak_memory.py:9): without"
+        "Begin with the backward of div (DivBackward0), whose forward is at"
+        " custom_scaled_dot_product_attention (trace_peak_memory.py:13) or"
+        " custom_softmax (trace_peak_memory.py:9): without"
     ) in text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.call_blocks import Blocks, in_module, keep_much, name_caller
+from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 
@@ -67,10 +67,8 @@ def layers_sentence(situation: Situation, event: int) -> str:
 
 
 def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> Iterator[AlikeLayers]:
-    rows = situation.history.allocations
     for blocks in situation.blocks:
-        one = blocks.rows[blocks.meant[blocks.instance].argmax()]  # made from the caller's line
-        if not in_module(situation.tables.stacks, int(rows.stack[one]), blocks.caller):
+        if not are_layers(situation.tables.stacks, situation.history, blocks):
             continue
         kept = np.bincount(blocks.instance, weights=held[blocks.rows], minlength=len(blocks))
         of_turn = np.bincount(blocks.turn, weights=kept)

@@ -2,7 +2,8 @@
 
 In each forward pass one function calls the layers, from one or several of its lines. The
 allocations of one call are an instance. An instance begins where the call stack of the first
-instance's first allocation comes again.
+instance's first allocation comes again. A function that runs several of its lines in turn, again
+and again, is a layer itself: its lines are parts of one call.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from snapreport.frames.frame_kinds import classify_frames
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
-from snapreport.native.sorting import is_among, stable_order
+from snapreport.native.sorting import is_among, stable_order, unique
 
 _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"
@@ -65,6 +66,11 @@ class Blocks:
         """The most calls in one forward pass."""
         return int(np.bincount(self.turn).max(initial=0))
 
+    @property
+    def meant_in_a_turn(self) -> int:
+        """The most calls in one forward pass that ``caller``'s line makes."""
+        return int(np.bincount(self.turn[self.meant]).max(initial=0))
+
 
 def find_blocks(
     stacks: StackTable,
@@ -107,7 +113,7 @@ def find_blocks(
     # A function is numbered after those that call it: of two that hold the same, the inner one.
     best = sorted(calls, key=lambda group: (-held[group], -group))
     turn = np.searchsorted(starts, history.allocations.alloc_event[rows], side="right")
-    found: list[Blocks] = []
+    found: list[tuple[Blocks, bool]] = []
     for group in best[: 4 * _GROUPS]:
         several = list(calls[group])
         by_line = {call.line: call for call in calls[group].values()}
@@ -126,7 +132,11 @@ def find_blocks(
         by_entry[several] = is_among(from_line, _with_lines(from_line, inner))
         marker = line.copy()
         marker[several] = np.where(by_entry[several], inner[:, 1], line[several])
-        instance, first = _instances(marker[at], lines, turn[place], alone, by_entry[at], in_model)
+        whole = _in_turns(lines, turn[place], marker[at])
+        parts = is_among(whole, unique(whole[whole != lines]))
+        # Calls made in turn begin where the first of their lines comes again.
+        mark, enters = np.where(parts, lines, marker[at]), by_entry[at] | parts
+        instance, first = _instances(mark, line[at], whole, turn[place], alone, enters, in_model)
         # The line that calls most often; if all call equally often, all of them.
         used, count = np.unique(lines[first], return_counts=True)
         most = by_line[int(used[count.argmax()])]
@@ -134,10 +144,12 @@ def find_blocks(
         turns = turn[place][first]
         blocks = Blocks(most.caller, most.own, rows[place], instance, turns, meant)
         if blocks.in_a_turn > 1:
-            found.append(blocks)
+            found.append((blocks, bool(parts.any())))
         if len(found) == _GROUPS:
             break
-    return found
+    # The calls of a layer are named by the line that calls it, not by one of its own lines.
+    called = {blocks.meant_in_a_turn for blocks, parts in found if not parts}
+    return [blocks for blocks, parts in found if not parts or blocks.in_a_turn not in called]
 
 
 def keep_much(kept: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -161,6 +173,25 @@ def name_caller(stacks: StackTable, blocks: Blocks) -> str:
     file = stacks.frames.filenames[blocks.caller].replace("\\", "/")
     library = "nn.Sequential" if file.endswith(_SEQUENTIAL) else caller
     return f"{library} at {short_site(site_text(stacks, blocks.own))}"
+
+
+def program_call(stacks: StackTable, stack: int) -> int:
+    """Return the program's frame that calls the model, -1 where there is none."""
+    names, files = stacks.frames.names, stacks.frames.filenames
+    kinds = classify_frames(stacks.frames)
+    caller = -1
+    for frame in stacks.path(stack):  # the outermost call comes last
+        if _calls_a_module(names[frame], files[frame]):
+            caller = -1
+        elif caller < 0 and kinds[frame] == OUTSIDE:
+            caller = frame
+    return caller
+
+
+def are_layers(stacks: StackTable, history: DeviceHistory, blocks: Blocks) -> bool:
+    """Say whether a module makes the calls; those of the program may be of the whole model."""
+    one = blocks.rows[blocks.meant[blocks.instance].argmax()]  # made from the caller's line
+    return in_module(stacks, int(history.allocations.stack[one]), blocks.caller)
 
 
 def in_module(stacks: StackTable, stack: int, caller: int) -> bool:
@@ -260,8 +291,36 @@ def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[n
     return found
 
 
+def _in_turns(
+    call: NDArray[np.int64], turn: NDArray[np.int64], line: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return each row's call, with one for all calls that a function makes in turn: A B A B.
+
+    A line that makes many calls one after the other, A A A A B, is a loop over layers.
+
+    Args:
+        call, turn, line: of each row, by time; ``line`` is the one that tells calls apart.
+    """
+    new = np.append(True, (call[1:] != call[:-1]) | (turn[1:] != turn[:-1]))
+    begin = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    pairs, count = np.unique(np.stack([turn[begin], call[begin]]), axis=1, return_counts=True)
+    again = np.unique(pairs[1][count > 1])
+    if len(again) < 2:
+        return call
+    changes = np.append(True, (line[1:] != line[:-1]) | new[1:])
+    starts = changes & (line == line[begin][run])  # the run's first line, each time it comes
+    times = np.bincount(run, weights=starts)[is_among(call[begin], again)]
+    if times.max() > _INSIDE:
+        return call
+    first = call[begin][is_among(call[begin], again)][0]
+    merged: NDArray[np.int64] = np.where(is_among(call, again), first, call)
+    return merged
+
+
 def _instances(
     line: NDArray[np.int64],
+    inner: NDArray[np.int64],
     call: NDArray[np.int64],
     turn: NDArray[np.int64],
     alone: NDArray[np.bool_],
@@ -276,7 +335,8 @@ def _instances(
     loop is inside.
 
     Args:
-        line, call, turn: of each row; ``line`` is the one that tells calls apart.
+        line, inner, call, turn: of each row; ``line`` is the one that tells calls apart, ``inner``
+            the innermost.
         alone: whether memory outside of any call was made between the row before and this one.
         by_entry: whether ``line`` is a line of the called function itself.
         in_model: whether a module makes the calls. If the program itself does, a line that comes
@@ -286,6 +346,7 @@ def _instances(
     begins[1:] = (call[1:] != call[:-1]) | (turn[1:] != turn[:-1])
     comes = begins | alone  # rows at which a line comes again after another
     comes[1:] |= line[1:] != line[:-1]
+    inner_comes = np.append(True, inner[1:] != inner[:-1])
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
     runs = np.cumsum(begins | alone) - 1
     step = np.ones(len(calls), np.int64)
@@ -296,6 +357,11 @@ def _instances(
         if not by_entry[row] and len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
             step[k] = turns[0]
             continue
+        if by_entry[row]:
+            within = (inner_comes | comes) & (number == k) & (turn == turn[row])
+            step[k] = _times_in_a_call(inner[within], int(turns.sum()))
+            if step[k] > 1:
+                continue
         whole = gcd(*np.unique(line[here], return_counts=True)[1].tolist())
         if whole > 1 or not in_model:
             step[k] = int(turns.sum()) // whole
@@ -307,3 +373,19 @@ def _instances(
     place[order] = np.arange(len(opens)) - np.searchsorted(in_order, in_order)
     begins[opens[place % step[number[opens]] == 0]] = True
     return np.cumsum(begins) - 1, np.flatnonzero(begins)
+
+
+def _times_in_a_call(inner: NDArray[np.int64], times: int) -> int:
+    """Return how often a line of the called function runs in each call, from all lines inside it.
+
+    Of ``x + self.b(x + self.a(x))`` over two lines, one runs twice, but what ``a`` and ``b`` run
+    comes once in each call.
+
+    Args:
+        inner: the innermost line of each row.
+        times: how often the line runs in a pass.
+    """
+    counts = np.unique(inner, return_counts=True)[1]
+    calls = int(np.bincount(counts).argmax())  # what most lines have
+    fits = calls and times % calls == 0 and times // calls <= _INSIDE
+    return times // calls if fits else 1

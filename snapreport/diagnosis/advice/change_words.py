@@ -47,6 +47,18 @@ WORDS = {
             "these layers keep nothing at all for the backward pass",
         ),
     ),
+    "checkpoint calls": ChangeWords(
+        "Checkpoint the {count} calls from {caller} in each forward pass: keep only each call's"
+        " input, and compute the rest again in the backward pass.",
+        "x = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)",
+        "Each step computes the forward pass of these calls twice.",
+        "A call must give the same result when it runs again.",
+        (
+            "each call also keeps its largest tensor, and one call at a time is computed again",
+            "each call keeps only its output, until its backward pass begins",
+            "these calls keep nothing at all for the backward pass",
+        ),
+    ),
     "smaller-batch": ChangeWords(
         "Use a batch of {share} the size.",
         costs="A step learns from fewer samples, and each sample takes more time.",
@@ -168,6 +180,19 @@ WORDS = {
         "Run it in inference mode: memory is kept for a backward pass that never comes.",
         "with torch.inference_mode():",
         unless=_LATER,
+        whys=_AFTER_ITS_CALL,
+    ),
+    "inference-mode calls": ChangeWords(
+        "Run the {count} calls{from} in inference mode: each keeps {each} for a backward pass that"
+        " never comes, because the program holds what the call returned.",
+        "with torch.inference_mode():  # or keep only loss.item(), output.detach()",
+        unless=_LATER,
+        whys=_AFTER_ITS_CALL,
+    ),
+    "inference-mode first": ChangeWords(
+        "Unless a backward pass is to follow, run it in inference mode: memory is kept for one.",
+        "with torch.inference_mode():",
+        unless="Not possible in training.",
         whys=_AFTER_ITS_CALL,
     ),
     "inference-mode evaluation": ChangeWords(

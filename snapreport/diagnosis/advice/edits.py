@@ -31,6 +31,20 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls of a model that keep memory, one after the other."""
+
+    caller: int
+    """The program's frame that calls the model, -1 if unknown."""
+    starts: NDArray[np.int64]
+    """The event at which each begins, ascending."""
+    kept: int
+    """Bytes that each call keeps at the peak, 0 if few calls do."""
+    may_train: bool
+    """Whether it may be the first forward pass of training, whose backward pass never came."""
+
+
+@dataclass(frozen=True, eq=False)
 class Change:
     """One change to the program, and what it would take from the history."""
 
@@ -46,6 +60,7 @@ class Change:
     """Into how many parts something is cut; 0 if nothing is."""
     extra: int = 0
     """Bytes that the change itself may need in the worst case."""
+    calls: Calls | None = None
 
 
 def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:

@@ -11,8 +11,8 @@ from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_
 from snapreport.diagnosis.advice.edits import Change
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
-from snapreport.figures.callsites import label_sites
-from snapreport.ground.units import format_count
+from snapreport.figures.callsites import label_sites, short_site, site_text
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -22,6 +22,8 @@ _WORTH = 0.02
 """A change expected to free less than this part of the peak is not worth the work."""
 _LAST = ("offload", "offload-activations")
 """Copying memory to the host and back in each step is the last resort."""
+_DOUBTFUL = "first"
+"""What a change is about where the program may need what it takes away."""
 _SITES = 5
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
@@ -47,11 +49,12 @@ def suggest(
     """
     peak = situation.peak
     found = [
-        as_suggestion(situation, each)
+        (each.code in _LAST or each.about == _DOUBTFUL, as_suggestion(situation, each))
         for each in find_changes(situation, parts, chunks)
         if peak - situation.left(each.expected) >= _WORTH * peak
     ]
-    return tuple(sorted(found, key=lambda each: (each.code in _LAST, -each.expected)))
+    found.sort(key=lambda each: (each[0], -each[1].expected))
+    return tuple(suggestion for _, suggestion in found)
 
 
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:
@@ -74,6 +77,12 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     if change.blocks is not None:
         blanks["caller"] = name_caller(situation.tables.stacks, change.blocks)
         blanks["count"] = format_count(_count(situation, change, change.blocks))
+    if change.calls is not None:
+        blanks["count"] = format_count(len(change.calls.starts))
+        blanks["each"] = format_bytes(change.calls.kept)
+        caller = change.calls.caller
+        place = short_site(site_text(situation.tables.stacks, caller)) if caller >= 0 else ""
+        blanks["from"] = f" from {place}" if place else ""
     code = code_for(change.code, change.about, framework_of(situation.tables.stacks.frames))
     return Suggestion(
         change.code,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.call_blocks import Blocks
-from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
+from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers, program_call
+from snapreport.diagnosis.advice.edits import Calls, Change, Edit, away, scaled
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
 from snapreport.diagnosis.advice.state_changes import (
     optimizer_changes,
@@ -31,8 +31,8 @@ from snapreport.model.roles import (
     STATE,
     UNKNOWN,
 )
-from snapreport.native.sorting import is_among, unique
-from snapreport.roles.lifetimes import NEVER_USED
+from snapreport.native.sorting import is_among, stable_order, unique
+from snapreport.roles.lifetimes import MISSED, NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import (
     ATTENDS,
@@ -74,6 +74,8 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
         yield _smaller_batch(situation, number)
     if not situation.trains:
         yield from _inference(situation)
+        if _graph_calls(situation).may_train:
+            yield from _checkpoint(situation)
         return
     yield from _checkpoint(situation)
     for number in parts:
@@ -159,12 +161,15 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     made[blocks.rows] = True
     # At worst a block is computed again while all that its backward pass makes is live.
     extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
+    # Calls that the program itself makes may be of the whole model.
+    layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
         "checkpoint",
         chosen,
         (least,),
         (expected,),
         (scaled(history, made & activation, 1.0),),
+        "" if layers else "calls",
         blocks=blocks,
         extra=extra,
     )
@@ -339,22 +344,100 @@ def _inference(situation: Situation) -> Iterator[Change]:
     """
     history, rows = situation.history, situation.history.allocations
     roles = situation.roles
-    unused = [seen.text == NEVER_USED for seen in roles.seen]
+    unused = [seen.text in (NEVER_USED, MISSED) for seen in roles.seen]
     kept = np.array(unused)[roles.evidence]
+    if not situation.trains:  # there is no backward pass that could have used any
+        kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
     if not (kept & situation.live()).any():
         return
     if not situation.trains and (situation.marks & (IN_BACKWARD | IN_OPTIMIZER)).any():
         return
-    about = "evaluation" if situation.trains else ""
-    everything = scaled(history, kept, 1.0)
+    calls = _graph_calls(situation)
+    about = "first" if calls.may_train else "calls" if calls.kept else ""
+    if situation.trains:
+        about = "evaluation"
+    # The graph may hold inputs as well, and what a pass needs only for a short time may go sooner.
+    beside = situation.of(FORWARD_TEMPORARY, INPUT) & (rows.alloc_event > START)
+    everything = scaled(history, kept | beside, 1.0)
 
-    def freed_after(blocks: Blocks) -> Change:
-        begin = np.full(len(rows), np.iinfo(np.int64).max)
-        begin[blocks.rows] = blocks.last_event(history)[blocks.instance] + 1
-        edit = away(history, kept, begin, rows.free_requested_event)
-        return Change("inference-mode", kept, (edit,), (edit,), (everything,), about)
+    starts, ends = situation.passes.of(FORWARD)
+    own = np.searchsorted(starts, rows.alloc_event, side="right") - 1
+    after_pass = np.append(ends, history.events)[own] + 1
 
-    yield from _lowest(situation, map(freed_after, situation.blocks))
+    returned = _returned(situation, kept)
+
+    def freed_after(blocks: Blocks | None) -> Change:
+        begin = after_pass.copy()
+        if blocks is not None:
+            begin[blocks.rows] = blocks.last_event(history)[blocks.instance] + 1
+        expected, least = (
+            away(history, kept & ~stays, begin, rows.free_requested_event) for stays in returned
+        )
+        return Change(
+            "inference-mode", kept, (least,), (expected,), (everything,), about,
+            calls=calls if about == "calls" else None,
+        )  # fmt: skip
+
+    yield from _lowest(situation, map(freed_after, situation.blocks or (None,)))
+
+
+@once_for_each
+def _graph_calls(situation: Situation) -> Calls:
+    """Return how often the program called its model, where no backward pass followed any call.
+
+    What comes once in a call, such as an embedding, comes as often as there are calls.
+    """
+    rows, stacks = situation.history.allocations, situation.tables.stacks
+    starts = situation.passes.of(FORWARD)[0]
+    kept = np.flatnonzero(situation.of(ACTIVATION) & (rows.alloc_event > START) & (rows.stack >= 0))
+    if not len(kept):
+        return Calls(-1, starts, 0, may_train=False)
+    kept = kept[stable_order(rows.alloc_event[kept])]
+    stack, count = np.unique(rows.stack[kept], return_counts=True)
+    once = is_among(rows.stack[kept], stack[count == count.min()])
+    if count.max() > count.min() and count.min() > 1:
+        at = np.flatnonzero(rows.stack[kept] == rows.stack[kept[once][0]])
+        if at[0]:  # it does not begin a call, so it ends it
+            at = np.append(0, at[:-1] + 1)
+        starts = rows.alloc_event[kept[at]]
+    heaviest = np.bincount(rows.stack[kept], weights=rows.block_size[kept]).argmax()
+    live = kept[situation.live()[kept]]
+    calls = len(unique(np.searchsorted(starts, rows.alloc_event[kept], side="right")))
+    alive = len(unique(np.searchsorted(starts, rows.alloc_event[live], side="right")))
+    held = int(rows.block_size[live].sum()) // max(alive, 1)
+    to_the_end = bool((rows.free_requested_event[live] >= situation.history.events).any())
+    return Calls(
+        program_call(stacks, int(heaviest)), starts, held if alive >= _LEAKS else 0,
+        calls < _LEAKS and to_the_end,
+    )  # fmt: skip
+
+
+def _returned(
+    situation: Situation, kept: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which memory of a graph the program would hold even without the graph.
+
+    Where a graph outlives its call, the program holds what the call returned: likely the last that
+    it made, at most the largest of the call and the output of every layer, too.
+    """
+    rows = situation.history.allocations
+    starts = situation.passes.of(FORWARD)[0]
+    if not situation.trains:
+        starts = _graph_calls(situation).starts
+    turn = np.searchsorted(starts, rows.alloc_event, side="right")
+    following = np.append(starts, situation.history.events)[turn]
+    held = np.flatnonzero(kept & (rows.free_requested_event >= following))
+    likely, possible = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    for weight, marks in ((rows.alloc_event, likely), (rows.block_size, possible)):
+        order = held[np.lexsort((weight[held], turn[held]))]
+        marks[order[_last_of_each(turn[order])]] = True
+    for blocks in situation.blocks:
+        inside = np.full(len(rows), -1, np.int64)
+        inside[blocks.rows] = blocks.instance
+        layers = held[inside[held] >= 0]
+        layers = layers[np.lexsort((rows.alloc_event[layers], inside[layers]))]
+        possible[layers[_last_of_each(inside[layers])]] = True
+    return likely, likely | possible
 
 
 def _release_outputs(situation: Situation) -> Change:

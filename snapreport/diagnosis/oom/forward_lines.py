@@ -14,6 +14,7 @@ import re
 import numpy as np
 
 from snapreport.figures.callsites import find_site_frames
+from snapreport.frames.native_names import plain_operator
 from snapreport.ground.safe_text import matched
 from snapreport.model.stacks import StackTable
 from snapreport.model.tree_paths import marks_on_path
@@ -22,9 +23,6 @@ from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, NO_GRAD, PY
 
 _NODE = re.compile(r"(?:^|::)(\w{1,80}?)Backward\d*(?:::|$)")
 _OPERATOR = re.compile(r"(?:at::_ops::|VariableType::\(anonymous namespace\)::|^aten::)(\w{1,120})")
-_OVERLOAD = re.compile(
-    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
-)
 
 
 def forward_sites(stacks: StackTable, node: str) -> list[int]:
@@ -45,7 +43,7 @@ def forward_sites(stacks: StackTable, node: str) -> list[int]:
     operator = _plain(wanted[1])
     calls = np.array(
         [
-            any(_plain(_OVERLOAD.sub("", found)) == operator for found in _OPERATOR.findall(name))
+            any(_plain(plain_operator(found)) == operator for found in _OPERATOR.findall(name))
             for name in map(matched, stacks.frames.names)
         ],
         np.int32,

@@ -9,6 +9,7 @@ import numpy as np
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames, is_own_file
+from snapreport.frames.native_names import IN_CPP
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
@@ -31,7 +32,8 @@ def begin_with(
     Args:
         by_site: the peak without each call site, the lowest first.
     """
-    best = next((each for each in by_site if each.name not in MISSING_REASONS), None)
+    unknown = (*MISSING_REASONS, IN_CPP)
+    best = next((each for each in by_site if each.name not in unknown), None)
     if best is None or best.falls < max(_WORTH * device.peak.allocated, 1):
         return
     stacks, path = tables.stacks, _path(tables, device, best.name)
@@ -46,12 +48,18 @@ def begin_with(
     code = "" if own is None else stacks.frames.code(own)
     yield Suggestion(
         "largest-site",
-        f"Begin with {short_site(best.name)}{called}: without its allocations the peak would be"
-        f" {format_bytes(best.falls)} lower, more than without those of any other call site."
+        f"Begin with {_article(best.name)}{short_site(best.name)}{called}:"
+        f" without its allocations the peak would be {format_bytes(best.falls)} lower,"
+        " more than without those of any other call site."
         + (f" The line reads “{code}”." if code else ""),
         frees=Frees.exactly(best.falls),
         sites=(best.name,),
     )
+
+
+def _article(site: str) -> str:
+    """Return what a sentence needs before the words for what autograd does."""
+    return "the " if site.startswith(("backward of ", "sum of ", "gradient ")) else ""
 
 
 def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:

@@ -29,12 +29,13 @@ from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.heap import heap_at
+from snapreport.frames.site_names import function_of
 from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
-from snapreport.model.stacks import NO_STACK, FrameTable, short_name
+from snapreport.model.stacks import NO_STACK, FrameTable
 
 _MOST = 5
 """How many functions in which requests failed are judged, the latest first."""
@@ -59,7 +60,7 @@ def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 def _subject(frames: FrameTable, frame: int) -> str:
     """Name the function without its line and folder, which change between versions."""
     file = re.split(r"[/\\]", frames.filenames[frame])[-1]
-    return f"{short_name(frames.names[frame])} {file}"
+    return f"{function_of(frames, frame)} {file}"
 
 
 def _finding(

@@ -9,7 +9,7 @@ from snapreport.ground.errors import MomentError
 from snapreport.ground.units import format_share
 from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, size, table_of
 from snapreport.mcp.opened.kept_recording import KeptRecording
-from snapreport.model.findings import AMOUNTS, LIBRARY, OUTSIDE
+from snapreport.model.findings import AMOUNTS, LIBRARY, MACHINERY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
 from snapreport.model.stacks import FrameTable, short_name
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
@@ -74,11 +74,12 @@ def _entry(moment: Moment) -> dict[str, Any] | None:
 
 
 def _first_frames(moment: Moment, stack: int) -> list[str]:
-    """Return the first Python frames, innermost first; C++ frames if there are no others."""
+    """Return the first Python frames, innermost first; if there are none, of C++ what tells."""
     stacks, kinds = moment.device.file.stacks, moment.device.frame_kinds
     path = list(stacks.path(stack))
     python = [each for each in path if kinds[each] in (OUTSIDE, LIBRARY)]
-    return [_site_text(stacks.frames, each) for each in (python or path)[:_FRAMES]]
+    telling = [each for each in path if kinds[each] != MACHINERY]
+    return [_site_text(stacks.frames, each) for each in (python or telling or path)[:_FRAMES]]
 
 
 def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:

@@ -113,9 +113,12 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
     frames = history.stacks.frames
+    sites = set(findings.stack_sites[subset.used].tolist())
     names = [
-        -1 if name == short_name(frames.names[frame]) else strings.id(name)
-        for frame, name in ((frame, findings.site_names[frame]) for frame in subset.frames.tolist())
+        strings.id(findings.site_names[frame])
+        if frame in sites and findings.site_names[frame] != short_name(frames.names[frame])
+        else -1
+        for frame in subset.frames.tolist()
     ]
     shared["site_name"] = columns.add(np.array(names, np.int64))
     pools = [pool_name(pool) for pool in history.pools]

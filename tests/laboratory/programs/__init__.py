@@ -8,7 +8,8 @@ from typing import Any
 SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
     "others", "checked", "sizes", "offloading", "offloaded_images", "ranks",
-    "other_ranks", "held_data", "evaluating", "odd",
+    "other_ranks", "held_data", "evaluating", "odd", "residual",
+    "kept_graphs",
 )  # fmt: skip
 
 

@@ -63,13 +63,30 @@ def test_of_operators_alone_the_one_that_wanted_the_memory_is_the_site() -> None
     operators = [frame(name, "??", 0) for name in ("aten::empty", "aten::addmm", "aten::linear")]
     assert site_of(*operators) == "aten::addmm"
     node = frame("AddmmBackward0", "??", 0)
-    assert site_of(operators[0], frame("aten::mm", "??", 0), node) == "AddmmBackward0"
+    site = site_of(operators[0], frame("aten::mm", "??", 0), node)
+    assert site == "backward of addmm (AddmmBackward0)"
 
 
 def test_without_python_the_innermost_that_is_no_machinery_is_the_site() -> None:
-    assert site_of(UNWIND, frame("at::empty_cuda", "??", 0), frame("clone", "??", 0)) == (
-        "at::empty_cuda"
+    inner = (UNWIND, frame("at::empty_cuda", "??", 0))
+    assert site_of(*inner, frame("mine::step()", "??", 0), frame("clone", "??", 0)) == "mine::step"
+    assert site_of(*inner, frame("clone", "??", 0)) == "C++ code, without a Python frame"
+
+
+def test_a_gradient_that_autograd_clones_is_of_its_accumulation() -> None:
+    names = (
+        "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)",
+        "at::native::empty_strided_cuda(c10::ArrayRef<long>, c10::ArrayRef<long>)",
+        "at::_ops::new_empty_strided::call(at::Tensor const&, c10::ArrayRef<c10::SymInt>)",
+        "torch::autograd::utils::clone_obey_contract(at::Tensor const&, at::Tensor const&)",
+        "void torch::autograd::AccumulateGrad::accumulateGrad<at::Tensor&&>(at::Tensor const&)",
+        "torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)",
+        "torch::autograd::Node::operator()(std::vector<at::Tensor>&&)",
+        "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)",
+        "__clone",
     )
+    frames = [UNWIND, *(frame(name, "??", 0) for name in names)]
+    assert site_of(*frames) == "gradient accumulation (AccumulateGrad)"
 
 
 def test_sites_come_largest_first_and_add_up() -> None:

@@ -247,7 +247,7 @@ def test_what_a_forward_pass_frees_otherwise_is_temporary(made: Any) -> None:
     assert roles_of(made.file())[24] == {"temporary of forward"}
 
 
-@pytest.mark.parametrize(("lines", "role"), [(2, "KV cache"), (9, "activation")])
+@pytest.mark.parametrize(("lines", "role"), [(2, "KV cache"), (6, "activation"), (9, "activation")])
 def test_many_lines_that_keep_what_they_make_are_a_graph_and_few_a_cache(
     lines: int, role: str
 ) -> None:

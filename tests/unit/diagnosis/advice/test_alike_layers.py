@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapreport.diagnosis.advice.alike_layers import find_layers, layers_sentence
 from snapreport.diagnosis.advice.program_advice import suggest
 from snapreport.diagnosis.advice.situation import Situation, look_at
@@ -100,7 +102,7 @@ def test_an_operation_inside_of_each_layer_is_no_layer() -> None:
             for line in (7, 6, 5):
                 made.free(f"{turn}.{layer}.{line}", frames=BACK)
     found = situation(made.file())
-    assert [each.in_a_turn for each in found.blocks] == [12, 4]
+    assert [each.in_a_turn for each in found.blocks] == [4]
     assert layers_sentence(found, found.event) == ""
 
 
@@ -121,3 +123,27 @@ def test_of_modules_in_a_sequential_the_line_of_the_program_is_named() -> None:
         "The 5 calls of layers from nn.Sequential at run (train.py:7) held 10.00 MiB (100.0%)"
         " of what was allocated, 2.00 MiB each. "
     )
+
+
+@pytest.mark.parametrize("lines", [(5, 6), (6, 5, 6, 5)], ids=["in turn", "nested"])
+def test_the_lines_of_a_layer_are_parts_of_one_call(lines: tuple[int, ...]) -> None:
+    # (6, 5, 6, 5) is of ``x + b(x + a(x))``, where both calls and both sums are on two lines.
+    made, model = trace(), [frame("forward", "model.py", 20), *CALL, MAIN]
+    for turn in range(2):
+        names = []
+        for layer in range(6):
+            for place, line in enumerate(lines):
+                block = [frame("forward", "block.py", line), *CALL, *model]
+                part = [frame("forward", f"part{place}.py", 1), *CALL, *block]
+                parts = [part, part] if layer in (2, 4) and place == 1 else [part]  # a projection
+                for number, frames in enumerate(parts):
+                    names.append(f"{turn}.{layer}.{place}.{number}")
+                    made.alloc(names[-1], MIB, frames=frames)
+        for name in reversed(names):
+            made.free(name, frames=BACK)
+    found = situation(made.file())
+    assert {each.in_a_turn for each in found.blocks} == {6}
+    (advised,) = (each for each in suggest(found) if each.code == "checkpoint")
+    assert "the 6 calls of layers from forward (model.py:20) in each" in advised.text
+    assert advised.frees is not None
+    assert advised.frees.most == found.peak

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from snapreport.diagnosis.advice.edits import Change, edited_peak
+from snapreport.diagnosis.advice.program_advice import suggest
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.curves import find_curves
@@ -46,6 +47,11 @@ def training(layers: int = 4, turns: int = 3, clear_first: bool = True, weight: 
                 made.alloc(state, weight * MIB, frames=STEP)
         made.alloc(f"root{turn}", MIB, frames=STEP).free(f"root{turn}", frames=STEP)
     return made
+
+
+def situation_of_file(file: History) -> Situation:
+    device = file.devices[0]
+    return look_at(file, device, find_curves(device, reserves=True)["allocated"])
 
 
 def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
@@ -174,6 +180,55 @@ def test_inference_is_not_advised_where_a_backward_pass_may_come(ends: str) -> N
             made.free(f"{layer}", frames=[MAIN])
     _, found = changes_of(made.file())
     assert "inference-mode" not in found
+
+
+def test_calls_whose_graphs_the_program_holds_are_counted_and_named() -> None:
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for call in range(12):
+        made.alloc(f"ids{call}", 512, frames=[MAIN])
+        for layer in range(4):
+            for line in range(4):
+                inner = [frame("inner", "model.py", 30 + line), *BLOCK]
+                made.alloc(f"{call}.{layer}.{line}", MIB, frames=inner)
+            made.alloc(f"{call}.{layer} out", MIB, frames=BLOCK)
+        head = [frame("forward", "model.py", 21), *CALL, MAIN]
+        made.alloc(f"{call} said", MIB, frames=head)
+    found = situation_of_file(made.file())
+    told = {each.code: each for each in suggest(found)}
+    assert set(told) == {"inference-mode", "smaller-batch"}
+    assert told["inference-mode"].text.startswith(
+        "Run the 12 calls from main (train.py:1) in inference mode: each keeps 21.00 MiB for"
+    )
+    frees_then = told["inference-mode"].frees
+    assert frees_then is not None
+    # Each call's result stays; at the least each layer's output as well, and the largest tensor.
+    assert 11 * 20 * MIB <= frees_then.expected <= 12 * 20 * MIB
+    assert 11 * 15 * MIB <= frees_then.least <= 12 * 16 * MIB
+
+
+def test_evaluation_whose_outputs_are_held_is_told_by_what_no_backward_pass_used() -> None:
+    made, evaluate = training(layers=2), frame("evaluate", "train.py", 40)
+    for layer in range(9):
+        inner = [frame("inner", "model.py", 30 + layer), *BLOCK[:-1], evaluate]
+        made.alloc(f"judged.{layer}", 4 * MIB, frames=inner)
+    # Held through another step, whose backward pass frees only its own.
+    made.alloc("x", 4 * MIB, frames=BLOCK).alloc("work", MIB, frames=BACK)
+    made.free("x", frames=BACK).free("work", frames=BACK).alloc("done", MIB, frames=STEP)
+    for layer in range(9):
+        made.free(f"judged.{layer}", frames=[MAIN])
+    _, found = changes_of(made.file())
+    assert "inference-mode evaluation" in found
+
+
+def test_a_failure_in_the_first_forward_pass_may_be_of_training() -> None:
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    made.alloc("embedded", MIB, frames=[frame("forward", "model.py", 19), *CALL, MAIN])
+    for layer in range(8):
+        for line in range(5):
+            made.alloc(f"{layer}.{line}", MIB, frames=[frame("inner", "model.py", line), *BLOCK])
+    told = suggest(situation_of_file(made.file()))
+    assert [each.code for each in told] == ["checkpoint", "smaller-batch", "inference-mode"]
+    assert told[-1].text.startswith("Unless a backward pass is to follow,")
 
 
 def test_nothing_is_said_of_a_recording_without_passes() -> None:
@@ -347,7 +402,7 @@ def test_calls_of_a_model_for_several_inputs_are_counted_and_their_layers_too() 
         int(lines[each.caller]): int((each.meant & (each.turn == each.turn[0])).sum())
         for each in situation.blocks
     }
-    assert counts == {1: 3, 20: 18, 30: 36}
+    assert counts == {1: 3, 20: 18}  # the two lines of a layer are one call
 
 
 @pytest.mark.parametrize("steps", [2, 3, 4])

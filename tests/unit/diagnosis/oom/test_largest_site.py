@@ -59,7 +59,10 @@ def test_a_backward_node_is_named_with_the_line_of_the_forward_pass() -> None:
     made = trace().alloc("x", 512, frames=forward("div_Tensor", "softmax", 9, source="a / b"))
     made.alloc("gradient", MIB, frames=node("DivBackward0"))
     text = said(made)
-    assert "Begin with DivBackward0::apply, whose forward is at softmax (model.py:9): " in text
+    assert (
+        "Begin with the backward of div (DivBackward0), whose forward is at softmax (model.py:9):"
+        in text
+    )
     assert text.endswith("The line reads “a / b”.")
 
 
