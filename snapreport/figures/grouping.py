@@ -32,7 +32,7 @@ from snapreport.roles.lifetimes import find_roles
 
 BEFORE_RECORDING = MISSING_REASONS[1]
 OUTSIDE_STAGES = "outside stages"
-MOST_KEYS = 20
+MOST_KEYS = 8
 """Keys of metadata that are offered as groupings: the most frequent ones."""
 
 _LAST = 100
