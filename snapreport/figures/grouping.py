@@ -164,8 +164,15 @@ def metadata_fields(text: str) -> dict[str, str]:
             except orjson.JSONDecodeError:
                 continue
             for key, value in fields.items():
-                found[key] = value if isinstance(value, str) else orjson.dumps(value).decode()
+                found[key] = value if isinstance(value, str) else _as_text(value)
     return found
+
+
+def _as_text(value: object) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # nested deeper than it writes
+        return "[…]" if isinstance(value, list) else "{…}"
 
 
 def metadata_keys(file: History, history: DeviceHistory) -> list[str]:

@@ -114,6 +114,8 @@ def test_metadata_may_be_text_json_or_lines_of_both() -> None:
     assert metadata_fields("step 1") == {}
     assert metadata_fields('{"a":1,"b":{"c":null}}') == {"a": "1", "b": '{"c":null}'}
     assert metadata_fields('{"a":1}\nkept\n{"a":"two"}') == {"a": "two"}
+    deep = f'{{"a":{"[" * 900}{"]" * 900}}}'  # orjson reads it, but does not write it
+    assert metadata_fields(deep) == {"a": "[…]"}
     assert metadata_fields("{not json") == metadata_fields('{"a":') == {}
 
 
