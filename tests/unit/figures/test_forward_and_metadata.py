@@ -16,8 +16,7 @@ from snapreport.exporters.csv_table import write as write_csv
 from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.figures.grouping import find_groups, metadata_fields, metadata_keys
 from snapreport.figures.thinning import Cutter
-from snapreport.model.cut import Cut
-from snapreport.model.findings import Picture
+from snapreport.model.cut import Cut, Picture
 from snapreport.model.history import History
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.roles import ROLES
