@@ -33,7 +33,7 @@ from snapreport.roles.lifetimes import find_roles
 
 BEFORE_RECORDING = MISSING_REASONS[1]
 OUTSIDE_STAGES = "outside stages"
-MOST_KEYS = 20
+MOST_KEYS = 8
 """Keys of metadata that are offered as groupings: the most frequent ones."""
 
 _LAST = 100
@@ -165,8 +165,15 @@ def metadata_fields(text: str) -> dict[str, str]:
             except orjson.JSONDecodeError:
                 continue
             for key, value in fields.items():
-                found[key] = value if isinstance(value, str) else orjson.dumps(value).decode()
+                found[key] = value if isinstance(value, str) else _as_text(value)
     return found
+
+
+def _as_text(value: object) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # nested deeper than it writes
+        return "[…]" if isinstance(value, list) else "{…}"
 
 
 def metadata_keys(file: History, history: DeviceHistory) -> list[str]:

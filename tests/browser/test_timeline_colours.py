@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import snapreport
+from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.words.role_words import evidence_text
 from tests.browser.builders import (
@@ -38,6 +39,7 @@ from tests.browser.timeline_tools import (
     view,
     window,
 )
+from tests.builders import trace
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -86,7 +88,27 @@ def test_a_colouring_of_one_colour_is_off_and_says_why(open_page: Opener) -> Non
         "Stream": "One stream made all allocations",
         "Memory pool": "All allocations came from one pool",
         "Compiled graph": "No compiled graphs were recorded",
+        "Forward line": "PyTorch notes the forward line behind a gradient only in anomaly mode",
+        "Metadata": "No metadata was recorded",
     }
+
+
+def test_forward_lines_and_keys_of_metadata_are_colours(open_page: Opener) -> None:
+    line = '  File "model.py", line 39, in forward\n'
+    node = [{"name": "MulBackward0::apply", "filename": "??", "line": 0}]
+    said = '{"layer":3,"kind":"kept"}'
+    made = trace().alloc("a", 8 * MIB, frames=node, forward_frames=[line], user_metadata=said)
+    opened = open_page(find(made.alloc("b", MIB, frames=node).alloc("c", MIB).file()))
+    page = opened.page
+    colour_by(page).select_option("forward")
+    assert [name for name, _ in legend(page)] == ["forward model.py:39", "no forward line"]
+    colour_by(page).select_option(label="Metadata: layer")
+    assert [name for name, _ in legend(page)] == ["3", "none"]
+    assert view(page)["colour"] == "metadata:layer"
+    page.mouse.click(*opened.strip_point(1, MIB))
+    facts = page.locator(".details").inner_text()
+    assert "Gradient of\nforward model.py:39" in " ".join(facts.split("  "))
+    assert "layer\n3\nkind\nkept" in facts
 
 
 def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:

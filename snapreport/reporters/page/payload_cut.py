@@ -31,6 +31,7 @@ def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
         roles=replace(
             device.roles, role=device.roles.role[rows], evidence=device.roles.evidence[rows]
         ),
+        labels=tuple((by, (number[rows], names)) for by, (number, names) in device.labels),
         times=device.times if drawn.times is None else drawn.times,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ from snapreport.diagnosis.conclude import find
 from snapreport.exporters.csv_table import write as write_csv
 from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.figures.grouping import find_groups, metadata_fields, metadata_keys
+from snapreport.figures.thinning import Cutter
+from snapreport.model.cut import Cut, Picture
 from snapreport.model.history import History
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.roles import ROLES
 from snapreport.names.redaction import redact
+from snapreport.reporters.page.payload import pack
 from tests.builders import KIB, MIB, assert_same_history, frame, history_of, trace
 from tests.exports import export_of, written
+from tests.payloads import Unpacked
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
 EMPTY = frame("at::native::empty_strided_cuda", "??", 0)
@@ -108,6 +113,8 @@ def test_metadata_may_be_text_json_or_lines_of_both() -> None:
     assert metadata_fields("step 1") == {}
     assert metadata_fields('{"a":1,"b":{"c":null}}') == {"a": "1", "b": '{"c":null}'}
     assert metadata_fields('{"a":1}\nkept\n{"a":"two"}') == {"a": "two"}
+    deep = f'{{"a":{"[" * 900}{"]" * 900}}}'  # orjson reads it, but does not write it
+    assert metadata_fields(deep) == {"a": "[…]"}
     assert metadata_fields("{not json") == metadata_fields('{"a":') == {}
 
 
@@ -139,3 +146,18 @@ def test_backward_frames_are_not_taken_for_a_forward_pass() -> None:
     roles = Snapshot(recorded()).device().roles
     assert ROLES[roles.role[0]] == "activation"
     assert "activation" not in {ROLES[role] for role in roles.role[2:].tolist()}
+
+
+def test_a_page_has_the_labels_of_the_allocations_that_it_draws() -> None:
+    findings = find(recorded())
+    cutter = Cutter(findings.devices, Cut(min_size=50 * KIB))
+    cut = replace(findings, picture=Picture(cutter.cut, 0, cutter.drawn()))
+    page = Unpacked(pack(cut, {}))
+    (device,) = page.header["devices"]
+    texts = [*page.header["strings"], None]
+
+    def labels(name: str) -> list[str | None]:
+        return [texts[int(each)] for each in page.column(device["labels"][name])]
+
+    assert labels("forward") == [None, None, "forward  model.py:52"]
+    assert labels("metadata:layer") == ["39", "52", None]
