@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.settings import (
     DIVISION_KEYS,
+    LARGE_SEGMENT,
     MIB,
     MIN_BLOCK,
     SEGMENT_ROUNDING,
@@ -42,13 +43,14 @@ def violations(snapshot: dict[str, Any]) -> list[str]:
 def _settings(snapshot: dict[str, Any]) -> AllocatorSettings:
     stated = snapshot["allocator_settings"]
     divisions = tuple(stated["roundup_power2_divisions"][key] for key in DIVISION_KEYS)
-    text = stated["PYTORCH_CUDA_ALLOC_CONF"]
-    other = {
-        name: int(size) * MIB
-        for name, size in re.findall(r"(large_segment_size|max_non_split_rounding)_mb:(\d+)", text)
-    }
+    found = re.findall(r"(\w+)_mb:(\d+)", stated["PYTORCH_CUDA_ALLOC_CONF"])
+    sizes = {str(name): int(size) * MIB for name, size in found}
     return AllocatorSettings(
-        stated["expandable_segments"], stated["max_split_size"], divisions, **other
+        stated["expandable_segments"],
+        stated["max_split_size"],
+        divisions,
+        large_segment_size=sizes.get("large_segment_size", LARGE_SEGMENT),
+        max_non_split_rounding=sizes.get("max_non_split_rounding", 0),
     )
 
 

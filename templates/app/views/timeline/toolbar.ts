@@ -102,7 +102,11 @@ export class Toolbar {
     const each = envelopes.map(({ pool, most }) => `${pool}, at most ${formatBytes(most)}`)
     return h(
       "li",
-      { class: "key-pool", title: `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`, hidden: !envelopes.length },
+      {
+        class: "key-pool",
+        title: `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`,
+        hidden: !envelopes.length,
+      },
       "private pools",
     )
   }
