@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from snapreport.api.moment import Moment
     from snapreport.model.answer_tables import LineUse
 
+_SHOW_LINES = ("stack", "tree", "allocation", "line")
+"""The views with numbers of lines."""
 _VIEWS = ("stack", "tree", "allocation", *(each for each in GROUPINGS if each != "stack"))
 
 
@@ -132,7 +134,7 @@ def live(
         answers_text.lines(page, moment.lines(include, exclude), answer.top)
     else:
         answers_text.groups(page, by, moment.by(by), moment.bytes, answer.top)
-    if note := lines_note(moment.device.file):
+    if by in _SHOW_LINES and (note := lines_note(moment.device.file)):
         page.say(note)
     print_page(page)
 

@@ -130,6 +130,8 @@ def test_lines_of_a_def_are_said_to_be_those(
     note = "An operator such as a @ b has the line of the def that it is in."
     assert run(*command, profile).stdout.splitlines()[-1] == note
     assert note not in run(*command, snapshot).stdout
+    for by in ("role", "size"):  # which have no lines
+        assert note not in run("live", "--by", by, profile).stdout
 
 
 def test_stages_are_numbered_filtered_and_show_their_stacks(run: Run, staged: Path) -> None:

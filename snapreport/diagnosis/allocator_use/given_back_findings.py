@@ -118,8 +118,8 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
     yield Finding(
         "segment-thrash",
         "warning" if large else "note",
-        f"{format_count(len(back))} times memory was given back to the driver, and"
-        f" {format_bytes(again)} of it fetched again",
+        f"PyTorch returned memory to the driver {format_count(len(back))} times, then had to get"
+        f" {format_bytes(again)} back",
         "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
         " avoid just that."
         + (

@@ -222,9 +222,9 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         yield Finding(
             "odd-events",
             "warning",
-            f"{plural(count, 'event does', 'events do')} not fit the others",
-            f"Some events do not fit together ({what}). Part of the recording may be missing, for"
-            " instance through skip_actions; figures near those events may be off.",
+            f"{plural(count, 'event contradicts', 'events contradict')} the rest of the recording",
+            f"They cannot have happened as recorded ({what}). Part of the recording may be missing,"
+            " for instance because of skip_actions; figures near those events may be wrong.",
             evidence=tuple(
                 Figure(name, n, "count") for name, n in sorted(history.anomalies.items())
             ),

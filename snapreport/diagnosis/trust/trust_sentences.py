@@ -73,7 +73,7 @@ def _doubt(facts: TrustFacts) -> str:
         reasons.append(f"the events miss the final state by {format_bytes(abs(worst))}")
     if facts.anomalies:
         count = sum(facts.anomalies.values())
-        reasons.append(f"{plural(count, 'event does', 'events do')} not fit the others")
+        reasons.append(f"{plural(count, 'event contradicts', 'events contradict')} the rest")
     off = [
         parts.difference
         for parts in (facts.at_peak, facts.at_end)
