@@ -41,11 +41,12 @@ export class Overlay {
     pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
     this.curves(pen, scene)
     pen.restore()
-    const limit = drawLimit(pen, scene, history)
+    // What the device could give is compared with everything, or not at all.
+    const limit = scene.counted.partial ? null : drawLimit(pen, scene, history)
     drawCursorLine(pen, scene)
     this.bands(pen, scene)
     this.rug(pen, scene)
-    this.drawn.ooms = drawPoints(pen, scene, history, limit)
+    this.drawn.ooms = drawPoints(pen, scene, limit)
     if (handle) drawCursorHandle(pen, scene, handle)
     if (scene.state.ruler) this.drawn.ruler = drawRuler(pen, scene, history, scene.state.ruler)
     if (scene.box) drawBox(pen, scene.box, theme)
@@ -76,10 +77,10 @@ export class Overlay {
   }
 
   /** The curves that the strips do not show. */
-  private curves(pen: Pen, { g, state, scale, theme }: Scene): void {
+  private curves(pen: Pen, { g, state, scale, counted, theme }: Scene): void {
     const { history } = this
-    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
-      const line = outline(history.curves[name], scale, state.window, g.plotWidth)
+    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = [], of = counted) => {
+      const line = outline(of.curves[name], scale, state.window, g.plotWidth)
       pen.setLineDash(dash)
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])
@@ -92,7 +93,7 @@ export class Overlay {
     }
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
     // With some strips left out, only a line shows the height of all of them.
-    if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
+    if (counted.partial) draw(state.curve, theme.accent, 1.25, [3, 3], history)
   }
 
   private bands(pen: Pen, { g, state, scale, theme }: Scene): void {

@@ -3,7 +3,7 @@
 import { cssColour, groupColours } from "../../lib/picture/colours"
 import { isDark } from "../../lib/picture/theme"
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
-import { type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { type Group, type Grouping, PLURALS, rowsAt } from "../../lib/tables/grouping"
 import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
@@ -15,18 +15,6 @@ const ROWS = 12
 const MOST_ROWS = 300
 /** The least share of the picture: smaller areas can hardly be pointed at. */
 const LEAST_AREA = 0.002
-
-const PLURALS: Record<Grouping["colouring"], string> = {
-  site: "call sites",
-  stage: "stages",
-  size: "sizes",
-  age: "lifetimes",
-  role: "roles",
-  category: "categories",
-  stream: "streams",
-  pool: "pools",
-  context: "graphs",
-}
 
 export class Legend {
   readonly element = h("div", { class: "legend" })

@@ -30,8 +30,8 @@ export class Tools {
 
   /** Where the cursor meets the curve. */
   private get cursor(): Point {
-    const { scale, history, state } = this.store
-    return { x: scale.xOf(state.cursor), y: history.at(state.curve, state.cursor) }
+    const { scale, counted, state } = this.store
+    return { x: scale.xOf(state.cursor), y: counted.at(state.curve, state.cursor) }
   }
 
   choose(tool: Tool): void {
