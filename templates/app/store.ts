@@ -112,7 +112,7 @@ export class Store extends Observed<State> {
   /** Shows on the timeline what another setting would have reserved; -1 for none. A window that showed everything still does. */
   showReplay(replay: number): void {
     const all = sameWindow(this.current.window, this.whole)
-    this.set({ replay })
+    this.set(replay < 0 ? { replay } : { replay, filtered: new Set() }) // reserved is reserved for all
     if (all) this.set({ window: this.whole })
   }
 

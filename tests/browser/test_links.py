@@ -129,7 +129,8 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(kept_page: KeptP
     [
         ("colour=nothing&without=0", ""),
         ("colour=pool", ""),  # one pool made all: the page offers no such colouring
-        ("colour=size&without=0,77,-1,1", "#colour=size&without=0,1"),
+        ("colour=size&without=0,77,-1,1", "#colour=size&without=0-1"),
+        ("colour=size&only=77", "#colour=size"),
         ("without=99", ""),
         ("tab=nothing&search=layer", ""),
         ("tab=lines&search=layer", "#tab=lines&search=layer"),
@@ -180,6 +181,20 @@ _KINDS = [
 ]
 
 
+def test_a_link_to_a_tab_scrolls_to_it(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
+    in_sight = "document.querySelector('.moment').getBoundingClientRect().top < innerHeight / 4"
+    again = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
+    until(again, in_sight)
+    again.evaluate("scrollTo(0, 0)")
+    again.evaluate("location.hash = '#tab=live&event=30'")
+    until(again, in_sight)
+    again.evaluate("scrollTo(0, 0)")
+    again.evaluate("location.hash = '#event=20'")  # about the timeline
+    expect(again.locator(".moment h2")).to_contain_text("event 20")
+    assert not again.evaluate(in_sight)
+
+
 def _opens_every_kind_of_link(open_page: Opener) -> None:
     opened = open_page(_three_devices())
     page = opened.page
@@ -194,7 +209,8 @@ def _opens_every_kind_of_link(open_page: Opener) -> None:
             expect(part.locator(each).first).to_be_visible()
         if device != "2":
             box = part.locator(".plot").bounding_box()
-            assert box and box["height"] > 200, link
+            assert box is not None, link
+            assert box["height"] > 200, link
             assert len(colours(page)) > 1, link
         assert page.locator(".failure").count() == 0, link
 

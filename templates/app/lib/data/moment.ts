@@ -35,7 +35,8 @@ export function totalsAt(history: History, event: number): Totals {
  * The peak is that of all allocations; of a part of them it is named so. */
 export function momentText(history: History, curve: Curve, event: number): string {
   if (!history.device.summary.recorded) return "when the snapshot was written"
-  if (event === history.all.peakEvent[curve]) return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
+  if (event === history.all.peakEvent[curve])
+    return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
   if (event === history.peakEvent[curve] && event >= 0) return `at the peak of what is shown (event ${formatCount(event)})`
   if (event < 0) return "at the start"
   return event === history.device.events - 1 ? `at the end (event ${formatCount(event)})` : `at event ${formatCount(event)}`

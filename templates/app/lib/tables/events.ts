@@ -137,7 +137,10 @@ export class EventTable {
   }
 
   /** 1 for each allocation whose birth, or whose frees, match a filter apart from its actions; and for other events. */
-  private passing({ sizes, addresses, texts }: EventFilter, hidden: Uint8Array | null): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
+  private passing(
+    { sizes, addresses, texts }: EventFilter,
+    hidden: Uint8Array | null,
+  ): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
     const { device, stacks } = this
     const { addr, addrValues, stack, freeStack, requested, eventSize, eventAddr, eventStack, eventAction } = device
     const least = Math.max(0, ...sizes.map(([from]) => from))

@@ -131,7 +131,9 @@ export function filterText({ groups, colouring }: Grouping, filtered: ReadonlySe
   if (kept.length < filtered.size) return `Only ${formatCount(kept.length)} of ${formatCount(groups.length)} ${PLURALS[colouring]}`
   const [gone] = filtered
   const { label, detail } = groups[gone]
-  return filtered.size === 1 ? `Without ${label}${detail ? ` ${detail}` : ""}` : `Without ${formatCount(filtered.size)} ${PLURALS[colouring]}`
+  return filtered.size === 1
+    ? `Without ${label}${detail ? ` ${detail}` : ""}`
+    : `Without ${formatCount(filtered.size)} ${PLURALS[colouring]}`
 }
 
 /** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */

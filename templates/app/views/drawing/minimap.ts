@@ -83,7 +83,12 @@ export class Minimap {
     const pen: Pen = penOf(context)
     pen.fillStyle = cssColour(theme.background)
     pen.fillRect(0, 0, g.plotWidth, g.mapHeight)
-    const whole = { x0: scale.whole[0], x1: scale.whole[1], y0: 0, y1: Math.max(counted.partial ? counted.ceiling : history.highest, 1) * 1.05 }
+    const whole = {
+      x0: scale.whole[0],
+      x1: scale.whole[1],
+      y0: 0,
+      y1: Math.max(counted.partial ? counted.ceiling : history.highest, 1) * 1.05,
+    }
     const line = outline(counted.curves[state.curve], scale, whole, g.plotWidth)
     context.fillStyle = theme.meter
     for (let k = 0; k < line.length; k += 3) {

@@ -79,21 +79,19 @@ export class Overlay {
   /** The curves that the strips do not show. */
   private curves(pen: Pen, { g, state, scale, counted, theme }: Scene): void {
     const { history } = this
-    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = [], of = counted) => {
-      const line = outline(of.curves[name], scale, state.window, g.plotWidth)
+    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
+      const line = outline(counted.curves[name], scale, state.window, g.plotWidth)
       pen.setLineDash(dash)
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])
     }
-    if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
+    if (history.hasReserved && !counted.partial) draw("reserved", theme.reserved, 1.75, [7, 3])
     const replay = history.device.replays[state.replay]
-    if (replay) {
+    if (replay && !counted.partial) {
       const line = outline(replay.curve, scale, state.window, g.plotWidth)
       traceLine(pen, g, state.window, line, theme.replay, 1.75)
     }
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
-    // With some strips left out, only a line shows the height of all of them.
-    if (counted.partial) draw(state.curve, theme.accent, 1.25, [3, 3], history)
   }
 
   private bands(pen: Pen, { g, state, scale, theme }: Scene): void {

@@ -49,7 +49,7 @@ function colours({ history, colouring }: Store, link: Link): Pick<State, "colour
   const wanted = link.colouring ?? colouring
   const fits = wanted === colouring || COLOURINGS.some(([name]) => name === wanted && !whyPlain(history, name))
   if (!fits) return { colouring, filtered: new Set() }
-  const rows = link.only || link.without ? [...groupBy(history, wanted).groups.keys()] : []
+  const rows = (link.only || link.without) && history.device.summary.recorded ? [...groupBy(history, wanted).groups.keys()] : []
   const only = new Set(link.only)
   const without = new Set(link.without)
   const kept = rows.some((row) => only.has(row)) // else it is about another recording

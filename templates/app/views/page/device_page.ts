@@ -106,6 +106,20 @@ export class DevicePage {
     if (!this.store) return
     follow(this.store, link)
     this.restoreSelection(link)
+    this.showPanel(link)
+  }
+
+  /** Scrolls to the panel, if a link is about what it shows. */
+  private showPanel({ tab, search, stacks, focus }: Link): void {
+    const is = tab ?? search ?? stacks ?? focus
+    if (is !== undefined && this.panels) this.article.querySelector(".moment")!.scrollIntoView({ block: "start" })
+  }
+
+  /** Goes to the search of the open tab, or to that of call stacks where it has none. */
+  search(): void {
+    const field = () => this.panels?.element.querySelector<HTMLInputElement>("input[type=search]")
+    if (!field()) this.store?.set({ tab: "stacks" })
+    field()?.focus()
   }
 
   /** The events and bytes shown, or null where there is no timeline. */
@@ -153,6 +167,7 @@ export class DevicePage {
       still.classList.add("covered") // it stays for paper
       still.after(bar, this.panels.element)
       if (link) this.restoreSelection(link)
+      if (link) this.showPanel(link)
     }
     document.documentElement.dataset.complete = String(this.index)
   }

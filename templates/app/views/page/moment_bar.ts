@@ -104,8 +104,7 @@ export function momentBar(store: Store): HTMLElement {
     ]
     // Without an allocator the others are this one, or unknown; what is reserved does not belong to single allocations.
     if (history.hasReserved)
-      for (const name of counted.partial ? OF_SOME : OF_ALL)
-        rows.push([name[0].toUpperCase() + name.slice(1), now[name], ""])
+      for (const name of counted.partial ? OF_SOME : OF_ALL) rows.push([name[0].toUpperCase() + name.slice(1), now[name], ""])
     if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
     totals.replaceChildren(
       ...rows.map(([label, bytes, note]) =>
@@ -123,7 +122,9 @@ export function momentBar(store: Store): HTMLElement {
       ),
     )
   }
-  store.on((state, before) => differs(state, before, "cursor", "curve", "filtered") && (pending ||= requestAnimationFrame(later(element, say))))
+  store.on(
+    (state, before) => differs(state, before, "cursor", "curve", "filtered") && (pending ||= requestAnimationFrame(later(element, say))),
+  )
   say()
   return element
 }

@@ -1,6 +1,15 @@
 /** Every allocation that is live at the moment; equal ones share a row that opens. */
 
-import { formatAddress, formatBytes, formatCount, formatDuration, formatEvent, formatEvents, formatExact, plural } from "../../lib/text/format"
+import {
+  formatAddress,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatEvent,
+  formatEvents,
+  formatExact,
+  plural,
+} from "../../lib/text/format"
 import { versionsOf } from "../../lib/data/device"
 import { liveAt } from "../../lib/data/lives"
 import { addUp, groupEqual, lifetimeOf, type LiveColumn, keyOf, rowsEqual, searchLive, sortLive } from "../../lib/tables/live_table"
@@ -74,12 +83,7 @@ export class LivePanel implements Panel {
         title,
         class: class_,
         sort: () => this.sort(column),
-        sorted: () =>
-          column !== this.by
-            ? null
-            : LARGEST_FIRST.has(column) !== this.reversed
-              ? "descending"
-              : "ascending",
+        sorted: () => (column !== this.by ? null : LARGEST_FIRST.has(column) !== this.reversed ? "descending" : "ascending"),
       })),
       count: () => this.rows.length,
       row: (k) => this.columns.map(([column]) => this.cell(column, this.rows[k])),
@@ -91,14 +95,21 @@ export class LivePanel implements Panel {
     this.element = h(
       "div",
       { class: "live" },
-      h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), h("label", { class: "check" }, this.grouped, "Group equal rows"), this.totals),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("span", { class: "searching" }, this.input),
+        h("label", { class: "check" }, this.grouped, "Group equal rows"),
+        this.totals,
+      ),
       this.list.element,
     )
   }
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    if (showsOther(state, this.shown) || state.selection !== before.selection) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (showsOther(state, this.shown) || state.selection !== before.selection)
+      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
   }
 
   /** `key`: of a selection made here, an allocation among those that are equal to it. */
@@ -231,12 +242,7 @@ export class LivePanel implements Panel {
     const several = members.length > 1
     switch (column) {
       case "block":
-        return h(
-          "span",
-          { class: "blocks" },
-          several && this.twist({ members, inner }),
-          this.block(i, members.length),
-        )
+        return h("span", { class: "blocks" }, several && this.twist({ members, inner }), this.block(i, members.length))
       case "requested":
         return bytesCell(device.requested[i] * members.length)
       case "role": {

@@ -164,7 +164,8 @@ export class StacksPanel implements Panel {
         reveal = leaf
         model.choose(leaf)
       }
-      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
+      if (store.hidden?.[pinned]) this.note.append("The pinned allocation is left out.")
+      else if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
     }
     if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
     this.shown = { cursor, curve, search, pinned, filtered }

@@ -245,7 +245,8 @@ export class Timeline {
 
   private changed(state: State, before: State): void {
     const changed = (...parts: (keyof State)[]) => differs(state, before, ...parts)
-    if (changed("colouring", "curve", "axis", "window")) this.pointing.hideTip() // what lies under the pointer has changed
+    // What lies under the pointer has changed, or what is measured may lie under the tooltip.
+    if (changed("colouring", "curve", "axis", "window", "filtered", "ruler")) this.pointing.hideTip()
     if (changed("colouring")) this.regroup()
     if (changed("curve", "axis", "filtered")) {
       this.load()

@@ -5,6 +5,7 @@ import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
 import { type Attributes, h } from "../shared/dom"
 import { zoomButtons } from "../shared/gestures"
+import { oneStop } from "../shared/keys"
 import { showPeak } from "./moves"
 import type { Tool } from "./tools"
 
@@ -29,11 +30,11 @@ export class Toolbar {
       button(label, title, () => actions.toggle(name), { class: "tool", "data-tool": name })
     this.tools = {
       box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"),
-      ruler: tool("ruler", "Ruler", "Measure between two points (R)"),
+      ruler: tool("ruler", "Ruler", "Measure along the curve: drag (R); with Alt, between any two points"),
     }
     this.element = h(
       "div",
-      { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
+      { class: "toolbar", role: "toolbar", "aria-label": "Timeline", "aria-orientation": "horizontal" },
       choiceOf(
         store,
         "curve",
@@ -55,13 +56,7 @@ export class Toolbar {
         signal,
       ),
       this.colours(),
-      h(
-        "ul",
-        { class: "keys", "aria-label": "Lines" },
-        history.hasReserved && h("li", { class: "key-reserved" }, "reserved"),
-        this.other(),
-        this.replay(),
-      ),
+      h("ul", { class: "keys", "aria-label": "Lines" }, history.hasReserved && this.reserved(), this.other(), this.replay()),
       h(
         "div",
         { class: "buttons" },
@@ -76,6 +71,7 @@ export class Toolbar {
         button("?", "Keys (?)", actions.showHelp),
       ),
     )
+    oneStop(this.element, true)
   }
 
   setTool(tool: Tool): void {
@@ -99,11 +95,18 @@ export class Toolbar {
     const { store } = this
     const key = h("li", { class: "key-replay", title: "Reserved under this setting, without a limit, by a model of the allocator" })
     const say = () => {
-      const replay = store.history.device.replays[store.state.replay]
+      const replay = store.counted.partial ? null : store.history.device.replays[store.state.replay]
       key.hidden = !replay
       key.textContent = replay ? `reserved with ${replay.settings}` : ""
     }
-    store.watch(["replay"], say, this.signal)
+    store.watch(["replay", "filtered"], say, this.signal)
+    return key
+  }
+
+  /** What is reserved is drawn with all allocations only. */
+  private reserved(): HTMLElement {
+    const key = h("li", { class: "key-reserved" }, "reserved")
+    this.store.watch(["filtered"], () => (key.hidden = this.store.counted.partial), this.signal)
     return key
   }
 
