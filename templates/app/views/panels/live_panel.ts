@@ -242,7 +242,7 @@ export class LivePanel implements Panel {
     const several = members.length > 1
     switch (column) {
       case "block":
-        return h("span", { class: "blocks" }, several && this.twist({ members, inner }), this.block(i, members.length))
+        return several ? h("span", { class: "blocks" }, this.twist({ members, inner }), this.block(i, members.length)) : this.block(i, 1)
       case "requested":
         return bytesCell(device.requested[i] * members.length)
       case "role": {

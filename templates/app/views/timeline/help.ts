@@ -79,9 +79,11 @@ const TABS: Key[] = [
 export function showWords(): void {
   const meanings = new Map<string, string>()
   for (const tip of document.querySelectorAll("[role=tooltip]")) {
-    const word = (tip.previousSibling?.textContent ?? "").trim()
-    const meaning = (tip.textContent ?? "").trim()
-    if (word && ![...meanings.values()].includes(meaning)) meanings.set(`${word[0].toUpperCase()}${word.slice(1)}`, meaning)
+    const [word, meaning] = [tip.previousSibling, tip].map((node) => node?.textContent?.trim() ?? "")
+    const title = `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`
+    // At its first place: there it may be said with figures, which are those of the device in sight.
+    if (tip.closest("article[hidden]") || meanings.has(title) || [...meanings.values()].includes(meaning)) continue
+    meanings.set(title, meaning)
   }
   const words = [...meanings].sort(([a], [b]) => a.localeCompare(b))
   const dialog = h(
