@@ -224,7 +224,7 @@ def test_arrows_reach_each_control_of_a_stop(kept_page: KeptPage, samples: Path)
     page.keyboard.press("Home")
     expect(page.locator(".timeline .toolbar input").first).to_be_focused()
     page.keyboard.press("End")
-    expect(page.get_by_role("button", name="?", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Keys (?)", exact=True)).to_be_focused()
 
 
 @pytest.mark.parametrize("tab", ["stacks", "lines", "live", "events", "recording"])
