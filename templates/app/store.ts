@@ -137,17 +137,22 @@ export class Store extends Observed<State> {
       next.cursor = this.opening(next.curve) // each curve has its own peak
     }
     if (next.colouring !== before.colouring)
-      Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
+      Object.assign(next, {
+        hoveredGroup: -1,
+        chosenGroup: -1,
+        filtered: change.filtered ?? (before.filtered.size ? new Set() : before.filtered),
+      })
     if (next.tab !== before.tab && change.search === undefined) {
       this.searches.set(before.tab, before.search) // each panel has a text of its own
       next.search = this.searches.get(next.tab) ?? ""
     }
     this.current = next
     if (next.filtered !== before.filtered) {
+      const was = this.counted
       this.hidden = hiddenRows(groupBy(this.history, next.colouring), next.filtered)
       this.counted = this.hidden ? this.history.without(this.hidden) : this.history
-      const { y0, y1 } = this.whole
-      if (!change.window) next.window = { ...next.window, y0, y1 }
+      const { y0, y1 } = this.whole // the axis fits what counts
+      if (this.counted !== was && !change.window) next.window = { ...next.window, y0, y1 }
     }
     if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
     if (sameWindow(next.window, before.window)) next.window = before.window

@@ -179,6 +179,10 @@ def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None
 def test_the_axis_of_a_link_with_some_left_out_fits_them(kept_page: KeptPage) -> None:
     page = kept_page(trained).page
     whole = window(page)
+    press(page, "+")
+    closer = window(page)
+    colour_by(page).select_option("size")
+    assert window(page) == closer  # nothing is left out
     page.evaluate("location.hash = '#without=0&event=10'")
     expect(page.locator(".filter-chip")).to_contain_text("Without")
     fitted = window(page)

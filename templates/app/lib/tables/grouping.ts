@@ -127,6 +127,7 @@ export function filterText({ groups, colouring }: Grouping, filtered: ReadonlySe
   const kept = [...groups.keys()].filter((row) => !filtered.has(row))
   const [one] = kept
   if (!filtered.size) return ""
+  if (!kept.length) return `All ${formatCount(groups.length)} ${PLURALS[colouring]} left out`
   if (kept.length === 1) return `Only ${groups[one].label}${groups[one].detail ? ` ${groups[one].detail}` : ""}`
   if (kept.length < filtered.size) return `Only ${formatCount(kept.length)} of ${formatCount(groups.length)} ${PLURALS[colouring]}`
   const [gone] = filtered
