@@ -9,6 +9,8 @@ import { Address } from "./views/page/address"
 import { DevicePage } from "./views/page/device_page"
 import { textOf } from "./views/shared/dom"
 import { cannotStart, showUncaught } from "./views/shared/failure"
+import { listenPageKeys, oneStop } from "./views/shared/keys"
+import { showWords } from "./views/timeline/help"
 import { themeSwitch } from "./views/page/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
@@ -86,6 +88,11 @@ async function startPage(script: string): Promise<void> {
     if (!(event.target as Element).closest("a.show")) return
     setTimeout(() => articles[shown]?.querySelector(".moment, .panels")?.scrollIntoView({ block: "start" }))
   })
+  document.querySelectorAll<HTMLElement>(".switch").forEach((each) => oneStop(each, true))
+  document.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
+  // One key tells what all words mean; to click one still does.
+  document.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
+  listenPageKeys({ "/": () => pages[shown]?.search(), g: showWords })
   publish({
     summary: payload.header.summary,
     window: () => pages[shown]?.window ?? null,

@@ -4,6 +4,7 @@ import type { Curve } from "./lib/data/curves"
 import type { History } from "./lib/data/history"
 import { Observed } from "./lib/data/observed"
 import type { Axis, Scale } from "./lib/data/scale"
+import { groupBy, hiddenRows } from "./lib/tables/grouping"
 import { type StacksView, WHOLE_TREE } from "./lib/tables/tree_model"
 import { clampWindow, sameWindow, wholeWindow, type Window } from "./lib/picture/window"
 
@@ -27,7 +28,7 @@ export interface State {
   cursor: number
   /** What the strips are coloured by. */
   colouring: string
-  /** Rows of the colouring's groups that are left out of the timeline. */
+  /** Rows of the colouring's groups that are left out of the timeline, and of everything that counts. */
   filtered: ReadonlySet<number>
   /** Allocation ids, or -1. */
   hovered: number
@@ -51,6 +52,10 @@ export interface State {
 
 export class Store extends Observed<State> {
   protected current: State
+  /** 1 for each allocation that is left out; null where none is. */
+  hidden: Uint8Array | null = null
+  /** The history that everything counts: without what is left out. */
+  counted: History
   private readonly searches = new Map<string, string>()
 
   /** `colouring`: the one that the page opens with. */
@@ -59,6 +64,7 @@ export class Store extends Observed<State> {
     readonly colouring = "site",
   ) {
     super()
+    this.counted = history
     const curve = "allocated"
     this.current = {
       window: this.opensAt("events"),
@@ -98,14 +104,15 @@ export class Store extends Observed<State> {
 
   /** The highest value to draw, including the replay that is shown. */
   private get ceiling(): number {
-    const { history, current } = this
+    const { history, counted, current } = this
+    if (counted.partial) return counted.ceiling
     return Math.max(history.ceiling, history.device.replays[current?.replay ?? -1]?.most ?? 0)
   }
 
   /** Shows on the timeline what another setting would have reserved; -1 for none. A window that showed everything still does. */
   showReplay(replay: number): void {
     const all = sameWindow(this.current.window, this.whole)
-    this.set({ replay })
+    this.set(replay < 0 ? { replay } : { replay, filtered: new Set() }) // reserved is reserved for all
     if (all) this.set({ window: this.whole })
   }
 
@@ -130,12 +137,23 @@ export class Store extends Observed<State> {
       next.cursor = this.opening(next.curve) // each curve has its own peak
     }
     if (next.colouring !== before.colouring)
-      Object.assign(next, { hoveredGroup: -1, chosenGroup: -1, filtered: change.filtered ?? new Set() })
+      Object.assign(next, {
+        hoveredGroup: -1,
+        chosenGroup: -1,
+        filtered: change.filtered ?? (before.filtered.size ? new Set() : before.filtered),
+      })
     if (next.tab !== before.tab && change.search === undefined) {
       this.searches.set(before.tab, before.search) // each panel has a text of its own
       next.search = this.searches.get(next.tab) ?? ""
     }
     this.current = next
+    if (next.filtered !== before.filtered) {
+      const was = this.counted
+      this.hidden = hiddenRows(groupBy(this.history, next.colouring), next.filtered)
+      this.counted = this.hidden ? this.history.without(this.hidden) : this.history
+      const { y0, y1 } = this.whole // the axis fits what counts
+      if (this.counted !== was && !change.window) next.window = { ...next.window, y0, y1 }
+    }
     if (next.window !== before.window) next.window = clampWindow(next.window, this.whole)
     if (sameWindow(next.window, before.window)) next.window = before.window
     this.tell(before)

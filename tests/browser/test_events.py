@@ -14,7 +14,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import Findings
 from snapreport.model.snapshot import Trace
 from snapreport.read import read_snapshot
-from tests.browser.builders import MIB, TORCH, USER, DeviceSpec, Row, findings, trained
+from tests.browser.builders import MAIN, MIB, TORCH, USER, DeviceSpec, Row, findings, trained
 from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import address
 from tests.browser.listing import go_to as go_to_at_once
@@ -50,6 +50,23 @@ def go_to(page: Page, event: int) -> Locator:
     row = page.locator(f".events-list .now[data-event='{event}']")
     expect(row).to_have_count(1)
     return row
+
+
+def test_the_pinned_panel_folds_the_frames_that_events_fold(open_page: Opener) -> None:
+    deep = tuple((f"c10::inner{k}()", "??", 0) for k in range(3))
+    row = Row(MIB, 2, 50, (TORCH, *deep, USER, TORCH, MAIN), free_stack=(TORCH, *deep))
+    page = show(open_page(findings(DeviceSpec([row, Row(MIB, 4, None, (USER,))]))).page)
+    shown = []
+    for event in (2, 50):
+        go_to(page, event).click()
+        shown.append(page.locator(".event-detail .frames li").all_inner_texts())
+    for details in page.locator(".side details").all():
+        details.locator("summary").click()
+    pinned = [part.locator("li").all_inner_texts() for part in page.locator(".side .frames").all()]
+    assert pinned == shown
+    assert shown[0][0] == "4 runtime frames"
+    # Where nothing else is left, the frame that names the stack is.
+    assert [text.split("\n")[0] for text in shown[1]] == ["c10::cuda::malloc", "3 runtime frames"]
 
 
 # At once: the list may draw its rows anew between two questions.

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from snapreport.model.findings import Findings
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
+from tests.browser.builders import (
+    MAIN,
+    MIB,
+    USER,
+    DeviceSpec,
+    Row,
+    findings,
+    trained,
+    training,
+)
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import frames
 from tests.browser.test_sharing import violations_in_both_schemes
 from tests.browser.test_stacks import tree_of
 from tests.browser.timeline_tools import view, window
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -160,6 +173,83 @@ def test_the_list_of_keys_names_those_of_each_panel_there_is(
     shown = plain.locator("dialog.help h3").all_inner_texts()
     assert "In call stacks" in shown
     assert not {"In stages", "In the allocator"} & set(shown)
+
+
+_TAB_STOPS = """() => {
+  const plot = [...document.querySelectorAll(".plot")].find((each) => each.checkVisibility())
+  const all = document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")
+  return [...all].filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility()
+    && each.compareDocumentPosition(plot) & Node.DOCUMENT_POSITION_FOLLOWING).length
+}"""
+
+
+def test_few_stops_of_tab_lead_to_the_timeline(open_page: Opener, samples: Path) -> None:
+    spec = replace(training(), ooms=[(30, 7 * MIB, (USER, MAIN))], warnings=["One.", "Two."])
+    several = findings(spec, replace(training(), ordinal=1))
+    for found in (several, findings_of(samples / "training_step.pickle")):
+        page = open_page(found).page
+        assert page.evaluate(_TAB_STOPS) <= 8
+        stops = 0
+        page.locator("h1").click()
+        while _focused(page) != "DIV" and stops < 12:  # the timeline
+            page.keyboard.press("Tab")
+            stops += 1
+        assert page.locator(".plot:focus").count() == 1
+        assert stops <= 8
+        # The legend is one stop: arrows go from row to row, and to the buttons of a row.
+        page.keyboard.press("Tab")
+        expect(page.locator(".legend .group").first).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".legend .group").nth(1)).to_be_focused()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(page.locator(".filter-chip")).to_contain_text("Without")
+        expect(page.locator(".legend .eye").nth(1)).to_be_focused()
+        page.keyboard.press("Tab")
+        assert page.locator(".legend :focus").count() == 0
+
+
+def test_arrows_reach_each_control_of_a_stop(kept_page: KeptPage, samples: Path) -> None:
+    page = kept_page(samples / "training_step.pickle").page
+    page.locator("section.findings summary").first.focus()
+    reached = set()
+    for _ in range(4):
+        reached.add(page.evaluate("[...document.all].indexOf(document.activeElement)"))
+        page.keyboard.press("ArrowDown")
+    assert len(reached) == 4
+    page.get_by_label("Colour by").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".toolbar .tool").first).to_be_focused()
+    page.keyboard.press("Home")
+    expect(page.locator(".timeline .toolbar input").first).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("button", name="Keys (?)", exact=True)).to_be_focused()
+
+
+@pytest.mark.parametrize("tab", ["stacks", "lines", "live", "events", "recording"])
+def test_a_slash_searches_wherever_the_focus_is(kept_page: KeptPage, tab: str) -> None:
+    page = kept_page(trained).page
+    page.locator(f"[data-tab={tab}]").click()
+    for control in (f"[data-tab={tab}]", ".plot", ".legend .group >> nth=0", "button.theme"):
+        page.locator(control).focus()
+        page.keyboard.press("/")
+        expect(page.locator(".panel input[type=search]")).to_be_focused()
+        page.keyboard.type("/x")
+        expect(page.locator(".panel input[type=search]")).to_have_value("/x")
+        page.locator(".panel input[type=search]").fill("")
+
+
+def test_one_key_tells_what_the_words_of_the_page_mean(open_page: Opener, samples: Path) -> None:
+    page = open_page(findings_of(samples / "training_step.pickle")).page
+    page.keyboard.press("g")
+    words = page.locator("dialog .words")
+    tips = page.locator(".figures [role=tooltip]").all_text_contents()
+    for each in tips:
+        expect(words).to_contain_text(each)
+    assert violations_in_both_schemes(page, "dialog.help") == []
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(1)  # that of the keys, which is closed
 
 
 def test_h_hides_and_shows_library_frames_in_the_tree_and_the_flame_graph(

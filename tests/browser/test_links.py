@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained
+from snapreport.model.findings import Findings
+from tests.browser.builders import (
+    MAIN,
+    MIB,
+    TORCH,
+    USER,
+    DeviceSpec,
+    Row,
+    findings,
+    trained,
+    training,
+)
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import address, fragment
 from tests.browser.test_page import until
 from tests.browser.test_sharing import linked, reopen
 from tests.browser.test_stacks import selected, tree_of
+from tests.browser.timeline_tools import colours
 from tests.thorough import IN_FULL
 
 pytestmark = pytest.mark.browser(webgl=False)
@@ -115,7 +129,8 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(kept_page: KeptP
     [
         ("colour=nothing&without=0", ""),
         ("colour=pool", ""),  # one pool made all: the page offers no such colouring
-        ("colour=size&without=0,77,-1,1", "#colour=size&without=0,1"),
+        ("colour=size&without=0,77,-1,1", "#colour=size&without=0-1"),
+        ("colour=size&only=77", "#colour=size"),
         ("without=99", ""),
         ("tab=nothing&search=layer", ""),
         ("tab=lines&search=layer", "#tab=lines&search=layer"),
@@ -144,3 +159,67 @@ def test_a_tab_that_this_recording_lacks_stays_out_of_the_address(open_page: Ope
 def test_a_link_into_a_snapshot_without_a_history_is_followed(open_page: Opener) -> None:
     page = open_page(findings(DeviceSpec([Row(MIB)], events=1)), "#tab=lines").page
     expect(page.get_by_role("tab", name="Lines")).to_have_attribute("aria-selected", "true")
+
+
+def _three_devices() -> Findings:
+    """The second one is the default; the third has no history to draw over time."""
+    first = DeviceSpec([Row(MIB, 2, 50, (TORCH, USER, MAIN)), Row(2 * MIB, 60, None)])
+    main = replace(training(), ordinal=1, ooms=[(30, 7 * MIB, (USER, MAIN))])
+    return findings(first, main, DeviceSpec([Row(MIB)], events=1, ordinal=2), default=1)
+
+
+# What a link says, and what the page shows then of the device that it names.
+_KINDS = [
+    ("device=0", "0", [".moment h2:has-text('peak (event 60)')", ".legend li"]),
+    ("tab=events", "1", [".events-list .row.now"]),
+    ("device=0&event=20&tab=live", "0", [".live-list [data-allocation='0']"]),
+    ("device=0&allocation=0&only=1", "0", [".details", ".filter-chip:has-text('Only forward')"]),
+    ("device=0&view=10,40,0,2000000&axis=time", "0", [".toolbar label:has(:checked) >> text=Time"]),
+    ("device=2&tab=lines", "2", [".lines-list .view .row"]),
+    ("oom=0&view=10,40,0,90000000&ruler=12,0,20,50000000", "1", [".details[data-oom='0']"]),
+    ("stacks=flame&frames=all&focus=2&without=1", "1", [".trail [aria-current]", ".filter-chip"]),
+]
+
+
+def test_a_link_to_a_tab_scrolls_to_it(kept_page: KeptPage) -> None:
+    opened = kept_page(trained)
+    panel = "document.querySelector('.panel').getBoundingClientRect()"
+    in_sight = f"scrollY > 100 && {panel}.top < 0.7 * innerHeight"
+    again = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
+    until(again, in_sight)
+    again.evaluate("scrollTo(0, 0)")
+    again.evaluate("location.hash = '#tab=live&event=30'")
+    until(again, in_sight)
+    again.evaluate("scrollTo(0, 0)")
+    again.evaluate("location.hash = '#event=20'")  # about the timeline
+    expect(again.locator(".moment h2")).to_contain_text("event 20")
+    assert again.evaluate("scrollY") == 0
+
+
+def _opens_every_kind_of_link(open_page: Opener) -> None:
+    opened = open_page(_three_devices())
+    page = opened.page
+    for link, device, shown in _KINDS:
+        page.goto("about:blank")  # a change of the fragment alone loads nothing
+        page.goto(f"{opened.path.as_uri()}#{link}")
+        page.wait_for_selector(f"html[data-complete='{device}']:not(.starting)")
+        assert page.locator("article:visible").count() == 1, link
+        part = page.locator(f"#device-{device}")
+        expect(part.locator(".panels")).to_be_visible()
+        for each in shown:
+            expect(part.locator(each).first).to_be_visible()
+        if device != "2":
+            box = part.locator(".plot").bounding_box()
+            assert box is not None, link
+            assert box["height"] > 200, link
+            assert len(colours(page)) > 1, link
+        assert page.locator(".failure").count() == 0, link
+
+
+def test_every_kind_of_link_opens_cold_on_a_page_of_several_devices(open_page: Opener) -> None:
+    _opens_every_kind_of_link(open_page)
+
+
+@pytest.mark.browser(webgl=True)
+def test_every_kind_of_link_opens_cold_with_webgl(open_page: Opener) -> None:
+    _opens_every_kind_of_link(open_page)

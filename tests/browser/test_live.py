@@ -8,7 +8,19 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from snapreport.ground.units import format_bytes
-from tests.browser.builders import MIB, findings, trained, training
+from snapreport.model.findings import Findings
+from snapreport.model.roles import ROLES
+from tests.browser.builders import (
+    MAIN,
+    MIB,
+    TORCH,
+    USER,
+    DeviceSpec,
+    Row,
+    findings,
+    trained,
+    training,
+)
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import all_rows, fragment, frames, go_to, in_bytes
 from tests.browser.test_sharing import reopen
@@ -33,7 +45,7 @@ _IN_SIGHT = """(list) => {
 
 def table(page: Page) -> Locator:
     page.get_by_role("tab", name="Allocations").click()
-    return page.locator("article:visible").get_by_role("grid", name="Live allocations")
+    return page.locator("article:visible").get_by_role("treegrid", name="Live allocations")
 
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
@@ -46,6 +58,7 @@ def test_every_live_allocation_is_listed_at_any_event(
     page = kept_page(samples / "two_streams.pickle").page
     page.locator(".segmented label", has_text=curve.capitalize()).first.click()
     part = table(page)
+    page.get_by_label("Group equal rows").uncheck()
     for event in (device.peak.event, 60, device.history.events - 1):
         go_to(page, event)
         rows = all_rows(part)
@@ -57,10 +70,17 @@ def test_every_live_allocation_is_listed_at_any_event(
             assert in_bytes(row["titles"][1]) == allocations.size[i]
             born = int(allocations.alloc_event[i])
             age = "before recording" if born < 0 else f"{event - born:,} event"
-            assert row["cells"][2].startswith(age)
-            assert row["cells"][4] == f"{allocations.addr[i]:#x} v{allocations.version[i]}"
+            assert row["cells"][2] == ROLES[device.roles.role[i]]
+            assert row["cells"][3].startswith(age)
+            freed = int(allocations.free_event[i])
+            lived = f"{freed - max(born, 0):,} event"
+            kept = freed >= device.history.events
+            assert lived in row["cells"][4]
+            assert row["cells"][4].startswith("at least") == (born < 0 or kept)
+            assert row["cells"][5] == ("not freed" if kept else f"event {freed:,}")
+            assert row["cells"][7] == f"{allocations.addr[i]:#x} v{allocations.version[i]}"
             stream = int(allocations.stream[i])
-            assert row["cells"][5] == ("default" if stream == 0 else f"{stream:#x}")
+            assert row["cells"][8] == ("default" if stream == 0 else f"{stream:#x}")
         blocks, requested = allocations.block_size[live].sum(), allocations.size[live].sum()
         told = page.locator(".totals-line")
         expect(told).to_contain_text(f"{live.sum():,} allocation")
@@ -68,6 +88,44 @@ def test_every_live_allocation_is_listed_at_any_event(
         expect(told).to_contain_text(f"{format_bytes(int(requested))} requested")
         sizes = [in_bytes(row["titles"][0]) for row in rows]
         assert sizes == sorted(sizes, reverse=True)
+    page.get_by_label("Group equal rows").check()
+
+
+def _equal() -> Findings:
+    layer = (TORCH, USER, MAIN)
+    rows = [Row(3 * MIB, k, 60 + k, layer) for k in range(6)]
+    return findings(DeviceSpec([*rows, Row(4 * MIB, 7, None, layer), Row(2 * MIB, 8, 90, layer)]))
+
+
+def test_equal_rows_share_one_that_opens(open_page: Opener) -> None:
+    opened = open_page(_equal(), "#tab=live&event=20")
+    page = opened.page
+    rows = page.locator(".live-list .view .row")
+    expect(rows).to_have_count(3)
+    # The most bytes first: those of six rows are more than those of one larger block.
+    several = rows.first
+    expect(several).to_contain_text("6 \u00d7 3.00 MiB")
+    expect(several.locator("[title='18,874,368 bytes']").first).to_be_visible()
+    for text in ("15 to 20 events", "60 events", "60 to 65", "6 addresses"):
+        expect(several).to_contain_text(text)
+    expect(page.locator(".totals-line")).to_contain_text("8 allocations")
+    several.locator(".equal").click()
+    expect(rows).to_have_count(9)
+    expect(several).to_have_attribute("aria-expanded", "true")
+    inner = [rows.nth(k).get_attribute("data-allocation") for k in range(1, 7)]
+    assert sorted(map(str, inner)) == list("012345")
+    expect(rows.nth(1)).to_have_attribute("aria-level", "2")
+    # By key: to the row of all, which highlights them in the timeline, and closed.
+    several.click()
+    fragment(page, "selected=live:")
+    page.keyboard.press("ArrowLeft")
+    expect(rows).to_have_count(3)
+    again = reopen(opened, f"{opened.path.as_uri()}#tab=live&event=20&selected=live:3")
+    chosen = again.locator(".live-list [aria-selected=true]")
+    expect(chosen).to_contain_text("6 \u00d7 3.00 MiB")
+    # A strip that is pinned shows its own row.
+    again.evaluate("location.hash = '#tab=live&event=20&allocation=4'")
+    expect(chosen).to_have_attribute("data-allocation", "4")
 
 
 def test_pools_have_a_column_where_they_differ(kept_page: KeptPage, samples: Path) -> None:
@@ -75,8 +133,8 @@ def test_pools_have_a_column_where_they_differ(kept_page: KeptPage, samples: Pat
     history, device = found.history, found.devices[0]
     page = kept_page(samples / "private_pool.json").page
     for row in all_rows(table(page)):
-        pool = int(device.history.allocations.pool[int(row["allocation"])])
-        assert row["cells"][5] == ",".join(map(str, history.pools[pool]))
+        pool = int(device.history.allocations.pool[int(row.get("allocation") or row["equal"])])
+        assert row["cells"][8] == ",".join(map(str, history.pools[pool]))
 
 
 def test_the_search_finds_call_sites_sizes_and_addresses(kept_page: KeptPage) -> None:
@@ -131,7 +189,7 @@ def test_a_list_opened_by_a_link_draws_all_rows_in_sight(
     opened = kept_page(samples / "training_step.pickle")
     page = reopen(opened, f"{opened.path.as_uri()}#tab=live&allocation=226&event=622")
     frames(page)
-    part = page.get_by_role("grid", name="Live allocations")
+    part = page.get_by_role("treegrid", name="Live allocations")
     rows, bare = part.evaluate(_IN_SIGHT)
     assert bare == []
     assert "226" in rows

@@ -40,6 +40,7 @@ from tests.browser.timeline_tools import (
     window,
 )
 from tests.builders import trace
+from tests.corpus import findings_of
 
 pytestmark = pytest.mark.browser(webgl=False)
 
@@ -114,25 +115,26 @@ def test_forward_lines_and_keys_of_metadata_are_colours(open_page: Opener) -> No
 def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:
     opened = kept_page(trained)
     page = opened.page
-    before = pixels(page)
+    before, whole = pixels(page), window(page)
     page.locator(".legend li", has_text="before recording").hover()
     page.get_by_role("button", name="before recording in the timeline").click()
     assert view(page)["without"]
     expect(page.locator(".legend")).to_contain_text("1 group left out")
     page.mouse.move(5, 5)
     after = pixels(page)
-    height = before.shape[0]
-    whole = window(page)
-    rows = round(64 * MIB / (whole["y1"] - whole["y0"]) * height)
-    # All that stood on the baseline stands as much lower now.
-    column = round(30.5 / 101 * before.shape[1])
-    fell = after[rows:, column] == before[: height - rows, column]
-    assert np.mean(fell.all(axis=1)) > 0.93
+    # All that stood on the baseline stands as much lower now, on an axis that fits it.
+    height, column = before.shape[0], round(30.5 / 101 * before.shape[1])
+    fitted = window(page)
+    for layer in range(7):
+        middle = (32 * layer + 16) * MIB
+        now = after[round(height * (1 - middle / fitted["y1"])), column]
+        then = before[round(height * (1 - (middle + 64 * MIB) / whole["y1"])), column]
+        assert (now == then).all()
     # A click finds the strip that is drawn, by its own number.
     page.mouse.click(*opened.strip_point(30, 16 * MIB))
     assert view(page)["allocation"] == "1"
     press(page, "Escape")
-    page.get_by_role("button", name="Show all").click()
+    page.locator(".legend").get_by_role("button", name="Show all").click()
     page.mouse.move(5, 5)
     assert (pixels(page) == before).all()
 
@@ -146,6 +148,72 @@ def test_only_one_group_can_be_left(kept_page: KeptPage) -> None:
     expect(page.locator(".legend")).to_contain_text("11 groups left out")
     page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
     expect(page.locator(".legend")).to_contain_text("12 groups left out")
+
+
+def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None:
+    found = findings_of(SAMPLES / "training_step.pickle")
+    device = found.devices[0]
+    site, total = device.sites[1], device.peak.allocated
+    page = kept_page(SAMPLES / "training_step.pickle").page
+    whole = window(page)
+    chip = page.locator(".filter-chip")
+    expect(chip).to_be_hidden()
+    row = page.locator(".legend ul:not(.also) li").nth(1)
+    row.hover()
+    row.get_by_role("button", name="Show only").click()
+    held = format_bytes(site.bytes)
+    expect(chip).to_contain_text(f"Only {site.name}")
+    expect(chip).to_contain_text(f"{held} of {format_bytes(total)}")
+    assert view(page)["only"] == "1"  # not the numbers of all others
+    exact = f"{site.bytes:,} bytes"
+    expect(page.locator("[data-total=allocated] dd")).to_have_attribute("title", exact)
+    expect(page.locator("[data-total=reserved]")).to_have_count(0)
+    expect(page.locator(".moment-where")).to_contain_text(f"{site.count:,} allocations")
+    # The axis fits what is left.
+    fitted = window(page)
+    assert site.bytes <= fitted["y1"] < whole["y1"]
+    assert fitted["x1"] == whole["x1"]
+    first = page.locator("[role=treegrid] .view .num span").first
+    expect(first).to_have_attribute("title", exact)
+    page.get_by_role("tab", name="Lines").click()
+    expect(page.locator(".totals-line b")).to_have_text("1 line")
+    expect(page.locator(".totals-line span").first).to_have_attribute("title", exact)
+    page.get_by_role("tab", name="Allocations").click()
+    expect(page.locator(".totals-line b")).to_have_text(f"{site.count:,} allocations")
+    expect(page.locator(".totals-line span").first).to_have_attribute("title", exact)
+    page.get_by_role("tab", name="Events").click()
+    expect(page.locator(".panel .range")).to_contain_text(f" of {device.history.events:,} events")
+    page.get_by_role("tab", name="Allocator").click()
+    expect(page.get_by_text("This tab counts all allocations")).to_be_visible()
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.wait_for_function("window.copied")
+    text: str = page.evaluate("window.copied")
+    assert f"{held} allocated in {site.count:,} allocations" in text
+    assert f"Only {site.name}" in text.replace("\\", "")
+    assert len([line for line in text.splitlines() if line.startswith("| ")]) == 2
+    chip.get_by_role("button", name="Show all").click()
+    expect(chip).to_be_hidden()
+    assert window(page) == whole
+    assert "only" not in view(page)
+
+
+def test_the_axis_of_a_link_with_some_left_out_fits_them(kept_page: KeptPage) -> None:
+    page = kept_page(trained).page
+    whole = window(page)
+    press(page, "+")
+    closer = window(page)
+    colour_by(page).select_option("size")
+    assert window(page) == closer  # nothing is left out
+    page.evaluate("location.hash = '#without=0&event=10'")
+    expect(page.locator(".filter-chip")).to_contain_text("Without")
+    fitted = window(page)
+    assert fitted["y1"] < whole["y1"]
+    press(page, "+", "0")
+    assert window(page) == fitted
+    # Where the others peak is not where all did.
+    press(page, "p")
+    expect(page.locator(".moment h2")).to_contain_text("peak of what is shown")
 
 
 def test_a_click_during_which_the_legend_is_drawn_again_counts(kept_page: KeptPage) -> None:
@@ -355,6 +423,7 @@ def test_strips_are_coloured_by_role_each_in_its_own_colour(open_page: Opener, s
     assert all(evidence_text(each) in title for each in held["optimizer state"].evidence)
     page.locator(".plot").scroll_into_view_if_needed()
     page.mouse.click(*opened.strip_point(400, 20 * MIB))
+    page.locator(".details summary", has_text="Sizes").click()
     facts = page.locator(".details .facts-list").inner_text()
     row = int(view(page)["allocation"])
     assert device.allocations.role[row] == "parameter"

@@ -58,7 +58,7 @@ export class RasterClient {
     return !this.busy && !this.wish
   }
 
-  /** Paints this scene from now on. `curve`: of all its strips, the hidden ones included. */
+  /** Paints this scene from now on. `curve`: of its strips without the hidden ones. */
   load(scene: Scene, curve: Bytes): void {
     const { loaded } = this
     this.loaded = scene

@@ -9,14 +9,14 @@ export class RasterServer {
   private rasteriser: Rasteriser | null = null
   private scene: Scene | null = null
 
-  /** Handles one message; a request to paint is answered. `curve`: of all strips of the scene, if already computed. */
+  /** Handles one message; a request to paint is answered. `curve`: of the strips that are not hidden, if already computed. */
   handle(message: LoadMessage | PaintMessage, curve?: Bytes): PaintedMessage | null {
     if (message.kind === "load") {
       this.scene = { ...this.scene, ...message.scene } as Scene // the first message has it all
       const { strips, hidden, times } = this.scene
       const left = hidden ? without(strips, hidden) : strips
       const scale = times ? new TimeScale(times) : new EventScale(strips.events)
-      this.rasteriser = new Rasteriser(left, (hidden ? null : curve) ?? curveOf(left), scale)
+      this.rasteriser = new Rasteriser(left, curve ?? curveOf(left), scale)
       return null
     }
     if (!this.rasteriser) return null

@@ -1,6 +1,6 @@
 /** One device's allocations as columns, and the call stacks that all devices share. */
 
-import type { Curve, Ints, Numbers, Strips } from "./curves"
+import { type Curve, type Ints, type Numbers, type Strips, without } from "./curves"
 import type { DeviceSummary } from "./payload"
 import type { Envelope, Replay } from "./replays"
 import type { Steps } from "./steps"
@@ -150,6 +150,16 @@ export function stripsOf(device: Device, curve: Curve): Strips {
   return curve === "allocated"
     ? { events, birth, death: device.freeRequestedEvent, height: device.block, rest, unit }
     : { events, birth, death: device.freeEvent, height: device.requested, rest, unit }
+}
+
+/** The device with some allocations never live, `hidden`: 1 for each; what they are is not to be read from it. */
+export function withoutRows(device: Device, hidden: Uint8Array): Device {
+  return {
+    ...device,
+    freeRequestedEvent: without(stripsOf(device, "allocated"), hidden).death,
+    freeEvent: without(stripsOf(device, "requested"), hidden).death,
+    rest: device.rest && hidden[device.rest.row] ? null : device.rest,
+  }
 }
 
 /** Why an allocation has no frames; "" if it has some. */

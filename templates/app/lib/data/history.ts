@@ -1,6 +1,6 @@
 /** One device with what the views need most often: its curves, sites and times. */
 
-import { type Device, type Stacks, stripsOf } from "./device"
+import { type Device, type Stacks, stripsOf, withoutRows } from "./device"
 import { type Bytes, Changes, type Curve, curveOf } from "./curves"
 import { livesOf } from "./lives"
 import type { OomSummary } from "./payload"
@@ -23,19 +23,21 @@ export class History {
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
 
+  /** `whole`: what this is a part of; see `without`. */
   constructor(
     readonly device: Device,
     readonly stacks: Stacks,
+    private readonly whole: History | null = null,
   ) {
     this.curves = {
       allocated: curveOf(stripsOf(device, "allocated")),
       requested: curveOf(stripsOf(device, "requested")),
-      reserved: new Changes(device.reservedEvent, device.reservedBytes, device.events + 1),
+      reserved: whole?.curves.reserved ?? new Changes(device.reservedEvent, device.reservedBytes, device.events + 1),
     }
     // Without a history only the state at the end is known.
     const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
     this.peakEvent = { allocated: peak("allocated"), requested: peak("requested") }
-    this.sites = groupBySite(device, stacks, this.peakEvent.allocated)
+    this.sites = whole?.sites ?? groupBySite(device, stacks, this.peakEvent.allocated)
     // The summary's failed requests are the device's oom events, in order.
     const action = device.actions.indexOf("oom")
     let event = -1
@@ -43,6 +45,23 @@ export class History {
       event = device.eventAction.indexOf(action, event + 1)
       return { ...oom, stack: device.eventStack[event] ?? -1 }
     })
+  }
+
+  /** The same recording with some allocations left out: these are never live. `hidden`: 1 for each of them.
+   *
+   * Rows, call sites and reserved bytes are those of the whole. */
+  without(hidden: Uint8Array): History {
+    return new History(withoutRows(this.device, hidden), this.stacks, this)
+  }
+
+  /** Whether some allocations are left out. */
+  get partial(): boolean {
+    return this.whole !== null
+  }
+
+  /** The history of all allocations. */
+  get all(): History {
+    return this.whole ?? this
   }
 
   /** Bytes after an event. */
@@ -66,8 +85,11 @@ export class History {
     return this.device.summary.card?.bytes ?? this.device.summary.capacity
   }
 
-  /** The highest value to draw, including the device's capacity and failed requests, unless these dwarf the rest. */
+  /** The highest value to draw, including the device's capacity and failed requests, unless these dwarf the rest.
+   *
+   * Of a part of the allocations only their own curves: nothing else is comparable with them. */
   get ceiling(): number {
+    if (this.partial) return Math.max(...(["allocated", "requested"] as const).map((curve) => this.at(curve, this.peakEvent[curve])))
     const { highest } = this
     const wanted = this.ooms.flatMap(({ event, size, reserved, device_free }) => [
       this.at("allocated", event) + size,

@@ -31,10 +31,14 @@ export function totalsAt(history: History, event: number): Totals {
   }
 }
 
-/** `at the peak (event 793)`, `at event 12`, `at the start`, `at the end (event 99)`. */
+/** `at the peak (event 793)`, `at event 12`, `at the start`, `at the end (event 99)`.
+ *
+ * The peak is that of all allocations; of a part of them it is named so. */
 export function momentText(history: History, curve: Curve, event: number): string {
   if (!history.device.summary.recorded) return "when the snapshot was written"
-  if (event === history.peakEvent[curve]) return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
+  if (event === history.all.peakEvent[curve])
+    return event < 0 ? "at the peak, which is the start" : `at the peak (event ${formatCount(event)})`
+  if (event === history.peakEvent[curve] && event >= 0) return `at the peak of what is shown (event ${formatCount(event)})`
   if (event < 0) return "at the start"
   return event === history.device.events - 1 ? `at the end (event ${formatCount(event)})` : `at event ${formatCount(event)}`
 }

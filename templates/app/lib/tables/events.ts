@@ -104,16 +104,16 @@ export class EventTable {
     return some || allocation < 0 ? own : this.device.stack[allocation]
   }
 
-  /** The events that match a filter, in order. */
-  select(filter: EventFilter): Int32Array {
+  /** The events that match a filter, in order. `hidden`: 1 for each allocation whose events are left out. */
+  select(filter: EventFilter, hidden: Uint8Array | null = null): Int32Array {
     const {
       kind,
       ref,
       device: { rest },
     } = this
-    if (!rest && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length)
+    if (!rest && !hidden && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length)
       return everyEvent(kind.length)
-    const passes = this.passing(filter)
+    const passes = this.passing(filter, hidden)
     /** For each kind: what matches, by `ref`; null if none does. */
     const ofKind = this.counts.map((_, k) => {
       if (filter.actions.size && !filter.actions.has(this.nameOf(k))) return null
@@ -137,7 +137,10 @@ export class EventTable {
   }
 
   /** 1 for each allocation whose birth, or whose frees, match a filter apart from its actions; and for other events. */
-  private passing({ sizes, addresses, texts }: EventFilter): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
+  private passing(
+    { sizes, addresses, texts }: EventFilter,
+    hidden: Uint8Array | null,
+  ): { all: boolean; born: Uint8Array; freed: Uint8Array; other: Uint8Array } {
     const { device, stacks } = this
     const { addr, addrValues, stack, freeStack, requested, eventSize, eventAddr, eventStack, eventAction } = device
     const least = Math.max(0, ...sizes.map(([from]) => from))
@@ -151,7 +154,7 @@ export class EventTable {
     const born = new Uint8Array(device.count)
     const freed = new Uint8Array(device.count)
     for (let i = 0; i < born.length; i++) {
-      if (!fits(requested[i]) || (addresses.length && !touches(addrValues[addr[i]], requested[i], addresses))) continue
+      if (hidden?.[i] || !fits(requested[i]) || (addresses.length && !touches(addrValues[addr[i]], requested[i], addresses))) continue
       born[i] = Number(!matches || matchesStack(stack[i], stack[i]))
       freed[i] = Number(!matches || matchesStack(freeStack[i], stack[i]))
     }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import type { Device } from "../data/device"
-import { type Colouring, COLOURINGS, colouringsOf, groupBy, whyPlain } from "./grouping"
+import { type Colouring, COLOURINGS, colouringsOf, filterText, groupBy, hiddenRows, whyPlain } from "./grouping"
 import { amountsLive } from "../data/lives"
 import { History } from "../data/history"
 import type { StageSummary } from "../data/payload"
@@ -213,4 +213,24 @@ test("the amounts of all groups are those of what is live, at any event and in e
         )
     }
   }
+})
+
+test("what is left out is told by what is the shorter to say", () => {
+  const groups = ["a", "b", "c", "d"].map((label, k) => ({
+    key: label,
+    label,
+    detail: k ? "" : "m.py:1",
+    full: label,
+    rest: false,
+    bytes: 1,
+    count: 1,
+  }))
+  const grouping = { colouring: "site" as const, groups, ofAllocation: Int32Array.of(0, 1, 1, 3), ordered: false }
+  const told = (...rows: number[]) => filterText(grouping, new Set(rows))
+  assert.deepEqual(
+    [told(), told(0), told(1, 2), told(1, 2, 3), told(0, 1, 2, 3)],
+    ["", "Without a m.py:1", "Without 2 call sites", "Only a m.py:1", "All 4 call sites left out"],
+  )
+  assert.deepEqual(hiddenRows(grouping, new Set([1, 3, 99])), Uint8Array.of(0, 1, 1, 1))
+  assert.equal(hiddenRows(grouping, new Set([99])), null)
 })

@@ -42,6 +42,22 @@ export interface Grouping {
   readonly ordered: boolean
 }
 
+const PLURALS: Partial<Record<Colouring, string>> = {
+  site: "call sites",
+  stage: "stages",
+  size: "sizes",
+  age: "lifetimes",
+  role: "roles",
+  category: "categories",
+  stream: "streams",
+  pool: "pools",
+  context: "graphs",
+  forward: "lines",
+}
+
+/** Names the groups of a colouring. */
+export const pluralOf = (colouring: Colouring): string => PLURALS[colouring] ?? "values"
+
 export const COLOURINGS: readonly [Fixed, string][] = [
   ["site", "Call site"],
   ["role", "Role"],
@@ -117,6 +133,29 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
     groups: [rest(NOT_DRAWN, NOT_DRAWN), ...kept.map((row) => groups[row])],
     ofAllocation: ofAllocation.map((row, i) => (i === left.row ? 0 : place[row])),
   }
+}
+
+/** 1 for each allocation of some groups; null if there are none. */
+export function hiddenRows({ groups, ofAllocation }: Grouping, filtered: ReadonlySet<number>): Uint8Array | null {
+  const out = new Uint8Array(groups.length)
+  let any = false
+  for (const row of filtered) if (row in groups) any = Boolean((out[row] = 1))
+  return any ? Uint8Array.from(ofAllocation, (row) => out[row]) : null
+}
+
+/** What is left out, or the only ones that are not, in few words; "" where nothing is. */
+export function filterText({ groups, colouring }: Grouping, filtered: ReadonlySet<number>): string {
+  const kept = [...groups.keys()].filter((row) => !filtered.has(row))
+  const [one] = kept
+  if (!filtered.size) return ""
+  if (!kept.length) return `All ${formatCount(groups.length)} ${pluralOf(colouring)} left out`
+  if (kept.length === 1) return `Only ${groups[one].label}${groups[one].detail ? ` ${groups[one].detail}` : ""}`
+  if (kept.length < filtered.size) return `Only ${formatCount(kept.length)} of ${formatCount(groups.length)} ${pluralOf(colouring)}`
+  const [gone] = filtered
+  const { label, detail } = groups[gone]
+  return filtered.size === 1
+    ? `Without ${label}${detail ? ` ${detail}` : ""}`
+    : `Without ${formatCount(filtered.size)} ${pluralOf(colouring)}`
 }
 
 /** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */

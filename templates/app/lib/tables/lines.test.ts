@@ -1,6 +1,9 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { cumulative, type LineRow, linesAt, mapLines, NO_MATCH, rowsOfLine, sortLines } from "./lines"
+import { stripsOf } from "../data/device"
+import { History } from "../data/history"
+import { liveAt } from "../data/lives"
 import { originsOf } from "../data/origins"
 import { filterTest } from "./search"
 import { deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
@@ -117,4 +120,46 @@ test("the running sum follows the order of the list", () => {
 test("a line knows its allocations over the whole recording", () => {
   const { map, rows } = table("")
   assert.deepEqual([...rowsOfLine(ORIGINS, map, rows[0].line)], [0, 1, 1, 1, 0, 0])
+})
+
+test("what is left out is counted by nothing: curves, lines and totals are those of the others", () => {
+  const strips = randomStrips(11, 300)
+  const next = random(5)
+  const stacks = stacksOf([[["a", "/a.py"]], [["b", "/b.py"]]])
+  const device = deviceOf(
+    strips,
+    Array.from(strips.birth, () => Math.floor(next() * 3) - 1),
+  )
+  device.summary.recorded = true
+  const all = new History(device, stacks)
+  const hidden = Uint8Array.from(strips.birth, () => Number(next() < 0.4))
+  const some = all.without(hidden)
+  const origins = originsOf(device, stacks)
+  for (const curve of ["allocated", "requested"] as const) {
+    const map = mapLines(device, stacks, origins, null)
+    const { height } = stripsOf(device, curve)
+    const mine = [...hidden.keys()].filter((i) => !hidden[i])
+    let peak = -1
+    for (let event = -1; event < device.events; event++) {
+      const live = [...liveAt(device, curve, event)].filter((i) => !hidden[i])
+      const bytes = live.reduce((sum, i) => sum + height[i], 0)
+      assert.equal(some.at(curve, event), bytes)
+      assert.deepEqual([...liveAt(some.device, curve, event)], live)
+      const rows = linesAt(some.device, origins, map, curve, event)
+      assert.equal(
+        rows.reduce((sum, row) => sum + row.bytes, 0),
+        bytes,
+      )
+      if (bytes > (peak < 0 ? some.at(curve, -1) : some.at(curve, peak))) peak = event
+    }
+    assert.equal(some.peakEvent[curve], peak)
+    const ever = map.ever[curve]!.bytes.reduce((sum, each) => sum + each, 0)
+    assert.equal(
+      ever,
+      mine.filter((i) => strips.death[i] > strips.birth[i]).reduce((sum, i) => sum + height[i], 0),
+    )
+  }
+  assert.equal(some.all, all)
+  assert.equal(some.sites, all.sites)
+  assert.ok(some.ceiling <= all.ceiling)
 })

@@ -73,7 +73,7 @@ export interface LineRow {
 /** The lines that hold something after an event, most bytes first; they add up to the curve. */
 export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, event: number): LineRow[] {
   const { height } = stripsOf(device, curve)
-  const ever = (map.ever[curve] ??= everOf(origins, map, height))
+  const ever = (map.ever[curve] ??= everOf(device, origins, map, height))
   const rows: LineRow[] = map.lines.map((_, line) => ({
     line,
     bytes: 0,
@@ -99,15 +99,17 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     row.bytes += rest.bytes
     row.count += rest.count
     row.ever += device.rest.ever[curve]
-    row.everCount += device.rest.ever.count - 1 // the row that stands for them was counted
+    row.everCount += device.rest.ever.count
     row.median = NaN // their sizes are not known one by one
   }
   return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
 }
 
-function everOf({ ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Amounts {
+/** Without rows that are never live: those left out, and the one that stands for what is not drawn one by one. */
+function everOf({ allocEvent, freeEvent }: Device, { ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Amounts {
   const ever = { bytes: new Float64Array(lines.length), count: new Int32Array(lines.length) }
   for (let i = 0; i < height.length; i++) {
+    if (freeEvent[i] <= allocEvent[i]) continue
     const line = ofOrigin[ofAllocation[i]]
     ever.bytes[line] += height[i]
     ever.count[line]++

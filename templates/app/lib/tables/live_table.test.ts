@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { versionsOf } from "../data/device"
-import { addUp, type LiveColumn, searchLive, sortLive } from "./live_table"
+import { addUp, groupEqual, type LiveColumn, rowsEqual, searchLive, sortLive } from "./live_table"
 import { PatternError } from "../text/pattern"
 import { groupBySite } from "../data/sites"
 import { deviceOf, random, stacksOf } from "../testing"
@@ -69,4 +69,21 @@ test("versions count the allocations at an address", () => {
     [...versionsOf(device)],
     Array.from({ length: n }, (_, i) => device.addr.slice(0, i).filter((each) => each === device.addr[i]).length),
   )
+})
+
+test("equal rows are those of one size, role and call site, most bytes in all first", () => {
+  const device = {
+    ...deviceOf(
+      { events: 9, birth: Int32Array.of(-1, 0, 3, 5, 6), death: Int32Array.of(9, 9, 9, 9, 8), height: Float64Array.of(8, 4, 4, 4, 4) },
+      [0, 0, 0, 1, 0],
+    ),
+  }
+  const sites = groupBySite(device, STACKS, 8)
+  const live = Int32Array.of(0, 1, 2, 3)
+  const grouped = (by: LiveColumn, reversed = false) =>
+    groupEqual(sortLive(live.slice(), device, sites, by, reversed), device, sites, by, reversed)
+  assert.deepEqual(grouped("block"), [[0], [1, 2], [3]])
+  assert.deepEqual(grouped("age", true), [[3], [2, 1], [0]])
+  assert.deepEqual(groupEqual(Int32Array.of(1, 2, 4, 0), device, sites, "requested", false), [[1, 2, 4], [0]])
+  assert.deepEqual([...rowsEqual(device, sites, 2)], [0, 1, 1, 0, 1]) // of the entire recording
 })

@@ -23,6 +23,7 @@ test("a view becomes a table of the call sites at its moment", () => {
     curve: "allocated",
     event: 1,
     fragment: "event=1",
+    filter: "",
     selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
   })
   assert.deepEqual(text.split("\n"), [
@@ -55,11 +56,35 @@ test("code keeps any text in its place", () => {
 test("a title in Markdown calls nobody, links nowhere and is one line", () => {
   const history = new History(device, stacks)
   const title = "@me #12 o/r#3 GH-4 https://x www.x ![i](u) :fire: \u202e\x1b[2J\n# x $y$"
-  const [line] = viewAsMarkdown(history, { title, curve: "allocated", event: 1, fragment: "", selection: null }).split("\n")
+  const [line] = viewAsMarkdown(history, { title, curve: "allocated", event: 1, fragment: "", filter: "", selection: null }).split("\n")
   assert.equal(
     line.split(", cuda:0")[0],
     "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**",
   )
+})
+
+test("with some allocations left out, the view is of the others and says so", () => {
+  const all = new History(device, stacks)
+  const some = all.without(Uint8Array.of(0, 1, 0))
+  const text = viewAsMarkdown(some, {
+    title: "run",
+    curve: "allocated",
+    event: 1,
+    fragment: "",
+    filter: "Without make model.py:7",
+    selection: null,
+  })
+  assert.deepEqual(text.split("\n").slice(0, 9), [
+    "**run**, cuda:0: 5.00 KiB allocated in 2 allocations at the peak (event 1)",
+    "",
+    "Without make model.py:7: 62.5% of the 8.00 KiB allocated then.",
+    "",
+    "allocated 5.00 KiB \u00b7 requested 5.00 KiB",
+    "",
+    "| allocated | share | count | call site |",
+    "|---:|---:|---:|---|",
+    "| 4.00 KiB | 80.0% | 1 | `` ev\\|il`<b> `` `x.py:7` |",
+  ])
 })
 
 test("text for a clipboard is one calm line, with an end", () => {

@@ -24,23 +24,27 @@ export interface View {
   event: number
   /** The fragment that opens the same view, or "". */
   fragment: string
+  /** Which allocations count, in words; "" where all do. */
+  filter: string
   /** The selection: its name and its allocations. */
   selection: { label: string; rows: Uint8Array } | null
 }
 
-/** A heading, the totals and the largest call sites at a moment, as GitHub shows it. */
+/** A heading, the totals and the largest call sites at a moment, as GitHub shows it; `history`: of what counts. */
 export function viewAsMarkdown(history: History, view: View): string {
   const { device, sites } = history
   const now = totalsAt(history, view.event)
   const { bytes, count } = amountsLive(device, view.curve, view.event, sites.ofAllocation, sites.rows.length)
   const live = count.reduce((sum, each) => sum + each, 0)
   const total = now[view.curve]
+  const all = history.all.at(view.curve, view.event)
   const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
   const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
   const lines = [
     `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live, "allocation")} ${momentText(history, view.curve, view.event)}`,
     "",
-    `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)} \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`,
+    ...(view.filter ? [`${escaped(view.filter)}: ${formatShare(total, all)} of the ${amount(all)} ${view.curve} then.`, ""] : []),
+    `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)}${history.partial ? "" : ` \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`}`,
     "",
     `| ${view.curve} | share | count | call site |`,
     "|---:|---:|---:|---|",

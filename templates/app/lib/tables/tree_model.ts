@@ -64,6 +64,7 @@ export class TreeModel {
   private readonly sides = new Map<string, Side>()
   private curve: Curve = "allocated"
   private event = -1
+  private counted: Device
   private typed = ""
   /** Why the search was refused; "" if it was not. */
   refused = ""
@@ -74,6 +75,7 @@ export class TreeModel {
     private readonly stacks: Stacks,
   ) {
     this.origins = originsOf(device, stacks)
+    this.counted = device
   }
 
   get tree(): CallTree {
@@ -97,11 +99,12 @@ export class TreeModel {
     return this.side.open.has(node)
   }
 
-  /** Shows the state after an event. */
-  show(curve: Curve, event: number): void {
+  /** Shows the state after an event. `counted`: the device with only the allocations that count. */
+  show(curve: Curve, event: number, counted = this.counted): void {
     this.curve = curve
     this.event = event
-    this.sums = this.tree.at(amountsLive(this.device, curve, event, this.origins.ofAllocation, this.origins.length))
+    this.counted = counted
+    this.sums = this.tree.at(amountsLive(counted, curve, event, this.origins.ofAllocation, this.origins.length))
     const { side } = this
     if (!side.touched) side.open = this.opening(side.top)
     this.searchAgain()

@@ -10,7 +10,8 @@ test("a view comes back from its link", () => {
     curve: "requested",
     cursor: -1,
     colouring: "stage",
-    filtered: [0, 12],
+    only: [3],
+    without: [0, 1, 2, 12],
     pinned: 3,
     ruler: [1, 2, 3, 4],
     tab: "stacks",
@@ -21,6 +22,12 @@ test("a view comes back from its link", () => {
     selection: "lines:12",
   }
   assert.deepEqual(decodeLink(`#${encodeLink(link)}`), link)
+})
+
+test("rows in a link are ranges, however many there are", () => {
+  assert.equal(encodeLink({ without: [0, 1, 2, 3, 7, 9, 10] }), "without=0-3,7,9-10")
+  assert.deepEqual(decodeLink("without=0-3,7,x,-1,5-2,9-10").without, [0, 1, 2, 3, 7, 9, 10])
+  assert.equal(decodeLink("only=0-999999999,0-999999999").only!.length, 100_000)
 })
 
 test("a view like the page's own has an empty link", () => {

@@ -9,7 +9,9 @@ export interface Link {
   curve?: string
   cursor?: number
   colouring?: string
-  filtered?: number[]
+  /** Rows of the colouring's groups: the only ones that count, or those that do not. */
+  only?: number[]
+  without?: number[]
   pinned?: number
   oom?: number
   ruler?: [number, number, number, number]
@@ -31,7 +33,17 @@ const numbers = (value: string) => {
   const all = value.split(",").map(Number)
   return value && all.every(Number.isFinite) ? all : undefined
 }
-const integers: Read = (value) => numbers(value)?.filter(Number.isInteger)
+/** The most rows of a link: more than any page has groups. */
+const MOST_ROWS = 100_000
+/** Rows, and ranges of them: `0-3,7`. */
+const rows: Read = (value) => {
+  const found: number[] = []
+  for (const part of value.split(",")) {
+    const [, from, to = from] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part) ?? []
+    if (from) for (let row = Number(from); row <= Number(to) && found.length < MOST_ROWS; row++) found.push(row)
+  }
+  return value ? found : undefined
+}
 const four: Read = (value) => (numbers(value)?.length === 4 ? numbers(value) : undefined)
 
 /** The key of each part, and how its value is read; an invalid value is undefined. */
@@ -42,7 +54,8 @@ const PARTS: Record<keyof Link, [key: string, read: Read]> = {
   curve: ["curve", text],
   cursor: ["event", integer],
   colouring: ["colour", text],
-  filtered: ["without", integers],
+  only: ["only", rows],
+  without: ["without", rows],
   pinned: ["allocation", integer],
   oom: ["oom", integer],
   ruler: ["ruler", four],
@@ -60,10 +73,28 @@ export function encodeLink(link: Link): string {
   for (const [name, [key]] of Object.entries(PARTS)) {
     const value = link[name as keyof Link]
     if (value === undefined || value === "") continue
-    const written = Array.isArray(value) ? value.map(shortNumber).join(",") : typeof value === "number" ? shortNumber(value) : value
+    const written =
+      name === "only" || name === "without"
+        ? inRanges(value as number[])
+        : Array.isArray(value)
+          ? value.map(shortNumber).join(",")
+          : typeof value === "number"
+            ? shortNumber(value)
+            : value
     parts.push(`${key}=${encodeURIComponent(written).replace(/%2C/g, ",").replace(/%3A/g, ":")}`)
   }
   return parts.join("&")
+}
+
+/** `0-3,7` for 0, 1, 2, 3 and 7, given in order. */
+function inRanges(rows: number[]): string {
+  const parts: [number, number][] = []
+  for (const row of rows) {
+    const last = parts.at(-1)
+    if (last && row === last[1] + 1) last[1] = row
+    else parts.push([row, row])
+  }
+  return parts.map(([from, to]) => (from === to ? from : `${from}-${to}`)).join(",")
 }
 
 /** Enough digits to find the same pixel again. */

@@ -24,6 +24,7 @@ export class Minimap {
   /** The curves, which change seldom, and what they were drawn for. */
   private readonly still = document.createElement("canvas")
   private drawnFor = ""
+  private drawnOf: History | null = null
 
   constructor(private readonly history: History) {}
 
@@ -31,9 +32,10 @@ export class Minimap {
   draw(context: CanvasRenderingContext2D, scene: Scene, ratio: number): void {
     const { g, state, scale, theme } = scene
     const key = [g.plotWidth, g.mapHeight, ratio, state.curve, state.axis, theme.dark].join()
-    if (key !== this.drawnFor) {
+    if (key !== this.drawnFor || this.drawnOf !== scene.counted) {
       this.drawStill(scene, ratio)
       this.drawnFor = key
+      this.drawnOf = scene.counted
     }
     const pen = context
     pen.drawImage(this.still, g.left, g.mapTop, g.plotWidth, g.mapHeight)
@@ -72,7 +74,7 @@ export class Minimap {
     return [middle - least / 2, middle + least / 2]
   }
 
-  private drawStill({ g, state, scale, theme }: Scene, ratio: number): void {
+  private drawStill({ g, state, scale, counted, theme }: Scene, ratio: number): void {
     const { history } = this
     this.still.width = Math.max(Math.round(g.plotWidth * ratio), 1)
     this.still.height = Math.max(Math.round(g.mapHeight * ratio), 1)
@@ -81,14 +83,19 @@ export class Minimap {
     const pen: Pen = penOf(context)
     pen.fillStyle = cssColour(theme.background)
     pen.fillRect(0, 0, g.plotWidth, g.mapHeight)
-    const whole = { x0: scale.whole[0], x1: scale.whole[1], y0: 0, y1: Math.max(history.highest, 1) * 1.05 }
-    const line = outline(history.curves[state.curve], scale, whole, g.plotWidth)
+    const whole = {
+      x0: scale.whole[0],
+      x1: scale.whole[1],
+      y0: 0,
+      y1: Math.max(counted.partial ? counted.ceiling : history.highest, 1) * 1.05,
+    }
+    const line = outline(counted.curves[state.curve], scale, whole, g.plotWidth)
     context.fillStyle = theme.meter
     for (let k = 0; k < line.length; k += 3) {
       const height = (line[k + 2] / whole.y1) * g.mapHeight
       context.fillRect(line[k], g.mapHeight - height, line[k + 1] - line[k], height)
     }
-    if (!history.hasReserved) return
+    if (!history.hasReserved || counted.partial) return
     traceLine(
       pen,
       { left: 0, top: 0, plotHeight: g.mapHeight },

@@ -43,11 +43,12 @@ export class Overlay {
     pen.clipTo(g.left, g.top, g.plotWidth, g.plotHeight)
     this.curves(pen, scene)
     pen.restore()
-    const limit = drawLimit(pen, scene, history)
+    // What the device could give is compared with everything, or not at all.
+    const limit = scene.counted.partial ? null : drawLimit(pen, scene, history)
     drawCursorLine(pen, scene)
     this.bands(pen, scene)
     this.rug(pen, scene)
-    this.drawn.ooms = drawPoints(pen, scene, history, limit)
+    this.drawn.ooms = drawPoints(pen, scene, limit)
     if (handle) drawCursorHandle(pen, scene, handle)
     if (scene.state.ruler) this.drawn.ruler = drawRuler(pen, scene, history, scene.state.ruler)
     if (scene.box) drawBox(pen, scene.box, theme)
@@ -78,17 +79,17 @@ export class Overlay {
   }
 
   /** The curves that the strips do not show. */
-  private curves(pen: Pen, { g, state, scale, theme }: Scene): void {
+  private curves(pen: Pen, { g, state, scale, counted, theme }: Scene): void {
     const { history } = this
     const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
-      const line = outline(history.curves[name], scale, state.window, g.plotWidth)
+      const line = outline(counted.curves[name], scale, state.window, g.plotWidth)
       pen.setLineDash(dash)
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])
     }
-    if (history.hasReserved) draw("reserved", theme.reserved, 1.75, [7, 3])
+    if (history.hasReserved && !counted.partial) draw("reserved", theme.reserved, 1.75, [7, 3])
     let above = outline(history.curves.reserved, scale, state.window, g.plotWidth).at(-1)
-    for (const { pool, edge } of history.device.envelopes) {
+    for (const { pool, edge } of counted.partial ? [] : history.device.envelopes) {
       const line = outline(edge, scale, state.window, g.plotWidth)
       pen.setLineDash([2, 3])
       traceLine(pen, g, state.window, line, theme.pool, 1.75)
@@ -98,13 +99,11 @@ export class Overlay {
       this.poolName(pen, g, theme, `pool ${pool}`, Math.max(top, g.top), Math.min(bottom, g.top + g.plotHeight))
     }
     const replay = history.device.replays[state.replay]
-    if (replay) {
+    if (replay && !counted.partial) {
       const line = outline(replay.curve, scale, state.window, g.plotWidth)
       traceLine(pen, g, state.window, line, theme.replay, 1.75)
     }
     draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
-    // With some strips left out, only a line shows the height of all of them.
-    if (state.filtered.size) draw(state.curve, theme.accent, 1.25, [3, 3])
   }
 
   /** Names a private pool at the end of what it reserves, if there is room. */

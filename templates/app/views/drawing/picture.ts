@@ -51,17 +51,17 @@ export function fileName(title: string): string {
 /** Room for the heading. */
 const headHeight = (g: Geometry) => Math.round(g.font * 3.4)
 
-function heading({ title, overlay, scene: { state, scale } }: PictureParts): [string, string] {
+function heading({ title, overlay, legend, scene: { state, scale, counted } }: PictureParts): [string, string] {
   const [first, end] = scale.eventsIn(state.window.x0, state.window.x1)
   const bytes = `${formatBytes(Math.round(state.window.y0))} to ${formatBytes(Math.round(state.window.y1))}`
-  const replay = overlay.history.device.replays[state.replay]
+  const replay = counted.partial ? null : overlay.history.device.replays[state.replay]
   const line =
-    `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved ? ", dashed: reserved" : ""}` +
-    (overlay.history.device.envelopes.length ? ", dotted: from reserved down to there by private pools" : "") +
+    `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved && !counted.partial ? ", dashed: reserved" : ""}` +
+    (overlay.history.device.envelopes.length && !counted.partial ? ", dotted: from reserved down to there by private pools" : "") +
     (replay ? `, pink: reserved with ${replay.settings}, by a model` : "")
   return [
     title,
-    `${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`,
+    `${legend.filter && `${legend.filter}: `}${state.curve} bytes, events ${formatCount(Math.max(first, 0))} to ${formatCount(Math.max(end - 1, 0))}, ${bytes}; ${line}`,
   ]
 }
 

@@ -2,7 +2,7 @@
 
 import { cssColour, groupColours } from "../../lib/picture/colours"
 import { formatBytes, plural } from "../../lib/text/format"
-import { type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { filterText, type Grouping, rowsAt } from "../../lib/tables/grouping"
 import { isDark, type Theme } from "../../lib/picture/theme"
 import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
@@ -17,6 +17,8 @@ const LINE = 1.7
 
 export interface PictureLegend {
   title: string
+  /** What is left out, in words; "" where nothing is. */
+  filter: string
   rows: { colour: string; label: string; bytes: string }[]
 }
 
@@ -32,6 +34,7 @@ export function pictureLegend({ history, state }: Store, grouping: Grouping): Pi
     : ""
   return {
     title: `${momentTitle(history, state.curve, state.cursor)}${more}`,
+    filter: filterText(grouping, state.filtered),
     rows: all
       .filter((row) => shown.has(row))
       .map((row) => {

@@ -37,10 +37,11 @@ export interface Limit {
 /** Draws a line, a dot, and a label where there is room for one; returns where failed requests can be pointed at.
  *
  * The limit's label takes the room that the others leave. */
-export function drawPoints(pen: Pen, scene: Scene, history: History, limit: Limit | null): OomHit[] {
+export function drawPoints(pen: Pen, scene: Scene, limit: Limit | null): OomHit[] {
   const {
     g,
     state: { curve, pinnedOom },
+    counted: history,
     theme,
   } = scene
   const at = (event: number, bytes: number) => place(scene, event, bytes)

@@ -1,5 +1,6 @@
 /** What a drawing of the timeline shows, and the strokes that its parts share. */
 
+import type { History } from "../../lib/data/history"
 import type { Rect } from "../../lib/picture/labels"
 import type { Scale } from "../../lib/data/scale"
 import type { Theme } from "../../lib/picture/theme"
@@ -13,6 +14,8 @@ export interface Scene {
   g: Geometry
   state: State
   scale: Scale
+  /** The recording without what is left out. */
+  counted: History
   theme: Theme
   /** A box being dragged from (x0, y0) to (x1, y1), in CSS pixels of the plot element. */
   box: Window | null

@@ -14,20 +14,27 @@ import { h } from "../shared/dom"
 import { stripSwatch } from "../shared/strip_colour"
 import type { Geometry } from "./geometry"
 
+/** Between the tooltip and what it leaves clear. */
+const GAP = 4
+
 export class Tooltip {
   readonly element = h("div", { class: "tooltip", hidden: true, "aria-hidden": "true" })
 
-  /** Shows a text near a point of the plot, on the side with room, and not over `clear`. */
+  /** Shows a text near a point of the plot, on the side with room, and not over `clear`: if there is no such place, not at all. */
   show(content: HTMLElement, x: number, y: number, g: Pick<Geometry, "width" | "height">, clear: Rect | null): void {
     this.element.replaceChildren(content)
     this.element.hidden = false
     const { offsetWidth: width, offsetHeight: height } = this.element
     const beside = [x + 16, Math.max(x - width - 12, 0)]
     if (x + 16 + width > g.width) beside.reverse()
-    const places = [y - height - 10, y + 18].flatMap((top) =>
+    const tops = [y - height - 10, y + 18]
+    if (clear) tops.push(clear.top - height - GAP, clear.top + clear.height + GAP)
+    const places = tops.flatMap((top) =>
       beside.map((left) => ({ left, width, height, top: Math.min(Math.max(top, 0), Math.max(g.height - height, 0)) })),
     )
-    const { left, top } = places.find((place) => !clear || !overlap(place, clear)) ?? places[0]
+    const place = places.find((each) => !clear || !overlap(each, clear))
+    if (!place) return this.hide()
+    const { left, top } = place
     this.element.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`
   }
 

@@ -1,6 +1,6 @@
 /** Keeps the view in the page's address, and restores it from there. */
 
-import { colouringsOf, groupBy, whyPlain } from "../../lib/tables/grouping"
+import { colouringsOf, groupBy, type Grouping, whyPlain } from "../../lib/tables/grouping"
 import { decodeLink, encodeLink, type Link } from "../../lib/text/link"
 import { originsOf } from "../../lib/data/origins"
 import { drawnRow, recordedRow } from "../../lib/data/rest"
@@ -24,7 +24,7 @@ export function linkOf(store: Store, device: number | undefined): Link {
     curve: s.curve === "allocated" ? undefined : s.curve,
     cursor: s.cursor === store.opening(s.curve) ? undefined : s.cursor,
     colouring: s.colouring === store.colouring ? undefined : s.colouring,
-    filtered: s.filtered.size ? [...s.filtered].sort((a, b) => a - b) : undefined,
+    ...leftOut(groupBy(store.history, s.colouring), s.filtered),
     pinned: s.pinned < 0 ? undefined : recordedRow(store.history.device, s.pinned),
     oom: s.pinnedOom < 0 ? undefined : s.pinnedOom,
     ruler: s.ruler ? [s.ruler.x0, s.ruler.y0, s.ruler.x1, s.ruler.y1] : undefined,
@@ -37,13 +37,23 @@ export function linkOf(store: Store, device: number | undefined): Link {
   }
 }
 
+/** What is left out, or what is not: the shorter list. */
+function leftOut({ groups }: Grouping, filtered: ReadonlySet<number>): Pick<Link, "only" | "without"> {
+  if (!filtered.size) return {}
+  const kept = [...groups.keys()].filter((row) => !filtered.has(row))
+  return kept.length && kept.length < filtered.size ? { only: kept } : { without: [...filtered].sort((a, b) => a - b) }
+}
+
 /** The colouring and the groups left out; if the page does not offer the colouring, its groups are ignored. */
 function colours({ history, colouring }: Store, link: Link): Pick<State, "colouring" | "filtered"> {
   const wanted = link.colouring ?? colouring
   const fits = wanted === colouring || colouringsOf(history.device).some(([name]) => name === wanted && !whyPlain(history, name))
   if (!fits) return { colouring, filtered: new Set() }
-  const { length } = link.filtered ? groupBy(history, wanted).groups : []
-  return { colouring: wanted, filtered: new Set(link.filtered?.filter((row) => row >= 0 && row < length)) }
+  const rows = (link.only || link.without) && history.device.summary.recorded ? [...groupBy(history, wanted).groups.keys()] : []
+  const only = new Set(link.only)
+  const without = new Set(link.without)
+  const kept = rows.some((row) => only.has(row)) // else it is about another recording
+  return { colouring: wanted, filtered: new Set(rows.filter((row) => without.has(row) || (kept && !only.has(row)))) }
 }
 
 /** The search is that of the tab. */
@@ -73,10 +83,10 @@ export function follow(store: Store, link: Link): void {
   const [x0, x1, y0, y1] = link.window ?? [0, 0, 0, 0]
   const inside = (id: number | undefined, count: number) => id !== undefined && id >= 0 && id < count
   const pinned = link.pinned === undefined ? -1 : drawnRow(device, link.pinned)
+  store.set(colours(store, link)) // which decides how high the axis is
   const change: Partial<State> = {
     window: x1 > x0 && y1 > y0 ? { x0, x1, y0, y1 } : store.opens,
     cursor: link.cursor === -1 || inside(link.cursor, device.events) ? link.cursor! : store.opening(store.state.curve),
-    ...colours(store, link),
     pinned,
     pinnedOom: pinned < 0 && inside(link.oom, ooms.length) ? link.oom! : -1,
     selection: null,

@@ -5,6 +5,7 @@ import { readDevice, readLater } from "../../lib/data/read_device"
 import { History } from "../../lib/data/history"
 import { encodeLink, type Link } from "../../lib/text/link"
 import type { Payload } from "../../lib/data/payload"
+import { filterText, groupBy } from "../../lib/tables/grouping"
 import { viewAsMarkdown } from "../../lib/tables/share_text"
 import type { Window } from "../../lib/picture/window"
 import type { Surface } from "../../gl/surface"
@@ -19,7 +20,7 @@ import { h } from "../shared/dom"
 import { EventsPanel } from "../panels/events_panel"
 import { LinesPanel } from "../panels/lines_panel"
 import { LivePanel } from "../panels/live_panel"
-import { momentBar } from "./moment_bar"
+import { filterChip, momentBar } from "./moment_bar"
 import { zoomToEvents } from "../timeline/moves"
 import { Panels, type Tab, tabsOf } from "../panels/panels"
 import { SettingsTable } from "../panels/settings_table"
@@ -27,6 +28,9 @@ import { StagesPanel } from "../panels/stages_panel"
 import { StacksPanel } from "../panels/stacks_panel"
 import { StepsPanel } from "../panels/steps_panel"
 import { Timeline } from "../timeline/timeline"
+
+/** How long the first picture may take before the panels are made without it. */
+const PATIENCE_MS = 2000
 
 export class DevicePage {
   private timeline: Timeline | null = null
@@ -48,19 +52,24 @@ export class DevicePage {
   /** Shows the device, in the view of a link if there is one; creates its parts the first time. */
   show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
     this.article.hidden = false
+    this.article.dataset.shown = "" // while the page starts, its style sheet hides all but the default device
     const fresh = this.store === null
     this.store ??= new Store(new History(this.read(), this.stacks), this.payload.header.colour)
     const { store } = this
     if (fresh) store.on(() => this.onView())
     performance.mark("history")
     if (link) this.follow(link)
+    if (fresh) this.article.querySelector(".top")!.after(filterChip(store))
     const slot = this.article.querySelector(".stage-slot")
     if (!slot || store.history.device.count === 0) {
       // Without a history there is only one state, and nothing to draw over time.
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
-    const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, () => {
+    let told = false
+    const drawn = () => {
+      if (told) return
+      told = true
       onFirstPicture()
       // After the first picture, which readers want to see first.
       requestAnimationFrame(async () => {
@@ -72,13 +81,15 @@ export class DevicePage {
           this.timeline?.accelerate()
         })
       })
-    })
+    }
+    const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, drawn)
     this.timeline = timeline
     // What a click would tell, or another colour show, is not read yet.
     timeline.element.inert = this.later !== null
     slot.querySelector(".static")?.classList.add("covered")
     slot.append(timeline.element)
     timeline.start()
+    setTimeout(drawn, PATIENCE_MS) // what is there to read does not wait for a picture that never comes
     performance.mark("timeline")
   }
 
@@ -95,6 +106,20 @@ export class DevicePage {
     if (!this.store) return
     follow(this.store, link)
     this.restoreSelection(link)
+    this.showPanel(link)
+  }
+
+  /** Scrolls to the panel, if a link is about what it shows. */
+  private showPanel({ tab, search, stacks, focus }: Link): void {
+    const is = tab ?? search ?? stacks ?? focus
+    if (is !== undefined && this.panels) this.article.querySelector(".moment")!.scrollIntoView({ block: "start" })
+  }
+
+  /** Goes to the search of the open tab, or to that of call stacks where it has none. */
+  search(): void {
+    const field = () => this.panels?.element.querySelector<HTMLInputElement>("input[type=search]")
+    if (!field()) this.store?.set({ tab: "stacks" })
+    field()?.focus()
   }
 
   /** The events and bytes shown, or null where there is no timeline. */
@@ -118,6 +143,7 @@ export class DevicePage {
   /** Hides the device; its window and selection are kept for the next time. */
   hide(): void {
     this.article.hidden = true
+    delete this.article.dataset.shown
     this.timeline?.free()
     this.timeline = null
   }
@@ -141,6 +167,7 @@ export class DevicePage {
       still.classList.add("covered") // it stays for paper
       still.after(bar, this.panels.element)
       if (link) this.restoreSelection(link)
+      if (link) this.showPanel(link)
     }
     document.documentElement.dataset.complete = String(this.index)
   }
@@ -174,11 +201,12 @@ export class DevicePage {
   }
 
   private asMarkdown(store: Store): string {
-    const { state, history } = store
-    return viewAsMarkdown(history, {
+    const { state, history, counted } = store
+    return viewAsMarkdown(counted, {
       title: this.payload.header.summary.title,
       curve: state.curve,
       event: state.cursor,
+      filter: filterText(groupBy(history, state.colouring), state.filtered),
       selection: state.selection,
       fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
     })

@@ -1,14 +1,19 @@
-/** The moment that every panel shows: its name, its totals, and ways to other moments. */
+/** The moment that every panel shows: its name, its totals, and ways to other moments; and what is left out of all. */
 
-import { formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
+import { formatBytes, formatCount, formatDuration, formatExact, formatShare, plural } from "../../lib/text/format"
 import { liveAt } from "../../lib/data/lives"
 import { momentText, totalsAt } from "../../lib/data/moment"
 import { differs } from "../../lib/data/observed"
 import { restAt } from "../../lib/data/rest"
+import { filterText, groupBy } from "../../lib/tables/grouping"
 import type { Store } from "../../store"
 import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later, onFailure } from "../shared/failure"
+
+/** The totals beside what is allocated: of all allocations, and of some. */
+const OF_ALL = ["requested", "reserved", "slack", "inactive"] as const,
+  OF_SOME = ["requested", "slack"] as const
 
 export function momentBar(store: Store): HTMLElement {
   const { history } = store
@@ -50,7 +55,7 @@ export function momentBar(store: Store): HTMLElement {
           event,
           going("\u203a", "The next event (])", () => store.state.cursor + 1),
           going("Start", "Before the first event", () => -1),
-          going("Peak", "The peak of this curve", () => history.peakEvent[store.state.curve]),
+          going("Peak", "The peak of this curve", () => store.counted.peakEvent[store.state.curve]),
           going("End", "After the last event", () => device.events - 1),
           history.ooms.length > 0 &&
             button("Out of memory", "What was live when a request failed, and the next time", () => store.pinOom(nextOom(store)), {
@@ -70,9 +75,10 @@ export function momentBar(store: Store): HTMLElement {
   const say = () => {
     pending = 0
     const { cursor, curve } = store.state
-    const now = totalsAt(history, cursor)
-    const live = liveAt(device, curve, cursor).length + restAt(device.rest, curve, cursor).count
-    title.textContent = `Live ${momentText(history, curve, cursor)}`
+    const { counted } = store
+    const now = totalsAt(counted, cursor)
+    const live = liveAt(counted.device, curve, cursor).length + restAt(counted.device.rest, curve, cursor).count
+    title.textContent = `Live ${momentText(counted, curve, cursor)}`
     if (!typing) event.value = String(cursor)
     const time = history.timeOf(cursor)
     const stages = device.summary.stages
@@ -96,9 +102,9 @@ export function momentBar(store: Store): HTMLElement {
         peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))}% of the peak` : "",
       ],
     ]
-    // Without an allocator the others are this one, or unknown.
+    // Without an allocator the others are this one, or unknown; what is reserved does not belong to single allocations.
     if (history.hasReserved)
-      rows.push(["Requested", now.requested, ""], ["Reserved", now.reserved, ""], ["Slack", now.slack, ""], ["Inactive", now.inactive, ""])
+      for (const name of counted.partial ? OF_SOME : OF_ALL) rows.push([name[0].toUpperCase() + name.slice(1), now[name], ""])
     if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
     totals.replaceChildren(
       ...rows.map(([label, bytes, note]) =>
@@ -116,8 +122,33 @@ export function momentBar(store: Store): HTMLElement {
       ),
     )
   }
-  store.on((state, before) => differs(state, before, "cursor", "curve") && (pending ||= requestAnimationFrame(later(element, say))))
+  store.on(
+    (state, before) => differs(state, before, "cursor", "curve", "filtered") && (pending ||= requestAnimationFrame(later(element, say))),
+  )
   say()
+  return element
+}
+
+/** Says over everything that counts what is left out of it. */
+export function filterChip(store: Store): HTMLElement {
+  const what = h("b")
+  const much = h("span")
+  const element = h(
+    "div",
+    { class: "filter-chip", role: "status" },
+    what,
+    much,
+    button("Show all", "Count and draw all allocations again", () => store.set({ filtered: new Set() })),
+  )
+  store.watch(["filtered", "cursor", "curve"], () => {
+    const { history, counted, state } = store
+    element.hidden = !counted.partial
+    if (!counted.partial) return
+    const [part, all] = [counted, history].map((of) => of.at(state.curve, state.cursor))
+    what.textContent = filterText(groupBy(history, state.colouring), state.filtered)
+    much.textContent = `${formatBytes(part)} of ${formatBytes(all)}, ${formatShare(part, all)}`
+    much.title = `${formatExact(part)} of ${formatExact(all)} ${state.curve} ${momentText(counted, state.curve, state.cursor)}`
+  })
   return element
 }
 

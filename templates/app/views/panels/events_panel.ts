@@ -95,7 +95,7 @@ export class EventsPanel implements Panel {
   }
 
   update(state: State, before: State | null): void {
-    if (state.search !== this.typed || !before) this.filter(state.search)
+    if (state.search !== this.typed || !before || state.filtered !== before.filtered) this.filter(state.search)
     if (!before || state.cursor !== before.cursor) {
       this.list.refresh()
       if (state.cursor !== this.own) this.reveal(state.cursor)
@@ -109,7 +109,7 @@ export class EventsPanel implements Panel {
     this.typed = search
     if (this.search.value !== search) this.search.value = search
     const filter = parseFilter(search, this.actions)
-    this.events = this.table.select(filter)
+    this.events = this.table.select(filter, this.store.hidden)
     for (const chip of this.chips) chip.setAttribute("aria-pressed", String(filter.actions.has(chip.dataset.action!)))
     const all = this.table.kind.length
     this.count.textContent =

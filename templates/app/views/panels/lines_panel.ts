@@ -2,6 +2,7 @@
 
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
 import { frameKind } from "../../lib/data/frames"
+import { differs } from "../../lib/data/observed"
 import { cumulative, type LineColumn, type LineMap, type LineRow, linesAt, mapLines, rowsOfLine, sortLines } from "../../lib/tables/lines"
 import { type Origins, originsOf } from "../../lib/data/origins"
 import { refusal } from "../../lib/text/pattern"
@@ -99,11 +100,12 @@ export class LinesPanel implements Panel {
   private refresh(): void {
     cancelAnimationFrame(this.frame)
     this.frame = 0
-    const { cursor, curve, search, pinned, selection } = this.store.state
-    const { device } = this.store.history
+    const { state } = this.store
+    const { cursor, curve, search, pinned, selection, filtered } = state
+    const { device } = this.store.counted
     const { shown } = this
-    if (!shown || shown.search !== search) this.filter(search)
-    if (!shown || shown.search !== search || shown.cursor !== cursor || shown.curve !== curve) {
+    if (!shown || differs(state, shown, "search", "filtered")) this.filter(search) // which forgets what lines ever allocated
+    if (!shown || differs(state, shown, "search", "filtered", "cursor", "curve")) {
       this.rows = sortLines(linesAt(device, this.origins, this.map, curve, cursor), this.map, this.by, this.reversed)
       this.sums = cumulative(this.rows)
     }
@@ -111,7 +113,7 @@ export class LinesPanel implements Panel {
     this.list.refresh()
     this.list.selected = this.rows.findIndex((row) => row.line === this.chosen)
     if (pinned >= 0 && shown?.pinned !== pinned) this.list.reveal(this.rows.findIndex((row) => row.line === this.pinnedLine()))
-    this.shown = { cursor, curve, search, pinned }
+    this.shown = { cursor, curve, search, pinned, filtered }
     this.say()
   }
 
@@ -149,9 +151,9 @@ export class LinesPanel implements Panel {
   }
 
   private cells(k: number): (Node | string)[] {
-    const { history } = this.store
+    const { counted } = this.store
     const row = this.rows[k]
-    const total = history.at(this.store.state.curve, this.store.state.cursor)
+    const total = counted.at(this.store.state.curve, this.store.state.cursor)
     return [
       bytesCell(row.bytes),
       formatShare(row.bytes, total),

@@ -1,15 +1,27 @@
-/** Every allocation that is live at the moment, one row each. */
+/** Every allocation that is live at the moment; equal ones share a row that opens. */
 
-import { formatAddress, formatBytes, formatCount, formatDuration, formatExact, plural } from "../../lib/text/format"
+import {
+  formatAddress,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatEvent,
+  formatEvents,
+  formatExact,
+  plural,
+} from "../../lib/text/format"
 import { versionsOf } from "../../lib/data/device"
 import { liveAt } from "../../lib/data/lives"
-import { addUp, type LiveColumn, searchLive, sortLive } from "../../lib/tables/live_table"
+import { addUp, groupEqual, lifetimeOf, type LiveColumn, keyOf, rowsEqual, searchLive, sortLive } from "../../lib/tables/live_table"
 import { refusal } from "../../lib/text/pattern"
-import { NOT_DRAWN, restAt } from "../../lib/data/rest"
+import { differs } from "../../lib/data/observed"
+import { drawnRow, NOT_DRAWN, recordedRow, restAt } from "../../lib/data/rest"
+import { siteText } from "../../lib/data/frames"
 import type { State, Store } from "../../store"
 import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
+import { lifeText } from "../shared/describe"
 import { bytesCell, frameCell } from "../shared/frame_cells"
 import { type Panel, type Shown, showsOther } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
@@ -17,12 +29,24 @@ import { VirtualList } from "../shared/virtual_list"
 const COLUMNS: [column: LiveColumn, title: string, class_: string][] = [
   ["block", "Block", "num"],
   ["requested", "Requested", "num"],
-  ["age", "Age", "num"],
+  ["role", "Role", "role"],
+  ["age", "Age", "num age"],
+  ["lifetime", "Lifetime", "num lifetime"],
+  ["freed", "Freed at", "num freed"],
   ["site", "Call site", "site"],
   ["address", "Address", "address"],
   ["stream", "Stream", "stream"],
   ["pool", "Pool", "pool"],
 ]
+
+/** Columns that begin with the largest number. */
+const LARGEST_FIRST = new Set<LiveColumn>(["block", "requested", "age", "lifetime"])
+
+/** A row: equal allocations, or one of them; `inner` where their row is open above it. */
+interface Row {
+  members: number[]
+  inner: boolean
+}
 
 export class LivePanel implements Panel {
   readonly element: HTMLElement
@@ -31,7 +55,12 @@ export class LivePanel implements Panel {
   private readonly totals = h("p", { class: "totals-line", role: "status" })
   private readonly columns: typeof COLUMNS
   private all: Int32Array = new Int32Array(0)
-  private rows: Int32Array = new Int32Array(0)
+  private found: Int32Array = new Int32Array(0)
+  private rows: Row[] = []
+  private groups: number[][] = []
+  private readonly grouped: HTMLInputElement
+  /** The keys of the equal allocations whose rows are open. */
+  private readonly open = new Set<string>()
   private by: LiveColumn = "block"
   private reversed = false
   private frame = 0
@@ -44,69 +73,100 @@ export class LivePanel implements Panel {
     const streams = device.streamValues.length > 1
     this.columns = COLUMNS.filter(([column]) => (column !== "pool" || pools) && (column !== "stream" || streams))
     this.input = searchField("Search call site, size or address", (search) => store.set({ search }))
+    this.grouped = h("input", { type: "checkbox", checked: true, change: () => this.build() })
     this.list = new VirtualList({
       label: "Live allocations",
+      role: "treegrid",
       class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,
       empty: "No live allocation matches.",
       columns: this.columns.map(([column, title, class_]) => ({
         title,
         class: class_,
         sort: () => this.sort(column),
-        sorted: () =>
-          column !== this.by
-            ? null
-            : (column === "block" || column === "requested" || column === "age") !== this.reversed
-              ? "descending"
-              : "ascending",
+        sorted: () => (column !== this.by ? null : LARGEST_FIRST.has(column) !== this.reversed ? "descending" : "ascending"),
       })),
       count: () => this.rows.length,
       row: (k) => this.columns.map(([column]) => this.cell(column, this.rows[k])),
-      rowAttributes: (k) => ({ "data-allocation": String(this.rows[k]) }),
-      onSelect: (k) => store.pin(this.rows[k]),
-      onKey: (event) => this.key(event),
+      rowAttributes: (k) => this.attributes(this.rows[k]),
+      onSelect: (k) => this.choose(this.rows[k]),
+      onOpen: (k) => this.toggle(this.rows[k]),
+      onKey: (event, k) => this.key(event, k),
     })
     this.element = h(
       "div",
       { class: "live" },
-      h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("span", { class: "searching" }, this.input),
+        h("label", { class: "check" }, this.grouped, "Group equal rows"),
+        this.totals,
+      ),
       this.list.element,
     )
   }
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    if (showsOther(state, this.shown)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (showsOther(state, this.shown) || state.selection !== before.selection)
+      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+  }
+
+  /** `key`: of a selection made here, an allocation among those that are equal to it. */
+  select(key: string): void {
+    const allocation = drawnRow(this.store.history.device, Number(key))
+    if (/^\d+$/.test(key) && allocation >= 0) this.selectEqual(allocation)
   }
 
   private refresh(): void {
     cancelAnimationFrame(this.frame)
     this.frame = 0
-    const { cursor, curve, search, pinned } = this.store.state
-    const { history } = this.store
+    const { state, counted } = this.store
+    const { cursor, curve, search, pinned, filtered } = state
+    const { device, sites } = this.store.history
     const { shown } = this
-    const moved = !shown || shown.cursor !== cursor || shown.curve !== curve
-    if (moved) this.all = sortLive(liveAt(history.device, curve, cursor), history.device, history.sites, this.by, this.reversed)
+    const moved = !shown || differs(state, shown, "cursor", "curve", "filtered")
+    if (moved) this.all = sortLive(liveAt(counted.device, curve, cursor), device, sites, this.by, this.reversed)
     if (moved || shown.search !== search) this.search(search)
+    const fresh = shown?.pinned !== pinned
+    this.shown = { cursor, curve, search, pinned, filtered }
+    if (fresh && pinned >= 0) {
+      const around = this.groups.find((members) => members.includes(pinned))
+      if (around && around.length > 1) this.open.add(this.keyOf(around[0]))
+    }
+    this.build()
+    if (fresh) this.list.reveal(this.list.selected)
+  }
+
+  /** Lays the rows out again: which are grouped and which open may be others. */
+  private build(): void {
+    const { pinned, selection } = this.store.state
+    const grouped = this.grouped.checked
+    this.rows = grouped
+      ? this.groups.flatMap((members) => [
+          { members, inner: false },
+          ...(members.length > 1 && this.open.has(this.keyOf(members[0])) ? members.map((i) => ({ members: [i], inner: true })) : []),
+        ])
+      : Array.from(this.found, (i) => ({ members: [i], inner: false }))
     this.list.refresh()
-    const row = this.rows.indexOf(pinned)
-    this.list.selected = row
-    if (row >= 0 && shown?.pinned !== pinned) this.list.reveal(row)
-    this.shown = { cursor, curve, search, pinned }
+    const wanted = pinned >= 0 ? [pinned] : (this.groups.find(([first]) => selection?.panel === "live" && selection.rows[first]) ?? [])
+    this.list.selected = this.rows.findIndex(({ members }) => members.length === wanted.length && members[0] === wanted[0])
   }
 
   private search(typed: string): void {
     const { history } = this.store
     if (this.input.value !== typed) this.input.value = typed
     let refused = ""
-    this.rows = this.all
+    this.found = this.all
     try {
-      this.rows = searchLive(this.all, history.device, history.sites, typed)
+      this.found = searchLive(this.all, history.device, history.sites, typed)
     } catch (error) {
       refused = refusal(error)
     }
     this.input.setAttribute("aria-invalid", String(refused !== ""))
-    const sum = addUp(this.rows, history.device)
-    const some = this.rows.length === this.all.length ? "" : `${formatCount(this.rows.length)} of `
+    this.groups = groupEqual(this.found, history.device, history.sites, this.by, this.reversed)
+    const sum = addUp(this.found, history.device)
+    const some = this.found.length === this.all.length ? "" : `${formatCount(this.found.length)} of `
     this.totals.replaceChildren(
       refused && `${refused}. `,
       h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
@@ -118,8 +178,8 @@ export class LivePanel implements Panel {
 
   /** Counts what is live but not drawn, and so not listed. */
   private left(): Node[] {
-    const { history, state } = this.store
-    const { bytes, count } = restAt(history.device.rest, state.curve, state.cursor)
+    const { counted, state } = this.store
+    const { bytes, count } = restAt(counted.device.rest, state.curve, state.cursor)
     return bytes
       ? [
           h(
@@ -138,27 +198,69 @@ export class LivePanel implements Panel {
     this.refresh()
   }
 
-  private cell(column: LiveColumn, i: number): Node | string {
+  private attributes({ members, inner }: Row): Record<string, string> {
+    const [first] = members
+    const level = { "aria-level": inner ? "2" : "1" }
+    if (members.length === 1) return { ...level, "data-allocation": String(first) }
+    return { ...level, "data-equal": String(first), "aria-expanded": String(this.open.has(this.keyOf(first))) }
+  }
+
+  private choose({ members }: Row): void {
+    if (members.length === 1) return this.store.set({ pinned: members[0], pinnedOom: -1, selection: null })
+    this.store.pin(-1)
+    this.selectEqual(members[0])
+  }
+
+  private keyOf(allocation: number): string {
+    const { device, sites } = this.store.history
+    return keyOf(device, sites, allocation)
+  }
+
+  /** Selects all allocations of the recording that are equal to one, so that the timeline highlights them. */
+  private selectEqual(allocation: number): void {
     const { history } = this.store
     const { device, sites } = history
+    const { name, place } = sites.rows[sites.ofAllocation[allocation]]
+    const label = `${formatBytes(device.block[allocation])} of ${name}${place ? ` ${place}` : ""}`
+    const key = String(recordedRow(device, allocation))
+    this.store.set({ selection: { panel: "live", key, label, rows: rowsEqual(device, sites, allocation) } })
+  }
+
+  private toggle({ members }: Row, open?: boolean): void {
+    if (members.length === 1) return
+    const key = this.keyOf(members[0])
+    if (open ?? !this.open.has(key)) this.open.add(key)
+    else this.open.delete(key)
+    this.build()
+  }
+
+  /** What equal allocations have in common, or the range. */
+  private cell(column: LiveColumn, { members, inner }: Row): Node | string {
+    const { history } = this.store
+    const { device, sites } = history
+    const [i] = members
+    const several = members.length > 1
     switch (column) {
       case "block":
-        return device.blockMax[i] > device.block[i]
-          ? h(
-              "span",
-              { title: `between ${formatExact(device.block[i])} and ${formatExact(device.blockMax[i])}` },
-              `\u2265 ${formatBytes(device.block[i])}`,
-            )
-          : bytesCell(device.block[i])
+        return several ? h("span", { class: "blocks" }, this.twist({ members, inner }), this.block(i, members.length)) : this.block(i, 1)
       case "requested":
-        return bytesCell(device.requested[i])
+        return bytesCell(device.requested[i] * members.length)
+      case "role": {
+        const [role, evidence] = device.roles[device.role[i]]
+        return h("span", { title: [device.roleMeanings[role], evidence].filter(Boolean).join("\n") }, role)
+      }
       case "age":
-        return this.age(i)
+        return this.age(members)
+      case "lifetime":
+        return this.lifetime(members)
+      case "freed":
+        return this.freed(members)
       case "site": {
         const site = sites.rows[sites.ofAllocation[i]]
         return frameCell(history, site.frame, site.name)
       }
       case "address":
+        if (several) return h("small", {}, `${formatCount(members.length)} addresses`)
         return h(
           "span",
           {},
@@ -174,26 +276,82 @@ export class LivePanel implements Panel {
     }
   }
 
-  /** Events and time since it was made. */
-  private age(i: number): HTMLElement {
-    const { history, state } = this.store
-    const birth = history.device.allocEvent[i]
-    if (birth < 0) return h("small", {}, "before recording")
-    const [from, now] = [history.timeOf(birth), history.timeOf(state.cursor)]
-    const time = from === null || now === null ? "" : formatDuration(now - from)
-    return h(
-      "span",
-      { title: `made at event ${formatCount(birth)}` },
-      plural(state.cursor - birth, "event"),
-      time && h("small", {}, ` ${time}`),
-    )
+  /** Opens and closes equal rows. */
+  private twist(row: Row): HTMLElement {
+    const { block } = this.store.history.device
+    const click = (event: Event) => {
+      event.stopPropagation()
+      this.toggle(row)
+    }
+    const many = `${formatCount(row.members.length)} \u00d7 ${formatBytes(block[row.members[0]])}`
+    return h("small", { class: "equal", click }, h("span", { class: "twist", "aria-hidden": "true" }), many)
   }
 
-  private key(event: KeyboardEvent): boolean {
+  private block(i: number, count: number): HTMLElement {
+    const { block, blockMax } = this.store.history.device
+    const [least, most] = [block[i] * count, blockMax[i] * count]
+    return most > least
+      ? h("span", { title: `between ${formatExact(least)} and ${formatExact(most)}` }, `\u2265 ${formatBytes(least)}`)
+      : bytesCell(least)
+  }
+
+  /** Events and time since they were made. */
+  private age(members: number[]): HTMLElement | string {
+    const { history, state } = this.store
+    const { allocEvent } = history.device
+    const [first, last] = extremes(members, (i) => allocEvent[i])
+    if (last < 0) return h("small", {}, "before recording")
+    const title = first === last ? `made at event ${formatCount(first)}` : `made at events ${formatEvents(first, last + 1)}`
+    const [newest, oldest] = [state.cursor - last, state.cursor - Math.max(first, 0)]
+    if (first !== last) return h("span", { title }, range(newest, oldest, first < 0))
+    const [from, now] = [history.timeOf(first), history.timeOf(state.cursor)]
+    const time = from === null || now === null ? "" : formatDuration(now - from)
+    return h("span", { title }, plural(newest, "event"), time && h("small", {}, ` ${time}`))
+  }
+
+  private lifetime(members: number[]): HTMLElement | string {
+    const { history } = this.store
+    const { device } = history
+    if (members.length === 1) {
+      const { length, from, until } = lifeText(history, members[0])
+      return h("span", { title: `${from} to ${until}` }, length)
+    }
+    const [least, most] = extremes(members, (i) => lifetimeOf(device, i))
+    const open = members.some((i) => device.allocEvent[i] < 0 || device.freeEvent[i] >= device.events)
+    return `${open ? "at least " : ""}${range(least, most, false)}`
+  }
+
+  /** The event, and on hover the call site that freed it. */
+  private freed(members: number[]): HTMLElement | string {
+    const { history } = this.store
+    const { device, stacks } = history
+    const [first, last] = extremes(members, (i) => device.freeEvent[i])
+    if (first >= device.events) return h("small", {}, "not freed")
+    if (first !== last) return `${formatCount(first)} to ${last >= device.events ? "not freed" : formatCount(last)}`
+    const frame = stacks.stackSite[device.freeStack[members[0]]] ?? -1
+    const site = frame < 0 ? null : siteText(stacks, frame)
+    return h("span", { title: site && `freed by ${site.name} ${site.place}` }, formatEvent(first))
+  }
+
+  private key(event: KeyboardEvent, k: number): boolean {
     if (event.key === "/") this.input.focus()
+    else if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && k >= 0) this.toggle(this.rows[k], event.key === "ArrowRight")
     else if (event.key === "Escape" && this.store.state.pinned >= 0) this.store.pin(-1)
+    else if (event.key === "Escape" && this.store.state.selection) this.store.set({ selection: null })
     else return false
     event.stopPropagation()
     return true
   }
+}
+
+function extremes(members: number[], of: (allocation: number) => number): [least: number, most: number] {
+  let [least, most] = [Infinity, -Infinity]
+  for (const i of members) [least, most] = [Math.min(least, of(i)), Math.max(most, of(i))]
+  return [least, most]
+}
+
+/** `12 to 380 events`; `more`: the most is not known. */
+function range(least: number, most: number, more: boolean): string {
+  const end = more ? "before recording" : plural(most, "event")
+  return least === most && !more ? end : `${formatCount(least)} to ${end}`
 }

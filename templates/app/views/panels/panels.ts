@@ -17,11 +17,14 @@ export interface Panel {
 }
 
 /** What decides what most panels list. */
-export type Shown = Pick<State, "cursor" | "curve" | "search" | "pinned">
+export type Shown = Pick<State, "cursor" | "curve" | "search" | "pinned" | "filtered">
 
 export function showsOther(state: Shown, shown: Shown | null): boolean {
-  return !shown || differs(state, shown, "cursor", "curve", "search", "pinned")
+  return !shown || differs(state, shown, "cursor", "curve", "search", "pinned", "filtered")
 }
+
+/** Tabs about the recording as it is, whatever is left out elsewhere. */
+const OF_ALL = new Set(["stages", "steps", "allocator", "recording"])
 
 /** The tabs of a recording, in order; without the data for it, there is no tab. */
 export function tabsOf({ device, hasReserved }: History): { id: string; title: string }[] {
@@ -52,6 +55,7 @@ export class Panels {
   private readonly panels = new Map<string, Panel>()
   private readonly buttons: HTMLButtonElement[]
   private readonly body: HTMLElement
+  private readonly note = h("p", { class: "counts-all", hidden: true }, "This tab counts all allocations, those left out as well.")
   private readonly prefix = `panel-${made++}`
   private shown = ""
   /** The state in which the visible panel could not be drawn. */
@@ -75,7 +79,7 @@ export class Panels {
       { class: "tabs", role: "tablist", "aria-label": "Views of the moment", keydown: (event: KeyboardEvent) => this.key(event) },
       ...this.buttons,
     )
-    this.element = h("section", { class: "panels", "aria-label": "Details" }, list, this.body)
+    this.element = h("section", { class: "panels", "aria-label": "Details" }, list, this.note, this.body)
     onFailure(
       this.body,
       () => `\u201c${tabs.find(({ id }) => id === this.shown)?.title}\u201d`,
@@ -98,6 +102,7 @@ export class Panels {
   }
 
   private changed(state: State, before: State | null): void {
+    if (!before || differs(state, before, "filtered", "tab")) this.note.hidden = !this.store.counted.partial || !OF_ALL.has(state.tab)
     const known = this.tabs.some((tab) => tab.id === state.tab) ? state.tab : this.tabs[0].id
     if (known === this.shown) {
       const { failed } = this

@@ -47,7 +47,7 @@ export class StacksPanel implements Panel {
     const { history, state } = store
     this.model = new TreeModel(history.device, history.stacks)
     this.mode = state.stacks.mode
-    this.model.show(state.curve, state.cursor)
+    this.model.show(state.curve, state.cursor, store.counted.device)
     this.model.adopt(state.stacks)
     const actions = {
       select: (node: number) => this.pick(node),
@@ -146,10 +146,10 @@ export class StacksPanel implements Panel {
     cancelAnimationFrame(this.frame)
     this.frame = 0
     const { store, model, shown } = this
-    const { cursor, curve, search, pinned, selection } = store.state
+    const { cursor, curve, search, pinned, selection, filtered } = store.state
     const asked = this.adopt() || !shown
     let reveal = -1
-    if (!shown || shown.cursor !== cursor || shown.curve !== curve) model.show(curve, cursor)
+    if (!shown || differs(store.state, shown, "cursor", "curve", "filtered")) model.show(curve, cursor, store.counted.device)
     if (!shown || shown.search !== search) {
       if (this.input.value !== search) this.input.value = search
       model.search(search)
@@ -164,10 +164,11 @@ export class StacksPanel implements Panel {
         reveal = leaf
         model.choose(leaf)
       }
-      if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
+      if (store.hidden?.[pinned]) this.note.append("The pinned allocation is left out.")
+      else if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
     }
     if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
-    this.shown = { cursor, curve, search, pinned }
+    this.shown = { cursor, curve, search, pinned, filtered }
     this.draw(reveal)
   }
 

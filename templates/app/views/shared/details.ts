@@ -2,11 +2,11 @@
 
 import { framesOf, missingReason, versionsOf } from "../../lib/data/device"
 import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
-import { frameKind, frameText } from "../../lib/data/frames"
+import { frameKind, frameText, isKept } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { poolText } from "../../lib/data/segments"
 import type { Store } from "../../store"
-import { lifeText, siteOf, whenText } from "./describe"
+import { lifeText, siteOf, sizeText, whenText } from "./describe"
 import { stackAsText } from "../../lib/tables/share_text"
 import { copyButton } from "./clipboard"
 import { button } from "./controls"
@@ -98,12 +98,26 @@ export function details(store: Store, allocation: number, close: () => void): HT
       closeButton(close),
     ),
     h("p", { class: "place" }, site.place),
-    factsList(facts),
+    h("p", { class: "in-short" }, [sizeText(history, allocation), role].join(", ")),
     stackView(history, "Call stack", device.stack[allocation], missingReason(device, allocation)),
+    folded("Sizes, lifetime, address and more", factsList(facts)),
     device.freeStack[allocation] >= 0 &&
       device.freeStack[allocation] !== device.stack[allocation] &&
-      stackView(history, "Freed at", device.freeStack[allocation], ""),
+      folded("Where it was freed", stackView(history, "Freed at", device.freeStack[allocation], "")),
   )
+}
+
+/** The titles of what the reader has opened: they are open for the next allocation, too. */
+const opened = new Set<string>()
+
+function folded(title: string, content: HTMLElement): HTMLElement {
+  const element = h(
+    "details",
+    { open: opened.has(title), toggle: () => (element.open ? opened.add(title) : opened.delete(title)) },
+    h("summary", {}, title),
+    content,
+  )
+  return element
 }
 
 function closeButton(close: () => void): HTMLElement {
@@ -119,17 +133,18 @@ function streamText(stream: number): string {
   return stream === 0 ? "0 (default)" : formatAddress(stream)
 }
 
-/** One call stack, innermost first, with runs of runtime frames folded. */
+/** One call stack, innermost first: runs of frames that the call tree hides are folded, but for the one that names it. */
 export function stackView(history: History, title: string, stack: number, reason: string): HTMLElement {
   const { stacks } = history
   const frames = framesOf(stacks, stack)
   if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
   const list = h("ol", { class: "frames" })
-  const allRuntime = frames.every((frame) => frameKind(stacks, frame) === "runtime")
+  const naming = frames.some((frame) => isKept(stacks, frame)) ? -1 : stacks.stackSite[stack]
+  const isFolded = (frame: number) => !isKept(stacks, frame) && frame !== naming
   for (let k = 0; k < frames.length;) {
     let end = k
-    while (end < frames.length && frameKind(stacks, frames[end]) === "runtime") end++
-    if (end - k > 1 && !allRuntime) {
+    while (end < frames.length && isFolded(frames[end])) end++
+    if (end - k > 1) {
       const inner = frames.slice(k, end)
       const unfold = () => item.replaceWith(...inner.map((frame) => frameItem(history, frame)))
       const item = h(

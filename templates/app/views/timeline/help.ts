@@ -1,4 +1,4 @@
-/** The list of keys and gestures, for each panel that a recording has. */
+/** The list of keys and gestures, for each panel that a recording has; and that of the page's words. */
 
 import type { History } from "../../lib/data/history"
 import { h } from "../shared/dom"
@@ -17,9 +17,13 @@ const TIMELINE: Key[] = [
   ["[ and ]", "cursor to the event before or after"],
   ["{ and }", "cursor to the birth or the end of the pinned allocation"],
   ["P", "go to the peak"],
-  ["R", "ruler: drag with it, or move the cursor by [ and ]"],
+  ["R", "ruler along the curve: drag with it, or move the cursor by [ and ]; Alt and drag measures between any two points"],
   ["Esc", "unpin, and remove the ruler"],
   ["?", "this list"],
+]
+const EVERYWHERE: Key[] = [
+  ["/", "search in the open tab, or else in call stacks"],
+  ["G", "what the words on this page mean"],
 ]
 const LISTS: Key[] = [
   ["\u2191 and \u2193", "the row before or after"],
@@ -45,6 +49,10 @@ const SEARCHED: Key[] = [
   ["/", "search"],
   ["Esc", "clear the selection"],
 ]
+const EQUAL: Key[] = [
+  ["\u2192 and \u2190", "open and close equal rows"],
+  ["Enter, double-click", "the same"],
+]
 const STAGES: Key[] = [
   ["\u2192 and \u2190", "open and close repeated stages"],
   ["Enter, double-click", "the same"],
@@ -66,6 +74,28 @@ const TABS: Key[] = [
   ["\u2190 and \u2192", "the tab before or after"],
   ["Home, End", "the first, the last tab"],
 ]
+
+/** Shows what the words mean that the page explains where they stand. */
+export function showWords(): void {
+  const meanings = new Map<string, string>()
+  for (const tip of document.querySelectorAll("[role=tooltip]")) {
+    const [word, meaning] = [tip.previousSibling, tip].map((node) => node?.textContent?.trim() ?? "")
+    const title = `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`
+    // At its first place: there it may be said with figures, which are those of the device in sight.
+    if (tip.closest("article[hidden]") || meanings.has(title) || [...meanings.values()].includes(meaning)) continue
+    meanings.set(title, meaning)
+  }
+  const words = [...meanings].sort(([a], [b]) => a.localeCompare(b))
+  const dialog = h(
+    "dialog",
+    { class: "help", "aria-labelledby": "words-title", close: () => dialog.remove() },
+    h("header", {}, h("h2", { id: "words-title" }, "Words"), h("form", { method: "dialog" }, h("button", {}, "Close"))),
+    h("dl", { class: "words" }, ...words.map(([word, meaning]) => h("div", {}, h("dt", {}, word), h("dd", {}, meaning)))),
+  )
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close())
+  document.body.append(dialog)
+  dialog.showModal()
+}
 
 export class Help {
   readonly element = h("dialog", { class: "help", "aria-labelledby": "help-title" })
@@ -100,10 +130,12 @@ function groupsOf(history: History): [title: string, keys: Key[]][] {
   const tabs = tabsOf(history).map(({ id }) => id)
   const all: [title: string, keys: Key[], there: boolean][] = [
     ["In the timeline", TIMELINE, true],
+    ["Wherever no text is typed", EVERYWHERE, true],
     ["In call stacks", STACKS, true],
     ["In the flame graph", FLAME, true],
     ["In every list", LISTS, true],
     ["In lines and allocations", SEARCHED, true],
+    ["In allocations", EQUAL, true],
     ["In stages", STAGES, tabs.includes("stages")],
     ["In steps", STEPS, tabs.includes("steps")],
     ["In the allocator", ALLOCATOR, history.hasReserved],

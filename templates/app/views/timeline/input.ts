@@ -19,6 +19,8 @@ export function listen(element: HTMLElement, store: Store, pointing: Pointing, t
   const scrubTo = (x: number) => store.set({ cursor: pointing.eventAt(x) })
 
   let kind: DragKind = "move"
+  /** Whether a ruler measures between any two points, not along the curve. */
+  let free = false
   /** What the last click found, and the one before it: a double click undoes both of its own. */
   let clicks: Clicked[] = []
 
@@ -28,6 +30,7 @@ export function listen(element: HTMLElement, store: Store, pointing: Pointing, t
       const region = regionAt(g, x, y)
       const grip = region === "map" ? pointing.gripAt(x) : null
       kind = kindOf(region, grip, event.shiftKey ? "box" : tools.tool)
+      free = event.altKey
       if (kind === "scrub") scrubTo(x)
       if (grip === "outside") {
         const w = store.state.window
@@ -66,7 +69,7 @@ export function listen(element: HTMLElement, store: Store, pointing: Pointing, t
       case "box":
         return tools.showBox({ x0: from.x, y0: from.y, x1: now.x, y1: now.y })
       case "ruler": {
-        const [a, b] = [shownAt(from.x, from.y), shownAt(now.x, now.y)]
+        const [a, b] = [from, now].map((at) => (free ? shownAt(at.x, at.y) : tools.onCurve(pointing.eventAt(at.x))))
         return store.set({ ruler: { x0: a.x, y0: a.y, x1: b.x, y1: b.y } })
       }
       case "move":

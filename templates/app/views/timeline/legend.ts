@@ -3,7 +3,7 @@
 import { cssColour, groupColours } from "../../lib/picture/colours"
 import { isDark } from "../../lib/picture/theme"
 import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
-import { type Group, type Grouping, rowsAt } from "../../lib/tables/grouping"
+import { type Group, type Grouping, pluralOf, rowsAt } from "../../lib/tables/grouping"
 import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
@@ -16,26 +16,17 @@ const MOST_ROWS = 300
 /** The least share of the picture: smaller areas can hardly be pointed at. */
 const LEAST_AREA = 0.002
 
-const PLURALS: Partial<Record<Grouping["colouring"], string>> = {
-  site: "call sites",
-  stage: "stages",
-  size: "sizes",
-  age: "lifetimes",
-  role: "roles",
-  category: "categories",
-  stream: "streams",
-  pool: "pools",
-  context: "graphs",
-  forward: "lines",
-}
-
 export class Legend {
   readonly element = h("div", { class: "legend" })
   private grouping!: Grouping
   private areas: Float64Array | null = null
   private all = false
+  /** The key of the button that the Tab key goes to; the arrows go from there to the others. */
+  private stop = ""
 
   constructor(private readonly store: Store) {
+    this.element.addEventListener("keydown", (event) => this.key(event))
+    this.element.addEventListener("focusin", (event) => this.stopAt((event.target as HTMLElement).dataset.key))
     // Handled here, not by the rows: one that is replaced gets no event when the pointer leaves it.
     this.element.addEventListener("pointerover", (event) => this.hover(event.target as Element))
     this.element.addEventListener("pointerleave", () => this.hover(null))
@@ -47,8 +38,42 @@ export class Legend {
     this.grouping = grouping
     this.areas = areas
     const focused = (document.activeElement as HTMLElement | null)?.dataset.key
-    setChildren(this.element, this.build())
+    const parts = this.build()
+    const buttons = parts.flatMap((part) => (part instanceof Element ? buttonsIn(part) : []))
+    const stop = buttons.find((each) => each.dataset.key === this.stop) ?? buttons[0]
+    for (const each of buttons) each.tabIndex = each === stop ? 0 : -1
+    setChildren(this.element, parts)
     if (focused) this.element.querySelector<HTMLElement>(`[data-key="${focused}"]`)?.focus({ preventScroll: true })
+  }
+
+  private stopAt(key: string | undefined): void {
+    if (key === undefined || key === this.stop) return
+    this.stop = key
+    for (const each of buttonsIn(this.element)) each.tabIndex = each.dataset.key === key ? 0 : -1
+  }
+
+  /** Up and down go to the next row, left and right to the next button of a row. */
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return
+    const all = buttonsIn(this.element)
+    const at = all.indexOf(document.activeElement as HTMLButtonElement)
+    if (at < 0) return
+    const isFirst = (each: HTMLElement) => buttonsIn(each.closest("li, p")!)[0] === each
+    const firsts = all.filter(isFirst)
+    const row = all.slice(0, at + 1).filter(isFirst).length - 1
+    const beside = all[event.key === "ArrowRight" ? at + 1 : at - 1]
+    const to = {
+      ArrowDown: firsts[Math.min(row + 1, firsts.length - 1)],
+      ArrowUp: firsts[Math.max(row - 1, 0)],
+      ArrowRight: beside && !isFirst(beside) ? beside : all[at],
+      ArrowLeft: isFirst(all[at]) ? all[at] : beside,
+      Home: firsts[0],
+      End: firsts.at(-1),
+    }[event.key]
+    if (!to) return
+    event.preventDefault()
+    event.stopPropagation()
+    to.focus()
   }
 
   private build(): Node[] {
@@ -67,7 +92,7 @@ export class Legend {
           "p",
           { class: "without" },
           `${plural(state.filtered.size, "group")} left out. `,
-          linkButton("Show all", () => this.store.set({ filtered: new Set() })),
+          linkButton("Show all", () => this.store.set({ filtered: new Set() }), { "data-key": "everything" }),
         ),
       )
     }
@@ -92,7 +117,7 @@ export class Legend {
         : h("p", { class: "empty" }, "Nothing was live."),
     )
     if (rest.length) {
-      const more = `${formatCount(rest.length)} more ${PLURALS[colouring] ?? "values"}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+      const more = `${formatCount(rest.length)} more ${pluralOf(colouring)}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
       const showAll = () => {
         this.all = true
         this.update(this.grouping, this.areas)
@@ -124,7 +149,7 @@ export class Legend {
           .slice(0, ROWS)
           .map((row) => this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total)),
       ),
-      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${PLURALS[colouring] ?? "values"} in view`)] : []),
+      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${pluralOf(colouring)} in view`)] : []),
     ]
   }
 
@@ -189,6 +214,10 @@ export class Legend {
       ),
     )
   }
+}
+
+function buttonsIn(element: Element): HTMLButtonElement[] {
+  return [...element.querySelectorAll<HTMLButtonElement>("button:not(:disabled)")]
 }
 
 /** File and line; the file is cut if there is no room. */

@@ -245,7 +245,8 @@ export class Timeline {
 
   private changed(state: State, before: State): void {
     const changed = (...parts: (keyof State)[]) => differs(state, before, ...parts)
-    if (changed("colouring", "curve", "axis", "window")) this.pointing.hideTip() // what lies under the pointer has changed
+    // What lies under the pointer has changed, or what is measured may lie under the tooltip.
+    if (changed("colouring", "curve", "axis", "window", "filtered", "ruler")) this.pointing.hideTip()
     if (changed("colouring")) this.regroup()
     if (changed("curve", "axis", "filtered")) {
       this.load()
@@ -260,21 +261,12 @@ export class Timeline {
 
   /** Has the worker paint the current curve, axis and filter from now on. */
   private load(): void {
-    const { history, state } = this.store
-    const { filtered, axis, curve } = state
-    const known = [...filtered].filter((row) => row >= 0 && row < this.grouping.groups.length)
-    let hidden: Uint8Array | null = null
-    if (known.length) {
-      const out = new Uint8Array(this.grouping.groups.length)
-      for (const row of known) out[row] = 1
-      const { ofAllocation } = this.grouping
-      hidden = new Uint8Array(ofAllocation.length)
-      for (let i = 0; i < hidden.length; i++) hidden[i] = out[ofAllocation[i]]
-    }
+    const { history, counted, hidden, state } = this.store
+    const { axis, curve } = state
     this.base = null
     this.client.load(
       { strips: stripsOf(history.device, curve), hidden, times: axis === "time" ? history.device.eventTime : null },
-      history.curves[curve],
+      counted.curves[curve],
     )
   }
 
@@ -333,7 +325,7 @@ export class Timeline {
 
   private scene(): Scene {
     const { state, scale } = this.store
-    return { g: this.geometry, state, scale, theme: this.theme, box: this.tools.box }
+    return { g: this.geometry, state, scale, counted: this.store.counted, theme: this.theme, box: this.tools.box }
   }
 
   private draw(): void {

@@ -6,6 +6,7 @@ import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
 import { type Attributes, h } from "../shared/dom"
 import { zoomButtons } from "../shared/gestures"
+import { oneStop } from "../shared/keys"
 import { showPeak } from "./moves"
 import type { Tool } from "./tools"
 
@@ -30,11 +31,11 @@ export class Toolbar {
       button(label, title, () => actions.toggle(name), { class: "tool", "data-tool": name })
     this.tools = {
       box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"),
-      ruler: tool("ruler", "Ruler", "Measure between two points (R)"),
+      ruler: tool("ruler", "Ruler", "Measure along the curve: drag (R); with Alt, between any two points"),
     }
     this.element = h(
       "div",
-      { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
+      { class: "toolbar", role: "toolbar", "aria-label": "Timeline", "aria-orientation": "horizontal" },
       choiceOf(
         store,
         "curve",
@@ -59,7 +60,7 @@ export class Toolbar {
       h(
         "ul",
         { class: "keys", "aria-label": "Lines" },
-        history.hasReserved && h("li", { class: "key-reserved" }, "reserved"),
+        history.hasReserved && this.reserved(),
         this.pools(),
         this.other(),
         this.replay(),
@@ -78,6 +79,7 @@ export class Toolbar {
         button("?", "Keys (?)", actions.showHelp),
       ),
     )
+    oneStop(this.element, true)
   }
 
   setTool(tool: Tool): void {
@@ -100,15 +102,10 @@ export class Toolbar {
   private pools(): HTMLElement {
     const { envelopes } = this.store.history.device
     const each = envelopes.map(({ pool, most }) => `${pool}, at most ${formatBytes(most)}`)
-    return h(
-      "li",
-      {
-        class: "key-pool",
-        title: `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`,
-        hidden: !envelopes.length,
-      },
-      "private pools",
-    )
+    const title = `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`
+    const key = h("li", { class: "key-pool", title }, "private pools")
+    this.store.watch(["filtered"], () => (key.hidden = !envelopes.length || this.store.counted.partial), this.signal)
+    return key
   }
 
   /** Which setting's reserved bytes are drawn over the recorded ones. */
@@ -116,11 +113,18 @@ export class Toolbar {
     const { store } = this
     const key = h("li", { class: "key-replay", title: "Reserved under this setting, without a limit, by a model of the allocator" })
     const say = () => {
-      const replay = store.history.device.replays[store.state.replay]
+      const replay = store.counted.partial ? null : store.history.device.replays[store.state.replay]
       key.hidden = !replay
       key.textContent = replay ? `reserved with ${replay.settings}` : ""
     }
-    store.watch(["replay"], say, this.signal)
+    store.watch(["replay", "filtered"], say, this.signal)
+    return key
+  }
+
+  /** What is reserved is drawn with all allocations only. */
+  private reserved(): HTMLElement {
+    const key = h("li", { class: "key-reserved" }, "reserved")
+    this.store.watch(["filtered"], () => (key.hidden = this.store.counted.partial), this.signal)
     return key
   }
 

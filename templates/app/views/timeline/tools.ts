@@ -30,8 +30,13 @@ export class Tools {
 
   /** Where the cursor meets the curve. */
   private get cursor(): Point {
-    const { scale, history, state } = this.store
-    return { x: scale.xOf(state.cursor), y: history.at(state.curve, state.cursor) }
+    return this.onCurve(this.store.state.cursor)
+  }
+
+  /** The curve's point at an event. */
+  onCurve(event: number): Point {
+    const { scale, counted, state } = this.store
+    return { x: scale.xOf(event), y: counted.at(state.curve, event) }
   }
 
   choose(tool: Tool): void {
@@ -48,7 +53,7 @@ export class Tools {
     this.choose(this.tool === tool ? "move" : tool)
   }
 
-  /** By key a ruler begins at the cursor and ends where that goes; by pointer it is dragged. */
+  /** By key a ruler begins at the cursor and ends where that goes; by pointer it is dragged along the curve. */
   toggleRuler(): void {
     this.toggle("ruler")
     this.follows = this.tool === "ruler"
