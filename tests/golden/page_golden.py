@@ -34,6 +34,7 @@ from snapreport.model.findings import (
     StageUse,
 )
 from snapreport.model.roles import ROLES
+from snapreport.model.snapshot import pool_name
 from snapreport.read import read_snapshot
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.page.payload import pack
@@ -177,7 +178,7 @@ def rows(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
                 int(table.free_event[row]),
             ],
             "stream": int(table.stream[row]),
-            "pool": ",".join(map(str, pools[table.pool[row]])) if table.pool[row] >= 0 else None,
+            "pool": pool_name(pools[table.pool[row]]) if table.pool[row] >= 0 else None,
             "stack": stack(int(table.stack[row])),
             "free_stack": stack(int(table.free_stack[row])),
             "missing": MISSING_REASONS[device.missing[row]],
