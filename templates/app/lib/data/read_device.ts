@@ -81,6 +81,7 @@ export function readDevice(payload: Payload, index: number): Device {
     replays: [],
     ...laterColumns(NOT_YET, columns, { allocEvent, freeRequestedEvent, freeEvent }, null),
   }
+  if (!columns.role.later) device.role = payload.ids(columns.role) // the first picture is coloured by it
   return withRest(device, payload, header)
 }
 
