@@ -53,7 +53,7 @@ class Snapshot:
         title: str | None = None,
         notes: str = "",
         rules: Sequence[Rule] | None = None,
-        colour: str = "site",
+        colour: str | None = None,
         ignore: Sequence[str] = (),
         card: str | None = None,
         allow: int | str | None = None,
@@ -68,7 +68,8 @@ class Snapshot:
             notes: the user's Markdown, shown at the top of a report.
             rules: for categories, as from ``load_rules()``; None for the built-in ones.
             colour: what a page's timeline is coloured by at first: ``site``, ``category``,
-                ``role``, ``stage`` or ``context``.
+                ``role``, ``stage`` or ``context``; None for roles where most are known, else call
+                sites.
             ignore: findings to leave out, by id, code or topic.
             card: say for every GPU whether its recording fits on this card: ``h100-80``, or a
                 size such as ``24GB``.

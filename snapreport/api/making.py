@@ -112,7 +112,7 @@ def render(
     title: str | None = None,
     notes: str | None = None,
     rules: Sequence[Rule] | None = None,
-    colour: str = "site",
+    colour: str | None = None,
     ignore: Sequence[str] = (),
     card: str | None = None,
     allow: int | str | None = None,
@@ -141,7 +141,8 @@ def render(
         notes: Markdown to show at the top of the report.
         rules: for categories, as from ``load_rules()``; None for the built-in ones.
         colour: what the page's timeline is coloured by at first: ``site``, ``category``,
-            ``role``, ``stage`` or ``context``.
+            ``role``, ``stage`` or ``context``; None for roles where most are known, else call
+            sites.
         ignore: findings to leave out, by id, code or topic.
         card: say whether it fits on this card, ``h100-80`` or a size such as ``24GB``.
         allow: the part of the card that PyTorch's allocator cannot use; None for what was measured

@@ -65,7 +65,8 @@ from snapreport.model.name_treatment import NamesWanted
 @click.option(
     "--colour",
     type=click.Choice(["site", "category", "role", "stage", "context"]),
-    help="How the page's timeline is coloured at first; by default by site (call site).",
+    help="How the page's timeline is coloured at first; by default by role where roles are known"
+    " for 90 % of the peak, else by site (call site).",
 )
 @card_option
 @allow_option
@@ -138,7 +139,7 @@ def render(
         "title": title,
         "notes": None if notes is None else _read_notes(notes),
         "rules": rules,
-        "colour": colour or ("site" if rules is None else "category"),
+        "colour": colour or (None if rules is None else "category"),
         "card": card,
         "allow": allow,
         "allocator": allocator or (None if many else False),

@@ -58,7 +58,7 @@ def find(
     figures: Sequence[DeviceFigures] | None = None,
     title: str = "",
     notes: str = "",
-    colour: str = "site",
+    colour: str | None = None,
     ignore: Sequence[str] = (),
     card: CardWanted | None = None,
     allocator: bool | None = None,
@@ -71,7 +71,7 @@ def find(
         figures: of the devices to show; None for all devices of the file.
         title: of the report; if empty, the history's title.
         notes: the user's Markdown; if empty, the notes given when recording.
-        colour: what the page's timeline is coloured by at first.
+        colour: what the page's timeline is coloured by at first; None for what tells the most.
         ignore: ids, codes or topics of findings to leave out.
         card: the card on which every used GPU is to fit.
         allocator: True to compare allocator settings, False to do so only if that is quick, None
@@ -83,6 +83,7 @@ def find(
     studied = {} if allocator is None else _study(history, figures, allocator, progress)
     noted = history.recorder
     opens = history.devices[history.default_device] if history.devices else None
+    default = next((i for i, each in enumerate(figures) if each.history is opens), 0)
     return Findings(
         history=history,
         title=title or history.title,
@@ -91,13 +92,29 @@ def find(
         stack_sites=find_site_frames(history.stacks),
         site_names=site_names(history.stacks),
         devices=tuple(_conclude(history, each, ignore, card, studied) for each in figures),
-        default=next((i for i, each in enumerate(figures) if each.history is opens), 0),
+        default=default,
         settings=history.settings,
-        colour=colour,
+        colour=colour or _telling_colour(figures[default] if figures else None),
         warnings=silence(
             by_severity([*file_warnings(history), *find_uneven_split(figures)]), ignore
         )[0],
     )
+
+
+def _telling_colour(device: DeviceFigures | None) -> str:
+    """Choose what a timeline is coloured by: roles where they tell more than call sites do.
+
+    A model has so many call sites that each is a thin stripe. But where nearly all is of one role,
+    one colour would tell nothing.
+    """
+    held = device.held_by_role if device is not None else ()
+    known = [each.bytes for each in held if each.role != "unknown"]
+    most_of_it = _MOST_SHARE * sum(each.bytes for each in held)
+    return "role" if sum(known) >= most_of_it > max(known, default=0) else "site"
+
+
+_MOST_SHARE = 0.9
+"""Of the peak: so much must have a known role, and no role may have so much."""
 
 
 def _conclude(

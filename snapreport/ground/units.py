@@ -48,6 +48,15 @@ def format_signed_bytes(count: int) -> str:
     return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 
+def true_minus(text: str) -> str:
+    """Write the hyphens of negative numbers in a text as minus signs, for pages."""
+    return _NEGATIVE.sub("\u2212", text)
+
+
+_NEGATIVE = re.compile(r"(?<![\w./\\-])-(?=\d)")
+"""Not in names such as ``run-2``."""
+
+
 def format_count(count: float) -> str:
     """Write a count with thousands separators: ``22,332``."""
     return f"{int(count):,}"

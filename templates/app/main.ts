@@ -52,7 +52,7 @@ async function startPage(script: string): Promise<void> {
       throw error
     }
   })
-  const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
+  const articles = [...document.querySelectorAll<HTMLElement>("article.device")].sort(byDevice)
   const opening = Math.max(
     articles.findIndex((article) => "default" in article.dataset),
     0,
@@ -63,11 +63,12 @@ async function startPage(script: string): Promise<void> {
     (link) => void whole().then(() => show(link.device ?? opening, link)),
   )
   const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, whole, () => address.touch()))
-  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")]
+  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")].sort(byDevice)
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
     pages.forEach((page, k) => k !== index && page.hide())
     links.forEach((each, k) => (k === index ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current")))
+    links[index]?.closest("details")?.setAttribute("open", "")
     shown = index
     pages[index].show(surface, client, link, () => {
       performance.mark("first picture")
@@ -106,9 +107,15 @@ async function startPage(script: string): Promise<void> {
     return
   }
   const wanted = Address.read()
-  const plain = !Object.keys(wanted).length && payload.header.colour === "site" && articles[opening].querySelector(".stage-slot")
+  const plain =
+    !Object.keys(wanted).length && ["site", "role"].includes(payload.header.colour) && articles[opening].querySelector(".stage-slot")
   if (!plain) await whole() // the first picture may be of what comes later
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
+}
+
+/** The page shows the most important device first; devices are counted as in the file. */
+function byDevice(one: HTMLElement, other: HTMLElement): number {
+  return Number(one.dataset.device) - Number(other.dataset.device)
 }
 
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */

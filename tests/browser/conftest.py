@@ -27,7 +27,7 @@ import snapreport
 from benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page.page_report import HtmlReporter
-from tests.browser.timeline_tools import PLAIN
+from tests.browser.timeline_tools import CARD, PLAIN
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, findings_of, representative
 
@@ -153,7 +153,7 @@ class Kind:
     """What a tab is made with for good."""
 
     webgl: bool
-    """Whether there are WebGL and a worker."""
+    """Whether there are WebGL, run by what passes for a graphics card, and a worker."""
     java_script_enabled: bool = True
 
 
@@ -178,7 +178,7 @@ class Tabs:
         made = self.browser.new_context(
             offline=True, java_script_enabled=kind.java_script_enabled, **context
         )
-        for script in (before, "" if kind.webgl else PLAIN):
+        for script in (before, CARD if kind.webgl else PLAIN):
             if script:
                 made.add_init_script(script)
         page = made.new_page()

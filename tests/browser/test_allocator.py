@@ -367,7 +367,7 @@ def test_segments_that_a_small_block_keeps_are_listed_and_lead_to_it(open_page: 
     builder.segment("b", 80 * MIB, (40 * MIB, 40 * MIB, "live"))
     builder.alloc("b", 40 * MIB).alloc("a", 2 * MIB, frames=norm)
     page = open_panel(open_page, built(builder))
-    section = page.get_by_role("region", name="Kept by small blocks")
+    section = page.get_by_role("region", name="Free, but held back by small blocks")
     expect(section).to_be_visible()
     expect(section).to_contain_text("38.00 MiB are free in 1 segment, but cannot go back")
     (row,) = section.locator(".kept-list .view .row").all()

@@ -24,9 +24,11 @@ def open_diff(open_page: Opener, samples: Path, tmp_path: Path) -> Opener:
 def test_the_page_opens_offline_and_says_the_conclusion(open_diff: Opener) -> None:
     opened = open_diff()
     page = opened.page
-    assert page.locator(".conclusion").inner_text().startswith("NEW peaks 2.21 GiB lower (-50%)")
+    assert (
+        page.locator(".conclusion").inner_text().startswith("NEW peaks 2.21 GiB lower (\u221250%)")
+    )
     assert page.locator(".changes").first.locator("tbody tr").count() == 19
-    assert page.locator(".parts tfoot td").first.inner_text() == "-2,372,807,680"
+    assert page.locator(".parts tfoot td").first.inner_text() == "\u22122,372,807,680"
     opened.check()
 
 

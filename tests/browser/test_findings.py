@@ -16,6 +16,7 @@ from tests.browser.conftest import KeptPage, Opener
 pytestmark = pytest.mark.browser(webgl=False)
 
 OOM = Path(__file__).parents[2] / "sample_snapshots" / "out_of_memory.pickle.gz"
+TRAINING = OOM.with_name("training_step.pickle")
 HOSTILE = "<img src=x onerror=alert(1)> & {{ 7*7 }}"
 LEAK = Finding(
     "leak",
@@ -103,6 +104,7 @@ def test_what_failed_stands_beside_the_figures_and_the_timeline_is_in_sight(
 
 def test_a_word_of_ours_says_what_it_means_once(kept_page: KeptPage) -> None:
     page = kept_page(leak).page
+    page.locator(".why summary").click()
     words = page.locator(".finding .term")
     texts = [word.evaluate("node => node.firstChild.textContent") for word in words.all()]
     assert texts == ["slack", "call site", "block", "segment"]
@@ -114,7 +116,7 @@ def test_a_word_of_ours_says_what_it_means_once(kept_page: KeptPage) -> None:
 
 def test_a_finding_leads_to_the_view_that_shows_it(kept_page: KeptPage) -> None:
     page = kept_page(leak).page
-    page.get_by_role("link", name="Show it in the report").click()
+    page.get_by_role("link", name="Show the allocations").click()
     expect(page.get_by_role("tab", selected=True)).to_have_text("Allocations")
     expect(page.locator(".moment")).to_contain_text("event 30")
     expect(page.locator(".moment")).to_be_in_viewport()
@@ -131,7 +133,7 @@ def test_a_stranger_s_text_in_a_finding_stays_text(kept_page: KeptPage) -> None:
 def test_without_scripts_findings_are_complete_but_for_their_links(open_page: Opener) -> None:
     page = open_page(findings(spec(LEAK)), java_script_enabled=False, ready=False).page
     expect(page.get_by_text("Do not keep the loss.")).to_be_visible()
-    expect(page.get_by_text("Show it in the report")).not_to_be_visible()
+    expect(page.get_by_text("Show the allocations")).not_to_be_visible()
 
 
 _TOOLTIPS = """terms => terms.map((term) => {
@@ -159,10 +161,50 @@ def test_what_held_the_peak_is_a_line_that_says_what_would_lower_it(open_page: O
     peak = Finding("peak", "note", "39.00 MiB at the peak", "Why.", suggestions=help_)
     page = open_page(findings(spec(peak))).page
     card = page.locator(".finding[data-code=peak]")
-    expect(card.get_by_text("Why.")).to_be_visible()
+    expect(card.locator(".frees")).to_be_visible()
     card.locator("summary").first.click()
     expect(card.locator(".hint")).to_have_text("biggest saving: about 7.00 MiB")
-    expect(card.get_by_text("Why.")).not_to_be_visible()
+    expect(card.locator(".frees")).not_to_be_visible()
     card.locator("summary").first.click()
-    expect(card.get_by_text("Why.")).to_be_visible()
+    expect(card.locator(".frees")).to_be_visible()
     expect(card.locator(".hint")).not_to_be_visible()
+
+
+# Whether a click on the middle of an element would hit it: nothing covers it or cuts it off.
+_IN_SIGHT = """element => {
+  const { left, top, width, height } = element.getBoundingClientRect()
+  const hit = document.elementFromPoint(left + width / 2, top + height / 2)
+  return hit !== null && element.contains(hit)
+}"""
+
+
+@pytest.mark.parametrize("sample", [OOM, TRAINING], ids=["out of memory", "training"])
+def test_what_to_do_stands_on_the_first_screen_with_its_bytes(
+    kept_page: KeptPage, sample: Path
+) -> None:
+    page = kept_page(sample).page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    lead = page.locator(".finding .lead").first
+    assert lead.locator(".frees").count() == 1
+    for part in lead.locator(".change, .frees, pre, .copy").all():
+        assert part.evaluate(_IN_SIGHT), part.inner_text()
+    why = page.locator(".finding .explanation").first
+    expect(why).not_to_be_visible()  # it repeats the answer beside it
+    page.locator(".why summary").first.click()
+    expect(why).to_be_visible()
+    page.locator(".why summary").first.click()
+
+
+@pytest.mark.parametrize("sample", [OOM, TRAINING], ids=["out of memory", "training"])
+def test_a_phone_shows_the_timeline_within_a_screen_and_a_half(
+    kept_page: KeptPage, sample: Path
+) -> None:
+    page = kept_page(sample).page
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = page.locator(".plot").bounding_box()
+    assert box is not None
+    assert box["y"] < 1.5 * 844
+    for button in page.locator(".timeline .buttons button").all():
+        size = button.bounding_box()
+        assert size is not None
+        assert size["height"] < 32  # its words fit on one line

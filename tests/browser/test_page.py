@@ -163,6 +163,20 @@ def test_devices_are_switched_between(open_page: Opener) -> None:
         assert len(strip_colours(page)) > 1
 
 
+def test_unused_devices_are_one_entry_that_opens(open_page: Opener) -> None:
+    row = [Row(MIB, 1, 90, (("step", "train.py", 7),))]
+    specs = (DeviceSpec(row if k == 1 else [], ordinal=k, reserved=0) for k in range(4))
+    found = findings(*specs, default=1)
+    page = open_page(found).page
+    expect(page.locator(".switch a:visible")).to_have_text(["cuda:1 1.00 MiB"])
+    page.get_by_text("3 unused").click()
+    page.get_by_role("link", name="cuda:3").click()
+    expect(page.locator("#device-3")).to_be_visible()
+    other = open_page(found, "#device=2").page
+    expect(other.locator(".switch a[aria-current]")).to_have_text("cuda:2 0 B")
+    expect(other.locator(".switch a[aria-current]")).to_be_visible()
+
+
 @pytest.mark.browser(webgl=True)
 def test_the_first_picture_waits_for_no_worker_and_no_graphics_card(open_page: Opener) -> None:
     order = """
@@ -194,6 +208,17 @@ def test_what_is_hidden_while_the_page_starts_comes_back(open_page: Opener, brok
     page = opened.page
     expect(page.locator("section.sites" if broken else ".panels")).to_be_visible()
     assert page.evaluate("document.documentElement.className") == ("" if broken else "js")
+
+
+@pytest.mark.browser(webgl=True)
+def test_software_that_runs_webgl_is_not_asked_to_draw(open_page: Opener) -> None:
+    drawn_by = "() => document.querySelector('canvas.picture').getContext('webgl2') ? 'card' : '2d'"
+    assert open_page(findings(training())).page.evaluate(drawn_by) == "card"
+    real = "Object.freeze(WebGL2RenderingContext.prototype)"  # which tells its own name again
+    page = open_page(findings(training()), before=real).page
+    settle(page)
+    assert page.evaluate(drawn_by) == "2d"
+    assert page.locator(".note").count() == 0  # it is the faster of the two
 
 
 @pytest.mark.browser(webgl=True)

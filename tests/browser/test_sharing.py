@@ -16,6 +16,7 @@ from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, trai
 from tests.browser.conftest import KeptPage, Opener, OpenPage
 from tests.browser.listing import address, frames
 from tests.browser.test_page import HOSTILE, settle, until
+from tests.browser.timeline_tools import count_colours, drawn
 from tests.corpus import findings_of
 from tests.thorough import IN_FULL
 
@@ -186,6 +187,42 @@ def test_paper_has_the_summary_the_picture_and_the_tables(open_page: Opener) -> 
         expect(page.locator(part).first).to_be_hidden()
     colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
+
+
+def test_paper_has_the_groups_colours_and_begins_with_the_device_that_opened(
+    open_page: Opener,
+) -> None:
+    small = DeviceSpec([Row(MIB, 2, 50, (("step", "/me/a.py", 1),))], ordinal=1)
+    page = open_page(findings(small, training(), default=1), color_scheme="dark").page
+    first = page.locator("article.device").first
+    expect(first).to_have_attribute("data-device", "1")
+    settle(page)
+    strips = {colour for colour, pixels in count_colours(drawn(page)).items() if pixels > 200}
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    printed = first.locator(".printed")
+    expect(printed).to_be_visible()
+    expect(first.locator(".still-curves")).to_be_hidden()
+    colours = page.evaluate(_COLOURS)
+    assert colours[0] == [255, 255, 255]  # paper, on a dark screen, too
+    assert len(colours) >= len(strips)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(printed).to_have_count(0)
+    assert page.evaluate("document.documentElement.dataset.theme ?? null") is None
+
+
+# The colours of many pixels of the printed picture, the commonest first.
+_COLOURS = """() => {
+  const canvas = document.querySelector(".printed")
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+  const counts = new Map()
+  for (let k = 0; k < data.length; k += 4) {
+    const key = `${data[k]},${data[k + 1]},${data[k + 2]}`
+    counts.set(key, (counts.get(key) ?? 0) + 1)
+  }
+  return [...counts].filter(([, n]) => n > 800).sort((a, b) => b[1] - a[1])
+    .map(([key]) => key.split(",").map(Number))
+}"""
 
 
 def test_paper_has_every_devices_summary_each_on_a_page_of_its_own(open_page: Opener) -> None:

@@ -67,6 +67,22 @@ def test_every_row_is_the_models_at_any_event(
         assert shown_paths(tree_of(page)) == model_paths(tree, found.history.stacks.frames)
 
 
+def test_each_call_is_indented_by_the_same_width(kept_page: KeptPage, samples: Path) -> None:
+    page = kept_page(samples / "training_step.pickle").page
+    page.get_by_role("button", name="Expand all").click()
+    rows = (
+        tree_of(page)
+        .locator(".view [role=row]")
+        .evaluate_all(
+            """rows => rows.map((row) => [Number(row.ariaLevel),
+          parseFloat(getComputedStyle(row.querySelector(".node")).paddingLeft)])"""
+        )
+    )
+    widths = {round(px / (level - 1), 1) for level, px in rows if level > 1}
+    assert len({level for level, _ in rows}) > 4
+    assert len(widths) == 1
+
+
 Paths = Counter[tuple[tuple[str, ...], int, int]]
 
 

@@ -96,7 +96,7 @@ def test_a_box_is_zoomed_to(kept_page: KeptPage, way: str) -> None:
     opened = kept_page(trained)
     page = opened.page
     if way == "tool":
-        page.get_by_role("button", name="Box", exact=True).click()
+        page.get_by_role("button", name="Drag to zoom", exact=True).click()
     page.mouse.move(*opened.strip_point(19.5, 100 * MIB))
     if way == "shift":
         page.keyboard.down("Shift")
@@ -108,7 +108,7 @@ def test_a_box_is_zoomed_to(kept_page: KeptPage, way: str) -> None:
     shown = window(page)
     assert (shown["x0"], shown["x1"]) == pytest.approx((20, 40), abs=0.3)
     assert (shown["y0"], shown["y1"]) == pytest.approx((100 * MIB, 300 * MIB), rel=0.02)
-    tool = page.get_by_role("button", name="Box", exact=True)
+    tool = page.get_by_role("button", name="Drag to zoom", exact=True)
     expect(tool).not_to_have_attribute("aria-pressed", "true")  # one box, then moving again
 
 

@@ -18,6 +18,13 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
   return kind === "webgl2" ? null : get.call(this, kind, ...rest)
 }
 """
+CARD = """
+const parameter = WebGL2RenderingContext.prototype.getParameter
+WebGL2RenderingContext.prototype.getParameter = function (name) {
+  return name === 0x9246 ? "A graphics card" : parameter.call(this, name)
+}
+"""
+"""Has the software that runs WebGL here pass for a card: else Canvas 2D would draw."""
 NO_WORKER = "window.Worker = class { constructor() { throw new Error('no worker') } }\n"
 PLAIN = NO_WEBGL + NO_WORKER
 """Canvas draws, and the page itself works pictures out: the same ones with a fifth less work."""

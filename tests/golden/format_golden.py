@@ -10,6 +10,7 @@ from snapreport.ground.units import (
     format_duration,
     format_share,
     format_signed_bytes,
+    true_minus,
 )
 from snapreport.reporters.words.summary_rows import event_range
 
@@ -25,7 +26,7 @@ def formats() -> dict[str, Any]:
     events = [(5, 90), (-1, 1), (2572, 2572), (-1, -1), (0, 22_332)]
     return {
         "bytes": [[size, format_bytes(size)] for size in sizes],
-        "signed_bytes": [[size, format_signed_bytes(size)] for size in sizes],
+        "signed_bytes": [[size, true_minus(format_signed_bytes(size))] for size in sizes],
         "counts": [[size, format_count(size)] for size in sizes],
         "durations": [[time, format_duration(time)] for time in times],
         "shares": [[*share, format_share(*share)] for share in shares],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from snapreport.model.diagnoses import SEVERITIES, Finding, View
+from snapreport.model.diagnoses import SEVERITIES, Finding, Suggestion, View
 from snapreport.model.recording_facts import OomEvent
 from snapreport.reporters.words.finding_words import saving_text
 
@@ -16,8 +16,16 @@ class FindingCard:
     """One finding."""
 
     finding: Finding
+    lead: Suggestion | None
+    """What to do first: the first change whose effect in bytes is known; None if there is none."""
+    plan: Suggestion | None
+    """Which changes make room together, beside the lead."""
+    others: tuple[Suggestion, ...]
+    """The other suggestions."""
     link: str
     """Fragment of the view that shows it, without ``#``; ``""`` if there is none."""
+    shows: str
+    """What stands on the link: the tab that it opens."""
     oom: int | None
     """The index of the failed request that it is about; None if it is about none."""
     hint: str
@@ -70,7 +78,25 @@ def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> 
     if view is not None and view.oom and view.event in oom_events:
         oom = oom_events.index(view.event)
     link = "" if view is None else _fragment(view, device, oom)
-    return FindingCard(finding, link, oom, _hint(finding), opens)
+    shows = "" if view is None else _SHOWS["then" if view.oom else view.tab]
+    lead = next((each for each in finding.suggestions if each.expected), None)
+    plan = next((each for each in finding.suggestions if lead and each.code == "plan"), None)
+    others = tuple(each for each in finding.suggestions if each is not lead and each is not plan)
+    return FindingCard(finding, lead, plan, others, link, shows, oom, _hint(finding), opens)
+
+
+_SHOWS = {
+    "then": "Show what was live then",
+    "stacks": "Show the call stacks",
+    "lines": "Show the lines",
+    "live": "Show the allocations",
+    "stages": "Show the stages",
+    "steps": "Show the steps",
+    "allocator": "Show the allocator",
+    "events": "Show the events",
+    "recording": "Show the recording",
+}
+"""The words of a link, by the tab that it opens; ``then`` where a request failed."""
 
 
 def _hint(finding: Finding) -> str:

@@ -54,6 +54,8 @@ class DevicePage:
     """What the template says about one device."""
 
     findings: DeviceFindings
+    place: int
+    """Among the devices of the page, as links to it count."""
     figures: tuple[Figure, ...]
     """The headline first."""
     bar: tuple[Part, ...]
@@ -68,6 +70,13 @@ class DevicePage:
     cut: CutText | None
     """What is not drawn one by one."""
 
+    @property
+    def unused(self) -> bool:
+        """Whether nothing was ever allocated, reserved or asked for in vain on this device."""
+        found = self.findings
+        nothing = not len(found.history.allocations) and not found.ooms
+        return nothing and not found.peak.reserved
+
 
 class HtmlReporter:
     """Writes the findings as one self-contained HTML page."""
@@ -76,6 +85,10 @@ class HtmlReporter:
         """Write the page as UTF-8."""
         summary = with_format("summary", findings_as_json(findings))
         packed = pack(findings, summary)
+        pages = [
+            _device_page(place, *each)
+            for place, each in enumerate(zip(findings.devices, cut_texts(findings), strict=True))
+        ]
         write_page(
             out,
             "report.html.j2",
@@ -85,12 +98,9 @@ class HtmlReporter:
             findings=findings,
             file_findings=lay_out_of_file(findings.warnings),
             source=findings.history.source,
-            pages=[
-                _device_page(place, *each)
-                for place, each in enumerate(
-                    zip(findings.devices, cut_texts(findings), strict=True)
-                )
-            ],
+            pages=pages,
+            # The one that failed or used the most comes first: so it is read, and printed.
+            articles=sorted(pages, key=lambda each: each.place != findings.default),
             notes=_render_notes(findings.notes, findings.notes_of_file),
             lines_note=lines_note(findings.history),
             settings=[
@@ -155,6 +165,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
         findings=device,
+        place=place,
         figures=_figures(device, moment),
         bar=reserved_parts(device),
         span=_span(device),

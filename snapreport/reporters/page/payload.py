@@ -123,7 +123,9 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     shared["site_name"] = columns.add(np.array(names, np.int64))
     pools = [pool_name(pool) for pool in history.pools]
     devices = [
-        _pack_device(device, pools, history.strings, (columns, later), strings, subset)
+        _pack_device(
+            device, pools, history.strings, (columns, later), strings, subset, findings.colour
+        )
         for device in drawn
     ]
     if findings.picture is not None:
@@ -209,6 +211,7 @@ def _pack_device(
     blocks: tuple[Columns, Columns],
     strings: Strings,
     subset: StackSubset,
+    colour: str,
 ) -> dict[str, Any]:
     columns, later = blocks
     history = device.history
@@ -240,7 +243,7 @@ def _pack_device(
         "free_stack": later.add(subset.renumber(allocations.free_stack)),
         "missing": columns.add(device.missing),
         "category": later.add(groups["category"]),
-        "role": later.add(role),
+        "role": (columns if colour == "role" else later).add(role),
         "compile_context": later.add(groups["context"]),
         "metadata": later.add(groups["metadata"]),
         "event_time": later.add(by_kind(np.diff(event_time, prepend=0), allocations)),

@@ -1,4 +1,4 @@
-"""Marks glossary terms in a text, so that a page can define them."""
+"""Marks up what stands in a plain text: glossary terms to define, and names in backticks."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ class Definitions:
             ]
             end = match.end()
         return Markup("").join([*parts, escape(text[end:])])
+
+
+def coded(text: str) -> Markup:
+    """Return text as HTML in which what stands between backticks is code."""
+    parts = shown(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick without a partner is part of the text
+        parts[-2:] = ["`".join(parts[-2:])]
+    marked = (
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+    return Markup("").join(marked)

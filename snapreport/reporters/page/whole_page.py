@@ -28,16 +28,18 @@ from snapreport.ground.units import (
     format_share,
     format_signed_bytes,
     plural,
+    true_minus,
 )
 from snapreport.ground.version import __version__
 from snapreport.reporters.words.summary_rows import amount
 
 _NUMBERS = {
     "bytes": format_bytes,
-    "signed_bytes": format_signed_bytes,
+    "signed_bytes": lambda change: true_minus(format_signed_bytes(change)),
     "count": format_count,
     "share": format_share,
-    "percent": format_change,
+    "percent": lambda change, base: true_minus(format_change(change, base)),
+    "true_minus": true_minus,
     "amount": amount,
     "plural": plural,
 }

@@ -9,6 +9,7 @@ from typing import BinaryIO
 from snapreport.model.run.rank_facts import Run
 from snapreport.model.run.run_findings import Group, Odd, RunFindings
 from snapreport.reporters.page.payload import shown_data
+from snapreport.reporters.page.terms import coded
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.run import run_words
 from snapreport.reporters.run.heat_svg import draw_heat
@@ -87,6 +88,7 @@ class RunHtmlReporter:
             rows=rows[:ROWS_WITHOUT_SCRIPT],
             more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
             words=run_words,
+            coded=coded,
             payload=data_for_script(pack_run(findings, rows)),
             # The payload holds the rows.
             summary=json_for_script(shown_data(run_summary(run, findings, rows))),

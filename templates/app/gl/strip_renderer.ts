@@ -81,8 +81,7 @@ interface Program {
 
 /** Works in fractions of the canvas and texels of a raster: bytes and events never reach the GPU. */
 export class StripRenderer implements StripPainter {
-  readonly software: boolean
-  private readonly gl: WebGL2RenderingContext
+  readonly software = false
   private programs = new Map<string, Program>()
   private textures!: Record<"base" | "detail" | "palette" | "overlay", WebGLTexture>
   private base: Raster | null = null
@@ -95,13 +94,11 @@ export class StripRenderer implements StripPainter {
   /** Called when a lost context is restored, to draw a frame. */
   onRestored: () => void = () => {}
 
-  /** Throws if the browser offers no WebGL2. */
-  constructor(private readonly canvas: HTMLCanvasElement) {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false })
-    if (!gl) throw new Error("no WebGL2")
-    this.gl = gl
-    // Queried while nothing is pending: later it would wait for everything that is.
-    this.software = isSoftware(gl)
+  /** `gl`: from `openWebGL` of the same canvas. */
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly gl: WebGL2RenderingContext,
+  ) {
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault())
     canvas.addEventListener("webglcontextrestored", () => {
       this.upload()
@@ -257,9 +254,17 @@ export class StripRenderer implements StripPainter {
   }
 }
 
-/** Whether WebGL runs without a graphics card. */
-function isSoftware(gl: WebGL2RenderingContext): boolean {
+/** The names of what runs WebGL without a graphics card. */
+const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i
+
+/** Opens a canvas for drawing by a graphics card; null where software would do its work. Throws if there is no WebGL2. */
+export function openWebGL(canvas: HTMLCanvasElement): WebGL2RenderingContext | null {
+  const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false })
+  if (!gl) throw new Error("no WebGL2")
   const info = gl.getExtension("WEBGL_debug_renderer_info")
+  // Queried while nothing is pending: later it would wait for everything that is.
   const name = gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)
-  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(name))
+  if (!SOFTWARE.test(String(name))) return gl
+  gl.getExtension("WEBGL_lose_context")?.loseContext()
+  return null
 }

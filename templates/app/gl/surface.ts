@@ -2,12 +2,12 @@
 
 import { StripCanvas } from "./strip_canvas"
 import type { StripPainter } from "./strip_painter"
-import { StripRenderer } from "./strip_renderer"
+import { openWebGL, StripRenderer } from "./strip_renderer"
 
-/** Canvas 2D at first, WebGL2 from then on where there is one.
+/** Canvas 2D at first, WebGL2 from then on where a graphics card runs it.
  *
  * A WebGL context takes a while: the graphics process starts, compiles, and answers only when all earlier work is done.
- * The first picture is painted sooner without it. */
+ * The first picture is painted sooner without it. Where software runs WebGL, Canvas 2D stays: it is the faster of the two. */
 export class Surface {
   canvas = newCanvas()
   painter: StripPainter = new StripCanvas(this.canvas)
@@ -24,7 +24,9 @@ export class Surface {
     const { width, height } = this.canvas
     const canvas = Object.assign(newCanvas(), { width, height })
     try {
-      this.painter = new StripRenderer(canvas)
+      const gl = openWebGL(canvas)
+      if (!gl) return false
+      this.painter = new StripRenderer(canvas, gl)
       this.canvas = canvas
       return true
     } catch {

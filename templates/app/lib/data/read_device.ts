@@ -83,6 +83,7 @@ export function readDevice(payload: Payload, index: number): Device {
     largePage: header.large_page,
     ...laterColumns(NOT_YET, header, { allocEvent, freeRequestedEvent, freeEvent }, null),
   }
+  if (!columns.role.later) device.role = payload.ids(columns.role) // the first picture is coloured by it
   return withRest(device, payload, header)
 }
 

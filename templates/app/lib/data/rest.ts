@@ -41,6 +41,7 @@ export function withRest(device: Device, payload: Payload, header: DeviceHeader)
     freeRequestedEvent: withRow(device.freeRequestedEvent, device.events),
     freeEvent: withRow(device.freeEvent, device.events),
     stack: withRow(device.stack, -1),
+    role: withRow(device.role, device.role[0] ?? -1),
     missing: withRow(device.missing, device.missingReasons.length),
     missingReasons: [...device.missingReasons, NOT_DRAWN],
     rest: {

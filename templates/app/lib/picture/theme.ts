@@ -39,6 +39,19 @@ export function chooseTheme(theme: "light" | "dark"): void {
   for (const listener of listeners) listener()
 }
 
+/** Does something while the page is light, as paper is; nobody sees it. */
+export function inLight<T>(act: () => T): T {
+  const { dataset } = document.documentElement
+  const chosen = dataset.theme
+  dataset.theme = "light"
+  try {
+    return act()
+  } finally {
+    if (chosen) dataset.theme = chosen
+    else delete dataset.theme
+  }
+}
+
 /** Calls back whenever the page turns light or dark, until `signal` ends it. */
 export function onTheme(listener: () => void, signal?: AbortSignal): void {
   systemDark().addEventListener("change", listener, { signal })

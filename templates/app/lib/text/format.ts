@@ -23,7 +23,7 @@ export function formatBytes(count: number): string {
 
 /** A change, with its sign; none is `0 B`. */
 export function formatSignedBytes(count: number): string {
-  return count > 0 ? `+${formatBytes(count)}` : formatBytes(count)
+  return count > 0 ? `+${formatBytes(count)}` : count < 0 ? `\u2212${formatBytes(-count)}` : formatBytes(count)
 }
 
 /** `22,332` */

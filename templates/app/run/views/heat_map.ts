@@ -87,7 +87,7 @@ export class HeatMap {
     if (this.layers.accelerate()) {
       this.stale = { raster: true, overlay: true, palette: true }
       this.draw()
-    } else this.note.append(h("p", { class: "note" }, this.surface.note.replace("timeline", "heat map")))
+    } else if (this.surface.note) this.note.append(h("p", { class: "note" }, this.surface.note.replace("timeline", "heat map")))
     this.resizing.observe(this.plot)
   }
 

@@ -4,7 +4,7 @@ import { differs } from "../../lib/data/observed"
 import { medianOf } from "../../lib/data/places"
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
-import { type Fact, factsList, h, meter, nameText, setChildren } from "../../views/shared/dom"
+import { coded, type Fact, factsList, h, meter, nameText, setChildren } from "../../views/shared/dom"
 import { guarded, onFailure } from "../../views/shared/failure"
 import type { RunHolder } from "../data/run_data"
 import type { OddRank } from "../data/run_payload"
@@ -80,7 +80,7 @@ export class RankDetails {
     return h(
       "section",
       { class: `odd-said ${odd.code}` },
-      h("p", {}, h("b", {}, `${odd.word}: `), odd.sentence),
+      h("p", {}, h("b", {}, `${odd.word}: `), ...coded(odd.sentence)),
       odd.parting && h("p", { class: "place" }, odd.parting),
       h(
         "ul",

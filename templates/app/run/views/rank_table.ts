@@ -3,7 +3,7 @@
 import { differs } from "../../lib/data/observed"
 import { formatBytes, formatExact, formatSignedBytes } from "../../lib/text/format"
 import { bytesCell } from "../../views/shared/frame_cells"
-import { h, meter } from "../../views/shared/dom"
+import { coded, h, meter } from "../../views/shared/dom"
 import { type Column, VirtualList } from "../../views/shared/virtual_list"
 import type { SortKey } from "../data/row_order"
 import type { RunStore } from "../run_store"
@@ -88,7 +88,7 @@ export class RankTable {
       meter(data.allocated[row], this.most),
       Math.abs(above[row]) < 0.005 * data.allocated[row] ? "" : formatSignedBytes(above[row]),
       data.reserved[row] < 0 ? "not known" : bytesCell(data.reserved[row]),
-      odd ? h("span", { class: oddColour(odd), title: odd.sentence }, `${odd.word}: ${odd.sentence}`) : "",
+      odd ? h("span", { class: oddColour(odd), title: odd.sentence.replaceAll("`", "") }, `${odd.word}: `, ...coded(odd.sentence)) : "",
     ]
   }
 }

@@ -1,4 +1,4 @@
-/** Saves the timeline as it is: a PNG picture, or an SVG drawing of rectangles and text. */
+/** Pictures of the timeline as it is, to save or to print: of pixels, or an SVG drawing of rectangles and text. */
 
 import { packed } from "../../gl/strip_painter"
 import { paintRaster } from "../../gl/strip_canvas"
@@ -24,7 +24,7 @@ export interface PictureParts {
   legend: PictureLegend
 }
 
-/** Pixels per CSS pixel of a PNG: sharp on a slide, too. */
+/** Pixels per CSS pixel. */
 const SCALE = 2
 
 /** Space at the left, in font sizes. */
@@ -71,6 +71,11 @@ const plotHeight = ({ g }: Scene) => g.mapTop - Math.round(g.font * 0.3)
 const pictureHeight = ({ scene, legend }: PictureParts) => headHeight(scene.g) + plotHeight(scene) + legendHeight(legend, scene.g)
 
 async function pngOf(parts: PictureParts): Promise<Blob> {
+  return new Promise((done) => drawn(parts).toBlob((blob) => done(blob!), "image/png"))
+}
+
+/** The picture, sharp on a slide and on paper. */
+export function drawn(parts: PictureParts): HTMLCanvasElement {
   const { scene, raster, palette } = parts
   const { g, theme } = scene
   const head = headHeight(g)
@@ -86,7 +91,7 @@ async function pngOf(parts: PictureParts): Promise<Blob> {
   context.imageSmoothingEnabled = false
   context.drawImage(strips, g.left, g.top, g.plotWidth, g.plotHeight)
   drawOver(penOf(context), parts)
-  return new Promise((done) => canvas.toBlob((blob) => done(blob!), "image/png"))
+  return canvas
 }
 
 function svgOf(parts: PictureParts): string {

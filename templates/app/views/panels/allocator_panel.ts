@@ -104,7 +104,12 @@ export class AllocatorPanel implements Panel {
     this.keepers = new VirtualList({
       label: "Segments that small blocks keep",
       class: "kept-list",
-      columns: [{ title: "Kept", class: "num" }, { title: "Of", class: "num" }, { title: "Blocks", class: "num" }, { title: "Kept by" }],
+      columns: [
+        { title: "Cannot go back", class: "num" },
+        { title: "Out of", class: "num" },
+        { title: "Small blocks", class: "num" },
+        { title: "Made by" },
+      ],
       count: () => this.kept.length,
       row: (k) => this.keptRow(this.kept[k]),
       rowAttributes: (k) => ({ "data-block": this.placeOf(this.kept[k].blocks[0]) }),
@@ -113,8 +118,8 @@ export class AllocatorPanel implements Panel {
     })
     this.keeping = h(
       "section",
-      { "aria-label": "Kept by small blocks" },
-      h("h3", {}, "Kept by one or two small blocks"),
+      { "aria-label": "Free, but held back by small blocks" },
+      h("h3", {}, "Free, but held back by one or two small blocks"),
       this.keepingSaid,
       this.keepers.element,
     )

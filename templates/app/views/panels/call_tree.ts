@@ -8,9 +8,8 @@ import { h } from "../shared/dom"
 import { bytesCell, frameCell, heatMeter } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
 
-/** Indentation of a row in rem: full at a fork, slight along a chain of single calls. */
-const FORK_REM = 1.1
-const CHAIN_REM = 0.3
+/** Indentation of a row for each call above it, in rem: stacks of 60 calls are common. */
+const CALL_REM = 0.5
 
 /** Rows that are shown around a revealed one. */
 const AROUND = 4
@@ -91,7 +90,7 @@ export class TreeList {
   }
 
   private name(node: number): HTMLElement {
-    const { sums, tree } = this.model
+    const { sums, tree, top } = this.model
     const opens = sums.children(node).length > 0
     const twist = opens
       ? h("span", {
@@ -104,17 +103,8 @@ export class TreeList {
         })
       : h("span", { class: "leaf", "aria-hidden": "true" })
     const element = h("span", { class: "node" }, twist, frameCell(this.history, tree.frame[node], tree.label(node)))
-    element.style.setProperty("--in", `${this.indent(node).toFixed(2)}rem`)
+    element.style.setProperty("--in", `${(tree.depth[node] - tree.depth[top]) * CALL_REM}rem`)
     return element
-  }
-
-  private indent(node: number): number {
-    const { sums, tree, top } = this.model
-    let rem = 0
-    for (let at = node; at !== top && at >= 0; at = tree.parent[at]) {
-      rem += sums.children(tree.parent[at]).length > 1 ? FORK_REM : CHAIN_REM
-    }
-    return rem
   }
 
   private classOf(node: number): string {

@@ -31,7 +31,10 @@ export class StepsPanel implements Panel {
       columns: [
         { title: "Step", class: "stage" },
         { title: "Events", class: "num events" },
-        ...["Start", "Peak inside", "End", "Kept", "Allocations", "Allocated inside"].map((title) => ({ title, class: "num" })),
+        ...["Start", "Peak inside", "End", "Made here, still live at its end", "Allocations", "Allocated inside"].map((title) => ({
+          title,
+          class: "num",
+        })),
       ],
       count: () => steps.kind.length,
       row: (k) => [

@@ -45,6 +45,13 @@ function sameTag(one: Element, other: Element): boolean {
   )
 }
 
+/** A text in which what stands between backticks is code. */
+export function coded(text: string): (Node | string)[] {
+  const parts = text.split("`")
+  if (parts.length % 2 === 0) parts.push(parts.splice(-2).join("`")) // a backtick without a partner is part of the text
+  return parts.map((part, k) => (k % 2 ? h("code", {}, part) : part))
+}
+
 /** The text of an element of the page, by its id. */
 export function textOf(id: string): string {
   return document.getElementById(id)!.textContent!

@@ -59,7 +59,7 @@ export function zoomButtons(store: Windowed, ...others: HTMLElement[]): HTMLElem
     button("\u2212", "Zoom out (\u2212)", zoom(1 / BUTTON_STEP)),
     button("+", "Zoom in (+)", zoom(BUTTON_STEP)),
     ...others,
-    button("All", "Show everything (0)", () => store.set({ window: store.whole })),
+    button("Reset zoom", "Show everything (0)", () => store.set({ window: store.whole })),
   ]
 }
 

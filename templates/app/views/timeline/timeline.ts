@@ -7,7 +7,7 @@ import { stripsOf } from "../../lib/data/device"
 import { differs } from "../../lib/data/observed"
 import { groupBy, type Grouping } from "../../lib/tables/grouping"
 import type { Raster } from "../../lib/picture/raster"
-import { onTheme, readTheme, type Theme } from "../../lib/picture/theme"
+import { inLight, onTheme, readTheme, type Theme } from "../../lib/picture/theme"
 import { sameWindow } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
 import type { RasterClient } from "../../worker/client"
@@ -23,7 +23,7 @@ import { showPeak } from "./moves"
 import { Overlay } from "../drawing/overlay"
 import { palette } from "../drawing/palette"
 import { penOf } from "../drawing/pen"
-import { savePicture } from "../drawing/picture"
+import { drawn, type PictureParts, savePicture } from "../drawing/picture"
 import { pictureLegend } from "../drawing/picture_legend"
 import { Pointing } from "./pointing"
 import { rulerText } from "../drawing/ruler"
@@ -125,7 +125,7 @@ export class Timeline {
       () => "The timeline",
       (note) => this.failure.replaceChildren(note),
     )
-    if (surface.note) this.tellNote()
+    this.tellNote()
     this.overlay = new Overlay(history)
     this.map = new Minimap(history)
     this.pointing = new Pointing(store, this.plot, this.overlay, this.map, () => {
@@ -138,6 +138,7 @@ export class Timeline {
     store.on((state, before) => this.changed(state, before), signal)
     listenKeys(this.plot, this.keys(listen(this.plot, store, this.pointing, this.tools)), signal)
     onTheme(() => this.restyle(), signal)
+    addEventListener("beforeprint", () => this.print(), { signal })
   }
 
   /** Begins, once the element stands in the page. */
@@ -163,7 +164,7 @@ export class Timeline {
   }
 
   private tellNote(): void {
-    this.toolbar.element.after(h("p", { class: "note" }, this.surface.note))
+    if (this.surface.note) this.toolbar.element.after(h("p", { class: "note" }, this.surface.note))
   }
 
   /** Releases the canvas and the worker, which the next timeline takes over. */
@@ -363,14 +364,31 @@ export class Timeline {
   }
 
   private save(kind: "png" | "svg"): void {
-    if (!this.raster) return
-    savePicture(kind, {
+    if (this.raster) savePicture(kind, this.parts(this.raster))
+  }
+
+  private parts(raster: Raster): PictureParts {
+    return {
       title: this.title,
       scene: this.scene(),
       overlay: new Overlay(this.store.history),
-      raster: this.raster,
+      raster,
       palette: this.palette(),
       legend: pictureLegend(this.store, this.grouping),
+    }
+  }
+
+  /** Puts what is shown, in its colours, in the place of the still picture, until it is printed. */
+  private print(): void {
+    if (!this.raster) return
+    const { theme, raster } = this
+    const picture = inLight(() => {
+      this.theme = readTheme(this.plot)
+      return drawn(this.parts(raster))
     })
+    this.theme = theme
+    picture.className = "printed"
+    this.element.parentElement?.querySelector(".static")?.prepend(picture)
+    addEventListener("afterprint", () => picture.remove(), { once: true })
   }
 }

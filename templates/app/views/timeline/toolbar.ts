@@ -30,7 +30,7 @@ export class Toolbar {
     const tool = (name: "box" | "ruler", label: string, title: string) =>
       button(label, title, () => actions.toggle(name), { class: "tool", "data-tool": name })
     this.tools = {
-      box: tool("box", "Box", "Zoom to a box: drag it (B, or hold Shift)"),
+      box: tool("box", "Drag to zoom", "Drag a box to zoom into it (B, or hold Shift)"),
       ruler: tool("ruler", "Ruler", "Measure along the curve: drag (R); with Alt, between any two points"),
     }
     this.element = h(
@@ -72,7 +72,7 @@ export class Toolbar {
         this.tools.ruler,
         ...zoomButtons(
           store,
-          button("Peak", "Go to the peak (P)", () => showPeak(store)),
+          button("Go to peak", "Show the moment with the most memory (P)", () => showPeak(store)),
         ),
         button("PNG", "Save the timeline as a PNG picture", () => actions.save("png")),
         button("SVG", "Save the timeline as an SVG drawing", () => actions.save("svg")),

@@ -71,16 +71,23 @@ def test_missing_ranks_in_a_row_are_a_range_and_a_pattern_is_named(small: Made) 
 def test_every_form_names_what_is_odd_missing_and_broken(small: Made) -> None:
     run, findings = small
     broken = run.ranks[findings.broken[0]]
-    for said in (html_of(small), markdown(small).replace("\\", ""), text(small)):
+    html = html_of(small)
+    for said in (html, markdown(small).replace("\\", ""), text(small)):
+        code = "<code>{}</code>" if said is html else "`{}`"
         said = " ".join(said.split())
-        assert findings.headline in said
-        for odd in findings.odd:
-            assert odd.sentence in said
+        for sentence in (findings.headline, *(odd.sentence for odd in findings.odd)):
+            assert re.sub("`(.*?)`", lambda name: code.format(name[1]), sentence) in said  # noqa: B023
         assert "There is no file for ranks 9 and 10." in said
         assert broken.source in said
         assert broken.error in said
         for group in findings.groups:
             assert group.name in said
+
+
+def test_names_are_code_on_the_page_and_no_backticks_are_printed(small: Made) -> None:
+    shown = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", html_of(small))
+    assert "`" not in shown
+    assert "<code>attend attention.py:40</code>" in shown
 
 
 def test_a_row_is_linked_to_its_page_where_there_is_one(small: Made) -> None:
