@@ -238,3 +238,9 @@ def test_nothing_compiled_is_committed() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, check=True)
     built = {".so", ".pyd", ".dll", ".dylib", ".o", ".a", ".pyc"}
     assert not [name for name in listed.stdout.decode().split("\n") if Path(name).suffix in built]
+
+
+def test_one_module_opens_zips() -> None:
+    # Its limits hold for every stranger's zip; one opened elsewhere may hang, or fill the memory.
+    opening = {path for path in MODULES if "zipfile.ZipFile(" in path.read_text("utf-8")}
+    assert opening == {PACKAGE / "bundle" / "members.py"}

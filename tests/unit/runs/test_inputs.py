@@ -272,8 +272,8 @@ def test_a_folder_with_one_recording_is_that_recording(tmp_path: Path, data: byt
     assert the_recording(tmp_path / "out/1") == tmp_path / "out/1/snapshot.pickle"
     file, missing = tmp_path / "out/1/snapshot.pickle", tmp_path / "missing"
     assert (the_recording(file), the_recording(missing)) == (file, missing)
-    for number in range(3):
-        (tmp_path / "out" / "1" / f"rank{number}.pickle").write_bytes(data)
+    for rank in range(3):
+        (tmp_path / "out" / "1" / f"rank{rank}.pickle").write_bytes(data)
         assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
     file.unlink()
     assert the_recording(tmp_path / "out/1") == tmp_path / "out/1"
