@@ -58,6 +58,8 @@ def find_lines(
     held = sum_groups(group[live], weight[live], len(keys))
     total = sum_groups(group, weight, len(keys))
     middle = medians(weight[live], group[live], len(keys))
+    smallest = np.full(len(keys), np.iinfo(np.int64).max)
+    np.minimum.at(smallest, group[live], weight[live])
     shown = np.flatnonzero(count)
     shown = shown[np.lexsort((keys[shown], -held[shown]))]
     below = np.cumsum(held[shown])
@@ -65,10 +67,7 @@ def find_lines(
         _line(
             stacks.frames,
             int(keys[i]),
-            int(held[i]),
-            int(running),
-            int(middle[i]),
-            int(count[i]),
+            (int(held[i]), int(running), int(middle[i]), int(smallest[i]), int(count[i])),
             int(total[i]),
         )
         for i, running in zip(shown, below, strict=True)
@@ -130,11 +129,11 @@ def _location(frames: FrameTable, frame: int) -> str:
 
 
 def _line(
-    frames: FrameTable, key: int, held: int, running: int, middle: int, count: int, total: int
+    frames: FrameTable, key: int, live: tuple[int, int, int, int, int], total: int
 ) -> LineUse:
     if key >= len(frames):
         reason = MISSING_REASONS[key - len(frames)] or NO_MATCH
-        return LineUse(reason, "", "", None, held, running, middle, count, total)
+        return LineUse(reason, "", "", None, *live, total)
     name, location = function_of(frames, key), _location(frames, key)
     place, source = (location, name, frames.filenames[key], frames.line(key)), frames.code(key)
-    return LineUse(*place, held, running, middle, count, total, source)
+    return LineUse(*place, *live, total, source)

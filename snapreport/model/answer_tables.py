@@ -72,12 +72,21 @@ class LineUse(Shown):
     """This line's bytes and those of all lines above it."""
     median: int
     """The median size of its live allocations, rounded down."""
+    smallest: int
+    """The smallest of its live allocations: with two, both sizes are known."""
     count: int
     """Live allocations."""
     total: int
     """All bytes that the line allocated in the recording, freed ones and the baseline included."""
     source: str = ""
     """The line's text, where the recorder noted it."""
+
+
+def sizes_of(line: LineUse) -> tuple[int, ...]:
+    """Return the median size of a line's live allocations; of two, both where they differ."""
+    largest = line.bytes - line.smallest
+    both = line.count == 2 and largest != line.smallest
+    return (line.smallest, largest) if both else (line.median,)
 
 
 @dataclass(frozen=True, eq=False)

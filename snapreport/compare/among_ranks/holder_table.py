@@ -107,5 +107,6 @@ class HolderTable:
 def _medians(table: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the median of each column, rounded down."""
     ordered = np.sort(table, axis=0)
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    low: NDArray[np.int64] = ordered[(len(ordered) - 1) // 2]
+    high: NDArray[np.int64] = ordered[len(ordered) // 2]
     return low + (high - low) // 2

@@ -11,7 +11,7 @@ from snapreport.explorer.parts.sending import Table
 from snapreport.explorer.screens.screen_base import FilteredList
 from snapreport.ground.errors import PatternError
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.answer_tables import LineUse
+from snapreport.model.answer_tables import LineUse, sizes_of
 
 ORDERS = ("bytes", "median", "count", "total", "location")
 _FIGURES = 56
@@ -92,7 +92,9 @@ class LinesScreen(FilteredList):
         """Return the line's source text if its file is on this machine."""
         line = self.items[self.cursor]
         source = self.view.opened.sources.line(line.filename, line.line or 0)
-        about = ink((line.function or line.location, "key"), (f"  {line.location}", "dim"))
+        sizes = sizes_of(line)
+        both = f"  {' and '.join(map(format_bytes, sizes))}" if len(sizes) == 2 else ""
+        about = ink((line.function or line.location, "key"), (f"  {line.location}{both}", "dim"))
         return [about, ink(("  │ ", "dim"), source) if source else ink()]
 
     def open_tree(self) -> None:

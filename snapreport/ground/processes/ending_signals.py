@@ -106,7 +106,8 @@ def signals_held() -> Iterator[None]:
         yield
         return
     raises = _get(signal.SIGINT) is signal.default_int_handler
-    _came = came = []
+    came: list[int] = []
+    _came = came
     try:
         if raises:
             _set(signal.SIGINT, _hear)

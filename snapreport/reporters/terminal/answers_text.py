@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapreport.ground.units import format_bytes, format_count, format_share, plural
-from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry
+from snapreport.model.answer_tables import Group, LineUse, LiveRows, Parts, TraceEntry, sizes_of
 from snapreport.model.findings import AMOUNTS, Amounts, StageUse
 from snapreport.model.history import Allocations
 from snapreport.reporters.terminal.text_tables import Page
@@ -67,7 +67,7 @@ def lines(page: Page, found: Sequence[LineUse], most: int | None) -> None:
         (
             format_bytes(line.bytes),
             format_bytes(line.cumulative),
-            format_bytes(line.median),
+            " and ".join(map(format_bytes, sizes_of(line))),
             format_count(line.count),
             format_bytes(line.total),
             line.location,

@@ -21,14 +21,7 @@ export function totalsAt(history: History, event: number): Totals {
   const [allocated, requested, active] = (["allocated", "requested", "active"] as const).map((curve) => history.at(curve, event))
   const { reserved_from } = history.device.summary
   const reserved = reserved_from === null || event < reserved_from ? null : history.at("reserved", event)
-  return {
-    allocated,
-    requested,
-    active,
-    reserved,
-    slack: active - requested,
-    inactive: reserved === null ? null : reserved - active,
-  }
+  return { allocated, requested, active, reserved, slack: active - requested, inactive: reserved === null ? null : reserved - active }
 }
 
 /** `at the peak (event 793)`, `at event 12`, `at the start`, `at the end (event 99)`.

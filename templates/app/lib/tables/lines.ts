@@ -65,6 +65,8 @@ export interface LineRow {
   count: number
   /** The median of the live sizes. NaN if not drawn one by one. */
   median: number
+  /** The smallest of the live sizes: with two, both are known. */
+  least: number
   /** Everything that the line allocated in the recording, including what was freed again. */
   ever: number
   everCount: number
@@ -79,6 +81,7 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     bytes: 0,
     count: 0,
     median: 0,
+    least: 0,
     ever: ever.bytes[line],
     everCount: ever.count[line],
   }))
@@ -91,7 +94,9 @@ export function linesAt(device: Device, origins: Origins, map: LineMap, curve: C
     sizes[line].push(height[i])
   }
   rows.forEach((row, line) => {
-    row.median = medianOf(Float64Array.from(sizes[line]).sort())
+    const sorted = Float64Array.from(sizes[line]).sort()
+    row.median = medianOf(sorted)
+    row.least = sorted[0] ?? 0
   })
   if (device.rest) {
     const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]

@@ -51,8 +51,8 @@ test("hosts are in the order of their numbers, odd ranks in that of the findings
 })
 
 test("a peak is held against its group's median", () => {
-  assert.deepEqual([...aboveGroup(DATA)], [0, 0, 2, 0, 0])
-  assert.deepEqual(ordered({ sort: "versus", descending: true }), [2, 0, 1, 3])
+  assert.deepEqual([...aboveGroup(DATA)], [-1, 0, 1, 0, 0])
+  assert.deepEqual(ordered({ sort: "versus", descending: true }), [2, 1, 3, 0])
 })
 
 test("a number is a rank, two are a range, all else a part of a name", () => {

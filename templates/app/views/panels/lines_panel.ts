@@ -159,7 +159,7 @@ export class LinesPanel implements Panel {
       formatShare(row.bytes, total),
       heatMeter(row.bytes, total),
       bytesCell(this.sums[k]),
-      Number.isNaN(row.median) ? "-" : bytesCell(row.median),
+      medianCell(row),
       formatCount(row.count),
       h(
         "span",
@@ -223,4 +223,18 @@ export class LinesPanel implements Panel {
     event.stopPropagation()
     return true
   }
+}
+
+/** The median of the live sizes; of two, both. */
+function medianCell({ median, least, count, bytes }: LineRow): HTMLElement | string {
+  if (Number.isNaN(median)) return "-"
+  const most = bytes - least
+  if (count !== 2 || least === most) return bytesCell(median)
+  return h(
+    "span",
+    { class: "both", title: `${formatExact(least)} and ${formatExact(most)}` },
+    formatBytes(least),
+    h("br"),
+    formatBytes(most),
+  )
 }
