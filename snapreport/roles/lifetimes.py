@@ -200,7 +200,10 @@ def _by_lifetime(
         missed &= np.where(
             following < len(back_start), (gone > next_end) & (born < reached[following]), kept
         )
-        missed &= _of_many_stacks(rows.stack, following, missed)
+        # A backward pass that failed midway used no more either, but no optimizer step follows it.
+        steps = np.searchsorted(passes.of(OPTIMIZER)[0], np.append(back_start, history.events))
+        done = np.append(np.diff(steps) > 0, steps[-1] > steps[0])
+        missed &= done[following] & _of_many_stacks(rows.stack, following, missed)
         judge.give(missed & _is_much_of_its_pass(history, missed), ACTIVATION, MISSED, 0.6)
     judge.give(
         forward & (gone < next_start) & ~kept,

@@ -203,21 +203,26 @@ def test_calls_whose_graphs_the_program_holds_are_counted_and_named() -> None:
     assert frees_then is not None
     # Each call's result stays; at the least each layer's output as well, and the largest tensor.
     assert 11 * 20 * MIB <= frees_then.expected <= 12 * 20 * MIB
-    assert 11 * 15 * MIB <= frees_then.least <= 12 * 16 * MIB
+    assert 11 * 12 * MIB <= frees_then.least <= 12 * 16 * MIB
 
 
-def test_evaluation_whose_outputs_are_held_is_told_by_what_no_backward_pass_used() -> None:
+@pytest.mark.parametrize("failed", [False, True])
+def test_evaluation_whose_outputs_are_held_is_told_by_what_no_backward_pass_used(
+    failed: bool,
+) -> None:
     made, evaluate = training(layers=2), frame("evaluate", "train.py", 40)
     for layer in range(9):
         inner = [frame("inner", "model.py", 30 + layer), *BLOCK[:-1], evaluate]
         made.alloc(f"judged.{layer}", 4 * MIB, frames=inner)
     # Held through another step, whose backward pass frees only its own.
     made.alloc("x", 4 * MIB, frames=BLOCK).alloc("work", MIB, frames=BACK)
-    made.free("x", frames=BACK).free("work", frames=BACK).alloc("done", MIB, frames=STEP)
+    made.free("x", frames=BACK).free("work", frames=BACK)
+    if not failed:  # a backward pass that failed midway had not come to the rest yet
+        made.alloc("done", MIB, frames=STEP)
     for layer in range(9):
         made.free(f"judged.{layer}", frames=[MAIN])
     _, found = changes_of(made.file())
-    assert "inference-mode evaluation" in found
+    assert ("inference-mode evaluation" in found) == (not failed)
 
 
 def test_a_failure_in_the_first_forward_pass_may_be_of_training() -> None:
