@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import orjson
@@ -24,6 +24,9 @@ from tests.hostile import pages
 from tests.hostile.cost import warm
 from tests.hostile.families import MIB, run_family
 from tests.hostile.tasks import PACKED, TASKS, packed
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEAST, MOST = 10_000, 4_000_000
 """Bytes of the snapshots that are tried: of less, what every report costs would be all."""
