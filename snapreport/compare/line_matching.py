@@ -86,9 +86,9 @@ def _best_shift(
         voters = base[:: 1 + len(base) // _LEAST_VOTERS]
     votes = np.subtract.outer(np.array(new, np.int64), np.array(voters, np.int64))
     shifts, counts = np.unique(votes, return_counts=True)
-    best = sorted(shifts[counts == counts.max()].tolist(), key=abs)
+    best: list[int] = sorted(shifts[counts == counts.max()].tolist(), key=abs)
     if len(best) == 1:
-        return int(best[0])
+        return best[0]
     there = set(new)
 
     def rank(shift: int) -> tuple[int, int, int, int]:

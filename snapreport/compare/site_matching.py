@@ -216,8 +216,10 @@ class _Matching:
         pairs: list[tuple[Group, Group]] = []
         for function in sorted(by_function):
             left = self._pair_below(*by_function[function], 0, pairs)
-            compiled = ([each for each in side if each[1][0][0] == "compiled"] for side in left)
-            self._pair_equals(*compiled, pairs)
+            base_code, new_code = (
+                [each for each in side if each[1][0][0] == "compiled"] for side in left
+            )
+            self._pair_equals(base_code, new_code, pairs)
         return pairs
 
     def _pair_below(

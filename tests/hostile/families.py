@@ -11,6 +11,7 @@ import itertools
 import os
 import pickle
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -228,7 +229,10 @@ def _clear(folder: Path, source: Path, output: Path) -> int:
     left = 0
     for path in folder.iterdir():
         left += path not in (source, output)
-        path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     return left
 
 

@@ -1,26 +1,32 @@
-"""Look for snapshots that take the most time or memory for their size, by hill climbing.
+"""Look for files that take the most time or memory for their size, by hill climbing.
 
-A snapshot is made of a handful of numbers. One of them is changed at a time, what is worse than
-before is kept, and after a while it begins anew from other numbers. Each is tried in a process of
-its own: converted, and its page and Markdown written.
+A snapshot, a pair of them or a page is made of a handful of numbers. One of them is changed at a
+time, what is worse than before is kept, and after a while it begins anew from other numbers. Each
+is tried in a process of its own, with one of the ``TASKS``.
 
-Example: python -m tests.hostile.search --seconds 240 --seed 7
+Example: python -m tests.hostile.search --seconds 240 --seed 7 --task diff
 """
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import orjson
 
-from tests.hostile.cost import report, warm
+from tests.hostile import pages
+from tests.hostile.cost import warm
 from tests.hostile.families import MIB, run_family
+from tests.hostile.tasks import PACKED, TASKS, packed
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEAST, MOST = 10_000, 4_000_000
 """Bytes of the snapshots that are tried: of less, what every report costs would be all."""
@@ -37,12 +43,83 @@ TEXTS = {
 }
 ORDERS = ("up", "down", "random")
 FORMS = ("pickle", "json")
-WORDS = {"text": tuple(TEXTS), "order": ORDERS, "form": FORMS}
+MARKUP = {
+    "text": "a\n",
+    "html": "<b>\n",
+    "paragraph": "a <b>\n\n",
+    "picture": "![a",
+    "bracket": "[",
+    "rule": "a\n=\n",
+    "cell": "|a",
+}
+"""What a line of the recorder's notes can be."""
+WORDS = {
+    "text": tuple(TEXTS),
+    "order": ORDERS,
+    "form": FORMS,
+    "markup": tuple(MARKUP),
+    "piece": tuple(pages.PIECES),
+    "kind": ("u8", "u16", "u32", "i32"),
+}
 """What the numbers that are none can be."""
 
 
+class Made(Protocol):
+    """What a file is made of."""
+
+    def changed(self, rng: random.Random) -> Self:
+        """Return it with one or two of its numbers changed."""
+
+    def file(self, task: str) -> tuple[bytes, str]:
+        """Return the file that a task is tried with, and the ending of its name."""
+
+
 @dataclass(frozen=True)
-class Numbers:
+class _Changing:
+    """Numbers that can be changed."""
+
+    def changed(self, rng: random.Random) -> Self:
+        """Return them with one or two of them changed."""
+        new: dict[str, Any] = {}
+        for each in rng.sample(fields(self), rng.choice((1, 1, 2))):
+            if each.name in WORDS:
+                new[each.name] = rng.choice(WORDS[each.name])
+            else:
+                old = getattr(self, each.name)
+                step = rng.choice(STEPS)
+                number = rng.choice((old // 3, old * 3, old * 2 + 1, step)) if old else step
+                least = getattr(type(self)(), each.name) > 0
+                new[each.name] = min(max(number, int(least)), LIMITS.get(each.name, 100_000))
+        return replace(self, **new)
+
+
+@dataclass(frozen=True)
+class PageNumbers(_Changing):
+    """What a page is made of."""
+
+    piece: str = "text"
+    pieces: int = 2000
+    strings: int = 10
+    tables: int = 0
+    values: int = 10
+    area: int = 1000
+    kind: str = "u8"
+
+    def file(self, _task: str) -> tuple[bytes, str]:
+        """Return the page."""
+        data = pages.packed(
+            strings=self.strings,
+            tables=self.tables,
+            length=self.values,
+            area=self.area,
+            kind=self.kind,
+        )
+        times = min(self.pieces, MOST // len(pages.PIECES[self.piece]))
+        return (data + pages.page(self.piece, times)).encode(), ".html"
+
+
+@dataclass(frozen=True)
+class Numbers(_Changing):
     """What a snapshot is made of."""
 
     events: int = 100
@@ -75,19 +152,24 @@ class Numbers:
     storages: int = 0
     """That our recorder named, and as many marks."""
     form: str = "pickle"
+    folders: int = 0
+    """Of files of one name; 0 for files and functions that are called by the names."""
+    functions: int = 1
+    """That differ, where the files are in folders."""
+    spread: int = 0
+    """Lines are drawn from so many times as many as there are; 0 for one after the other."""
+    notes: int = 0
+    """Lines of our recorder's notes."""
+    nested: int = 0
+    """Quotes around the first line of the notes."""
+    markup: str = "text"
+    """Of the notes."""
 
-    def changed(self, rng: random.Random) -> Numbers:
-        """Return them with one or two of them changed."""
-        new: dict[str, Any] = {}
-        for each in rng.sample(fields(self), rng.choice((1, 1, 2))):
-            if each.name in WORDS:
-                new[each.name] = rng.choice(WORDS[each.name])
-            else:
-                old = getattr(self, each.name)
-                number = rng.choice((old // 3, old * 3, old * 2 + 1, rng.choice(STEPS)))
-                least = getattr(Numbers(), each.name) > 0
-                new[each.name] = min(max(number, int(least)), LIMITS.get(each.name, 100_000))
-        return replace(self, **new)
+    def file(self, task: str) -> tuple[bytes, str]:
+        """Return the snapshot, or where a task needs two of them, both."""
+        if task in ("diff", "folder"):
+            return packed([snapshot(self), snapshot(self, other=True)]), PACKED
+        return snapshot(self), f".{self.form}"
 
 
 LIMITS = {
@@ -97,12 +179,21 @@ LIMITS = {
     "settings": 9000,
     "unknown": 2000,
     "fields": 2000,
+    "folders": 20_000,
+    "tables": 2000,
+    "values": 10_000_000,
+    "area": 100_000_000,
 }
 
 
-def snapshot(numbers: Numbers) -> bytes:
-    """Return the snapshot of some numbers, always the same one."""
-    rng = random.Random(1)
+def snapshot(numbers: Numbers, *, other: bool = False) -> bytes:
+    """Return the snapshot of some numbers, always the same one.
+
+    Args:
+        numbers: what it is made of.
+        other: whether it is the second of two: the code has moved to other folders and lines.
+    """
+    rng = random.Random(1 + other)
 
     def text(i: int) -> str:
         unit = TEXTS[numbers.text]
@@ -110,7 +201,19 @@ def snapshot(numbers: Numbers) -> bytes:
 
     names = [text(i) for i in range(min(numbers.names, MOST // numbers.length + 1))]
     fields = {f"fx_node_op{i}" if i else "fx_node_op": text(i) for i in range(numbers.fields)}
-    frames = [{"name": name, "filename": name, "line": i, **fields} for i, name in enumerate(names)]
+    lines = [i + other * (i % 3) for i in range(len(names))]
+    if numbers.spread:
+        lines = [rng.randrange(1, numbers.spread * len(names) + 2) for _ in names]
+    side = "new" if other else "base"
+    frames = [
+        {
+            "name": names[i % numbers.functions % len(names)] if numbers.folders else name,
+            "filename": f"/{side}{i % numbers.folders}/x.py" if numbers.folders else name,
+            "line": lines[i],
+            **fields,
+        }
+        for i, name in enumerate(names)
+    ]
     stacks = [
         [frames[(i * 7 + j) % len(frames)] for j in range(numbers.frames)]
         for i in range(min(numbers.stacks, MOST // numbers.frames + 1))
@@ -193,14 +296,18 @@ def snapshot(numbers: Numbers) -> bytes:
             ],
             "marks": [{"name": name, "time_us": i} for i, name in some],
         }
+    if numbers.notes:
+        line = MARKUP[numbers.markup]
+        notes = "> " * min(numbers.nested, 10_000) + line * min(numbers.notes, 2**16 // len(line))
+        made["snapreport"] = made.get("snapreport", {"format": 1}) | {"notes": notes}
     return pickle.dumps(made, 4) if numbers.form == "pickle" else orjson.dumps(made)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a snapshot took."""
+    """What a file took."""
 
-    numbers: Numbers
+    numbers: Made
     size: int
     seconds: float
     memory: int
@@ -217,14 +324,14 @@ class Cost:
         return self.memory / self.size
 
 
-def cost(numbers: Numbers) -> Cost | None:
-    """Try a snapshot; None if it is too small or too large."""
-    data = snapshot(numbers)
+def cost(numbers: Made, task: str = "report") -> Cost | None:
+    """Try a file with a task; None if it is too small or too large."""
+    data, ending = numbers.file(task)
     if not LEAST <= len(data) <= MOST:
         return None
-    warm(report)
-    ending = f".{numbers.form}"
-    tried = run_family("", lambda: [("", data)], report, ending, seconds=SECONDS, memory=MEMORY)
+    attempt = TASKS[task]
+    warm(attempt)
+    tried = run_family("", lambda: [("", data)], attempt, ending, seconds=SECONDS, memory=MEMORY)
     return Cost(numbers, len(data), tried.worst_s, tried.worst_bytes, tried.notes)
 
 
@@ -238,16 +345,32 @@ def worth(found: Cost, what: str) -> float:
     return float("inf") if found.notes else taken / (found.size + WHAT_ONE_COSTS)
 
 
-def climb(what: str, seconds: float, seed: int) -> Iterator[Cost]:
+SITES = Numbers(events=3000, stacks=3000, names=3000, frames=1)
+"""A call site for each event."""
+
+BEGINS: tuple[Made, ...] = (Numbers(), SITES, replace(SITES, folders=10), Numbers(notes=10_000))
+"""What searches begin from, one after the other."""
+
+PAGES: tuple[Made, ...] = (
+    PageNumbers(pieces=30_000),
+    PageNumbers(pieces=1, strings=1000, tables=100, values=100_000, area=100_000),
+)
+
+
+def climb(
+    begins: tuple[Made, ...], task: str, what: str, seconds: float, seed: int
+) -> Iterator[Cost]:
     """Yield what is worse than all before, for some seconds."""
     rng = random.Random(seed)
     end = time.monotonic() + seconds
     best: Cost | None = None
-    while time.monotonic() < end:
-        here = cost(Numbers())
+    for begin in itertools.cycle(begins):
+        if time.monotonic() >= end:
+            return
+        here = cost(begin, task)
         failed = 0
         while failed < 25 and time.monotonic() < end:
-            found = cost((here.numbers if here else Numbers()).changed(rng))
+            found = cost((here.numbers if here else begin).changed(rng), task)
             if found is None:
                 continue
             if here is None or worth(found, what) > worth(here, what):
@@ -260,23 +383,31 @@ def climb(what: str, seconds: float, seed: int) -> Iterator[Cost]:
 
 
 @click.command()
-@click.option("--seconds", type=float, default=120.0, show_default=True, help="For both searches.")
+@click.option("--seconds", type=float, default=240.0, show_default=True, help="For all searches.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the first numbers.")
-def main(seconds: float, seed: int) -> None:
+@click.option("--task", type=click.Choice([*TASKS]), multiple=True, help="Only this one.")
+def main(seconds: float, seed: int, task: tuple[str, ...]) -> None:
     """Print what takes more seconds or memory for its size than all before."""
-    for what in ("seconds", "memory"):
-        for found in climb(what, seconds / 2, seed):
-            other = {
-                key: value
-                for key, value in asdict(found.numbers).items()
-                if value != getattr(Numbers(), key)
-            }
-            print(
-                f"{what}: {found.seconds_per_mb:.2f} s for each MB, {found.bytes_per_byte:.0f}"
-                f" bytes of memory for each byte; {found.size:,} bytes: {other}",
-                *found.notes,
-                flush=True,
-            )
+    searches = [(each, BEGINS) for each in task or TASKS]
+    searches += [("strings", PAGES)] if "strings" in (task or TASKS) else []
+    for name, begins in searches:
+        for what in ("seconds", "memory"):
+            for found in climb(begins, name, what, seconds / 2 / len(searches), seed):
+                print(f"{name}, {told(found, what)}", *found.notes, flush=True)
+
+
+def told(found: Cost, what: str) -> str:
+    """Return what a file took, and which of its numbers are not the usual ones."""
+    usual = type(found.numbers)()
+    other = {
+        each.name: value
+        for each in fields(found.numbers)  # type: ignore[arg-type]
+        if (value := getattr(found.numbers, each.name)) != getattr(usual, each.name)
+    }
+    return (
+        f"{what}: {found.seconds:.2f} s, {found.seconds_per_mb:.2f} s for each MB,"
+        f" {found.bytes_per_byte:.0f} bytes of memory for each byte; {found.size:,} bytes: {other}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.hostile.cost import assert_within
-from tests.hostile.search import Numbers, snapshot
+from tests.hostile.search import SITES, Made, Numbers, snapshot
+from tests.hostile.tasks import TASKS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="inputs are tried in forks")
 
@@ -30,6 +31,27 @@ def test_the_worst_found_stays_within_what_the_documents_say(name: str) -> None:
     ending = f".{WORST[name].form}"
     assert_within(
         data, ending=ending, seconds=3 + 10e-6 * len(data), mib=(20e6 + 260 * len(data)) / 2**20
+    )
+
+
+WORST_OF_TASKS: dict[str, tuple[str, Made]] = {
+    "one function in many folders": ("diff", replace(SITES, folders=3000)),
+    "many lines of one function": ("diff", replace(SITES, folders=1, spread=100)),
+    "notes in many quotes": ("report", Numbers(events=500, notes=32_000, nested=20)),
+}
+"""What once took the most with the other tasks; ``test_pages`` has that for ``strings``."""
+
+
+@pytest.mark.parametrize("name", WORST_OF_TASKS)
+def test_the_worst_found_of_each_task_stays_within_it_as_well(name: str) -> None:
+    task, numbers = WORST_OF_TASKS[name]
+    data, ending = numbers.file(task)
+    assert_within(
+        data,
+        ending=ending,
+        attempt=TASKS[task],
+        seconds=3 + 10e-6 * len(data),
+        mib=(20e6 + 260 * len(data)) / 2**20,
     )
 
 
