@@ -126,30 +126,34 @@ def reserved_sentences(tables: History, device: DeviceFigures) -> str:
     Source of what is given back before a request fails, and in which order:
     CUDACachingAllocator.cpp, ``release_cached_blocks``.
     """
-    peak = device.peaks.get("reserved")
-    most = device.peaks["allocated"].bytes
-    if peak is None or peak.bytes < max(_MANY_TIMES * most, most + _MUCH):
+    if "reserved" not in device.peaks:
         return ""
-    if (device.curves["reserved"] < device.curves["active"]).any():
-        return ""  # segment events are missing
-    heap = heap_at(tables, device, peak.event)
+    if device.recorded:
+        event, reserved = device.peaks["reserved"].event, device.peaks["reserved"].bytes
+        most, what = device.peaks["allocated"].bytes, "the allocated peak"
+        where = "before the first event" if event < 0 else f"at event {format_count(event)}"
+    else:
+        event, reserved = device.peak.event, device.peak.reserved or 0
+        most, what, where = device.peak.allocated, "what was allocated", "then"
+    if reserved < max(_MANY_TIMES * most, most + _MUCH):
+        return ""
+    heap = heap_at(tables, device, event)
     free = int(returnable_bytes(heap, find_holes(heap)).sum())
     waiting = int(heap.bytes[heap.pending].sum())
-    stuck = peak.bytes - int(heap.bytes.sum()) - free
-    times = f", {peak.bytes / most:.0f} times the allocated peak" if most else ""
-    where = "before the first event" if peak.event < 0 else f"at event {format_count(peak.event)}"
-    found = [f"PyTorch had reserved {format_bytes(peak.bytes)} {where}{times}."]
-    if waiting >= _PART * peak.bytes:
+    stuck = reserved - int(heap.bytes.sum()) - free
+    times = f", {reserved / most:.0f} times {what}" if most else ""
+    found = [f"PyTorch had reserved {format_bytes(reserved)} {where}{times}."]
+    if waiting >= _PART * reserved:
         found.append(
             f"{format_bytes(waiting)} of it had been freed, but waited for another stream; PyTorch"
             " waits for that stream before it lets a request fail."
         )
-    if free >= _PART * peak.bytes:
+    if free >= _PART * reserved:
         found.append(
             f"{format_bytes(free)} of it was unused, and goes back to the driver before a request"
             " fails."
         )
-    if stuck >= _PART * peak.bytes:
+    if stuck >= _PART * reserved:
         found.append(
             f"{format_bytes(stuck)} of it was unused but cannot go back to the driver: it lay in"
             " segments partly in use, or in private pools."
