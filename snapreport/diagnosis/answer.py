@@ -137,7 +137,10 @@ def reserved_sentences(tables: History, device: DeviceFigures) -> str:
         most, what, where = device.peak.allocated, "what was allocated", "then"
     if reserved < max(_MANY_TIMES * most, most + _MUCH):
         return ""
-    heap = heap_at(tables, device, event)
+    # A segment is got for the allocation of the next event, whose block is no unused memory.
+    curve = device.curves["reserved"]
+    got = event + 2 < len(curve) and curve[event + 2] == reserved
+    heap = heap_at(tables, device, event + got)
     free = int(returnable_bytes(heap, find_holes(heap)).sum())
     waiting = int(heap.bytes[heap.pending].sum())
     stuck = reserved - int(heap.bytes.sum()) - free

@@ -112,7 +112,7 @@ def reserving(times: int) -> TraceBuilder:
 def test_a_cache_far_above_what_was_allocated_is_told_with_what_becomes_of_it() -> None:
     text = answer_of(reserving(8))
     # 100 + 110 + ... + 170 MiB are 1,080; at the last request the first seven are free: 910.
-    assert "PyTorch had reserved 1.05 GiB at event 21, 6 times the allocated peak." in text
+    assert "PyTorch had reserved 1.05 GiB at event 28, 6 times the allocated peak." in text
     assert "910.0 MiB of it was unused, and goes back to the driver before a request fails." in text
     assert "cannot go back" not in text
 
@@ -133,7 +133,7 @@ def test_unused_parts_of_segments_in_use_cannot_go_back() -> None:
         first = (80 * MIB, 80 * MIB, "live") if last else (80 * MIB, 0, "free")
         made.segment(address, 100 * MIB, first, kept, (18 * MIB, 0, "free"))
     text = answer_of(made)
-    # At the last segment_alloc, before its allocations: 7 kept blocks of 2 MiB in 700 MiB.
-    assert "PyTorch had reserved 800.0 MiB at event 28, 8 times the allocated peak." in text
-    assert "686.0 MiB of it was unused but cannot go back to the driver" in text
-    assert "100.0 MiB of it was unused, and goes back" in text
+    # With the first block of the last segment: 7 kept blocks of 2 MiB in 700 MiB, and 80 of 100.
+    assert "PyTorch had reserved 800.0 MiB at event 35, 8 times the allocated peak." in text
+    assert "706.0 MiB of it was unused but cannot go back to the driver" in text
+    assert "goes back" not in text
