@@ -39,6 +39,10 @@ SETTINGS = (
 )
 _STEP = 2 << 20
 """Segments come in multiples of it: a limit between two has no effect."""
+_PAGE = 20 << 20
+"""What expandable segments grow by. A limit is checked for the request alone, and then entire pages
+are mapped: under a limit of 758 MiB an H200 had 762 MiB reserved. So where nothing but a limit
+holds a process back, it may be this much below what a card needs."""
 _LONGEST_S = 900
 
 
@@ -90,8 +94,12 @@ def compare(device: snapreport.Device, measure: Measure) -> Iterator[Row]:
             measure(given, None).reserved,
             capacity,
             above=measure(given, capacity.most + _STEP).served,
-            below=measure(given, capacity.least - _STEP).served,
+            below=measure(given, capacity.least - _step(settings)).served,
         )
+
+
+def _step(settings: str) -> int:
+    return _PAGE if "expandable_segments" in settings else _STEP
 
 
 def _predicted(device: snapreport.Device, settings: str) -> SettingOutcome:

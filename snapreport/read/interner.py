@@ -35,6 +35,9 @@ _TRACEBACK_FRAME = re.compile(
     r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})'
     r"(?:\n {4}(\S[^\n]{0,1000}))?"
 )
+# Libraries and programs, which PyTorch names under TORCH_SYMBOLIZE_MODE=fast.
+_BINARY = re.compile(r"\.(so(\.\d+)*|dylib|dll|pyd|exe)$|(^|[\\/])python[\d.]*$")
+_UNNAMED = "??"
 _LONGEST_TRACE = 20_000
 # A file made to be slow to read could have any number of stacks with the same ends.
 _MOST_ALIKE = 64
@@ -254,6 +257,10 @@ class StackInterner:
         if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
             raise NotASnapshotError("has a frame whose name or file is not text.")
         whole = clean(name), clean(filename)
+        if whole[0] == _UNNAMED or _BINARY.search(whole[1]):
+            # Machine code, whose line is an offset: known by its function, as where PyTorch looks
+            # symbols up in its slower way, and names no file.
+            whole, line = (whole[0], _UNNAMED), UNKNOWN_LINE
         if TRACE in extra and (traced := self._traced(extra[TRACE])):
             # The line of the model that this generated line was made from.
             extra[GENERATED] = f"{whole[0]} ({whole[1]}:{line})"

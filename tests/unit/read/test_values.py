@@ -15,6 +15,7 @@ import pytest
 
 import snapreport
 from snapreport.bundle import read_bundle, write_bundle
+from snapreport.figures.callsites import name_stacks
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, RawSnapshot
 from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
@@ -62,6 +63,29 @@ def test_frames_that_differ_in_one_field_are_different() -> None:
     frames = [frame("f"), frame("g"), frame("f", "other.py"), frame("f", line=2), frame("f")]
     raw = read_object(trace().alloc("a", 4, frames=frames).snapshot())
     assert len(raw.stacks.frames) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("at::add(at::Tensor const&)", "/venv/torch/lib/libtorch_cpu.so"),
+        ("??", "/lib/x86_64-linux-gnu/libc.so.6"),
+        ("PyObject_Call", "/usr/bin/python3.12"),
+        ("_PyEval_EvalFrameDefault", "/usr/lib/libpython3.11.so.1.0"),
+        ("at::add", "C:\\venv\\torch\\lib\\torch_cpu.dll"),
+        ("??", "/opt/server/bin/serve"),
+    ],
+)
+def test_a_frame_of_machine_code_is_its_function_at_any_offset(name: str, file: str) -> None:
+    """As PyTorch looks up frames under TORCH_SYMBOLIZE_MODE=fast, which our recorder asks for."""
+    own = frame("forward", "/home/ann/model.py", 7)
+    stacks = [[frame(name, file, offset), own] for offset in (5775726, 5550379)]
+    made = trace().alloc("a", 512, frames=stacks[0]).alloc("b", 512, frames=stacks[1])
+    tables = made.file()
+    assert tables.devices[0].allocations.stack.tolist() == [0, 0]
+    assert tables.stacks.frames.filenames == ["??", "/home/ann/model.py"]
+    assert tables.stacks.frames.lines.tolist() == [UNKNOWN_LINE, 7]
+    assert name_stacks(tables.stacks, [0]) == ["forward  /home/ann/model.py:7"]
 
 
 @pytest.mark.parametrize("line", [2**64 - 1, 2**63, -1, None, "7", 1.5, True])
