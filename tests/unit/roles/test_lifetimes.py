@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapreport.frames.categories import classify
 from snapreport.model.history import History
 from snapreport.model.roles import ROLES
 from snapreport.roles.lifetimes import find_roles
@@ -264,3 +265,72 @@ def test_what_the_program_makes_and_frees_after_its_last_pass_is_temporary() -> 
     made.alloc("judged", 24 * KIB, frames=MODEL).free("judged", frames=MODEL)
     made.alloc("mean", 40 * KIB, frames=[MAIN]).free("mean", frames=[MAIN])
     assert roles_of(made.file())[40] == {"temporary of forward"}
+
+
+WRAPPER = [frame("wrapper", "/x/torch/optim/optimizer.py", 7), MAIN]
+CLOSURE = frame("closure", "train.py", 20)
+IN_ADAM = [frame("step", "/x/torch/optim/adam.py", 5), *WRAPPER]
+DECORATED = frame("decorate_context", "/x/torch/utils/_contextlib.py", 9)
+IN_LBFGS = [
+    DECORATED,
+    frame("_directional_evaluate", "/x/torch/optim/lbfgs.py", 6),
+    frame("step", "/x/torch/optim/lbfgs.py", 5),
+    DECORATED,
+    *WRAPPER,
+]
+IN_OWN_STEP = [frame("step", "sharpness.py", 8), DECORATED, *WRAPPER]
+SCHEDULED = [*IN_ADAM[:-1], frame("wrapper", "/x/torch/optim/lr_scheduler.py", 3), MAIN]
+OWN_NAME = [frame("evaluate", "train.py", 20), *IN_ADAM]
+"""The program's function has any name; PyTorch's own step calls it."""
+
+
+def with_closure(caller: list[dict[str, Any]], step: list[dict[str, Any]]) -> Any:
+    """Train as above, with forward and backward in a function that ``caller`` runs."""
+    made = trace().alloc("weight", 64 * KIB, frames=[*BUILD[:1], MAIN])
+    for turn in range(3):
+        begins = len(made.events)
+        forward = [*MODEL[:2], *caller]
+        backward = [*BACK[:2], *caller]
+        made.alloc(f"scratch{turn}", 16 * KIB, frames=forward).free(f"scratch{turn}")
+        made.alloc(f"saved{turn}", 128 * KIB, frames=forward)
+        made.alloc(f"loss{turn}", 24 * KIB, frames=caller)  # a line of the closure itself
+        made.alloc(f"grad{turn}", 64 * KIB, frames=backward)
+        made.free(f"loss{turn}").free(f"saved{turn}")
+        if not turn:
+            made.alloc("state", 64 * KIB, frames=step)
+        made.alloc(f"square{turn}", 64 * KIB, frames=step).free(f"square{turn}", frames=step)
+        made.free(f"grad{turn}", frames=CLEAR)
+        for place, at in ((made.start, begins), (made.end, len(made.events) - 2)):
+            if len(caller) > 2:
+                place("Optimizer.step#Adam.step", made.events[at]["time_us"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("caller", "step"),
+    [
+        ([CLOSURE, *IN_ADAM], STEP),
+        (OWN_NAME, STEP),
+        ([CLOSURE, *SCHEDULED], STEP),
+        ([CLOSURE, *IN_LBFGS], STEP),
+        (
+            [CLOSURE, DECORATED, *IN_OWN_STEP],
+            [frame("first_step", "sharpness.py", 4), *IN_OWN_STEP],
+        ),
+    ],
+    ids=["adam", "any name", "scheduler", "lbfgs", "own optimizer"],
+)
+def test_a_closure_has_the_roles_and_categories_of_the_same_program_without_one(
+    caller: list[dict[str, Any]], step: list[dict[str, Any]]
+) -> None:
+    files = [with_closure(caller, step).file(), with_closure([CLOSURE, MAIN], STEP).file()]
+    roles, categories = [], []
+    for file in files:
+        device = file.devices[0]
+        roles.append([ROLES[role] for role in find_roles(device, file).role.tolist()])
+        place, found = classify(file, device)
+        categories.append([found[i].name for i in place.tolist()])
+    assert roles[0] == roles[1]
+    assert categories[0] == categories[1]
+    assert {"activation", "optimizer", "backward", "unknown"} <= set(categories[0])
+    assert "optimizer state" in roles[0] and "temporary of optimizer" in roles[0]
