@@ -1,4 +1,4 @@
-"""Find which frames the call stacks of a file have, and where an optimizer's step runs a closure."""
+"""Find which frames call stacks have, and where an optimizer's step runs a closure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.safe_text import matched
 from snapreport.model.history import History
 from snapreport.model.stacks import FrameTable, StackTable
-from snapreport.model.trust import StackKind
 from snapreport.model.tree_paths import lowest_on_path
+from snapreport.model.trust import StackKind
 
 _TORCH = re.compile(r"(^|.{0,400}[/\\])torch[/\\]")
 _OPTIMIZERS = re.compile(r".{0,400}torch[/\\]optim[/\\]")

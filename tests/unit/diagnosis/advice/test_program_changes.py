@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapreport.diagnosis.advice.edits import Change, edited_peak
@@ -424,3 +425,26 @@ def test_no_batch_is_advised_where_steps_add_to_the_optimizers_state(file: str, 
     batches = {code for code in found if code.startswith(("smaller-batch", "accumulate"))}
     # At the peak of the last forward pass two steps' state cannot tell yet, by its growth alone.
     assert (not batches) == ("lbfgs" in file or steps > 3)
+
+
+def test_bounds_allow_for_blocks_that_are_larger_than_their_requests_by_other_amounts() -> None:
+    file = training().file()
+    device = file.devices[0]
+    rows = device.allocations
+    # The model's weight and what the first layer keeps for backward got blocks not worth splitting.
+    unused = np.where(np.isin(np.arange(len(rows)), (0, 1)), MIB // 2, 0)
+    larger = replace(device, allocations=replace(rows, block_size=rows.block_size + unused))
+    figures = []
+    for history in (device, larger):
+        situation = look_at(file, history, find_curves(history, reserves=True)["allocated"])
+        figures.append((situation, {each.code: each.frees for each in suggest(situation)}))
+    (tight, said), (loose, wider) = figures
+    assert set(said) == set(wider)
+    assert loose.peak == tight.peak + MIB // 2  # the first layer's block is in the first turn only
+    for code, frees in wider.items():
+        exact = said[code]
+        assert frees is not None
+        assert exact is not None
+        # Afterwards no block may be too large, or all that ever were: 1 MiB together.
+        assert loose.peak - frees.most == tight.peak - exact.most
+        assert frees.least <= max(loose.peak - (tight.peak - exact.least) - MIB, 0)
