@@ -27,6 +27,7 @@ from snapreport.model.roles import (
     PARAMETER,
     ROLES,
     STATE,
+    WEIGHT_COPY,
     WORKSPACE,
 )
 from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
@@ -35,7 +36,7 @@ from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
 
 _FIXED = (
-    PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
+    PARAMETER, BUFFER, GRADIENT, STATE, WEIGHT_COPY, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
 )  # fmt: skip
 """Roles whose size is assumed constant where no other recording shows it."""
 _PHASES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}

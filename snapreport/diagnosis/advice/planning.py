@@ -27,6 +27,8 @@ _EFFORT = {
     "free-earlier": 1,
     "inference-mode": 1,
     "fused-optimizer": 1,
+    "autocast-cache": 1,
+    "low-precision-weights": 4,
     "attention-kernel": 2,
     "chunked-loss": 4,
     "checkpoint": 8,
@@ -43,6 +45,7 @@ _INSTEAD = {
     "accumulate": "smaller-batch",
     "offload-activations": "checkpoint",
     "offload": "low-bit-state",
+    "low-precision-weights": "autocast-cache",
 }
 """Changes that exclude another: a batch is cut in only one way."""
 

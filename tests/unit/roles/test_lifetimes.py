@@ -334,3 +334,63 @@ def test_a_closure_has_the_roles_and_categories_of_the_same_program_without_one(
     assert categories[0] == categories[1]
     assert {"activation", "optimizer", "backward", "unknown"} <= set(categories[0])
     assert {"optimizer state", "temporary of optimizer"} <= set(roles[0])
+
+
+LINEAR = [frame("forward", "/x/torch/nn/modules/linear.py", 134), *MODEL]
+CAST = [frame("at::autocast::cached_cast(c10::ScalarType)", "??", 0), *LINEAR]
+OPERATORS = [frame("aten::to", "??", 0), frame("aten::linear", "??", 0), *LINEAR]
+
+
+def autocast(casts: list[dict[str, Any]], cached: bool = True, rows: int = 3) -> Any:
+    """Run two layers of one width twice in a block; KiB: weight 64, bias 16, result ``rows``."""
+    made = trace()
+    for layer in range(2):
+        made.alloc(f"weight{layer}", 64 * KIB, frames=BUILD)
+        made.alloc(f"bias{layer}", 16 * KIB, frames=BUILD)
+    for turn in range(2):
+        for layer in range(2):
+            at = f"{turn}.{layer}"
+            if not turn or not cached:
+                made.alloc(f"bias copy{at}", 8 * KIB, frames=casts)
+                made.alloc(f"weight copy{at}", 32 * KIB, frames=casts)
+            made.alloc(f"input{at}", rows * KIB, frames=casts)
+            made.alloc(f"result{at}", rows * KIB, frames=LINEAR)
+            if not cached:
+                made.free(f"bias copy{at}").free(f"weight copy{at}")
+            made.free(f"input{at}")
+            made.alloc(f"norm{at}", 5 * KIB, frames=MODEL).free(f"result{at}").free(f"norm{at}")
+    for layer in range(2) if cached else ():
+        made.free(f"bias copy0.{layer}").free(f"weight copy0.{layer}")
+    return made
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("casts", [CAST, OPERATORS, LINEAR], ids=["C++", "operators", "Python"])
+def test_what_autocast_casts_of_weights_has_a_role_of_its_own(
+    casts: list[dict[str, Any]], cached: bool
+) -> None:
+    roles = roles_of(autocast(casts, cached).file())
+    assert roles[64] == roles[16] == {"parameter"}
+    assert roles[32] == roles[8] == {"autocast weight copy"}
+    assert roles[3] == {"temporary of forward"}
+
+
+def test_an_input_as_large_as_the_copy_of_a_weight_is_cast_after_it() -> None:
+    file = autocast(CAST, rows=32).file()
+    device = file.devices[0]
+    rows, role = device.allocations, find_roles(device, file).role
+    copies = role == ROLES.index("autocast weight copy")
+    assert np.count_nonzero(copies & (rows.size == 8 * KIB)) == 2
+    first = rows.alloc_event[copies & (rows.size == 32 * KIB)][:2].tolist()
+    biases = rows.alloc_event[copies & (rows.size == 8 * KIB)].tolist()
+    assert first == [event + 1 for event in biases]
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_results_with_half_the_size_of_a_weight_are_no_copies(turns: int) -> None:
+    made = trace().alloc("weight", 64 * KIB, frames=BUILD).alloc("bias", 16 * KIB, frames=BUILD)
+    for turn in range(turns):
+        for layer in range(3):  # one after the other, from the same line
+            made.alloc(f"{turn}.{layer}", 32 * KIB, frames=LINEAR)
+        made.alloc(f"small{turn}", 8 * KIB, frames=MODEL)
+    assert "autocast weight copy" not in roles_of(made.file())[32]
