@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
+from snapreport.frames.stack_kinds import parents_with_closures
 from snapreport.ground.memoize import once_for_both, shared
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.findings import MISSING_REASONS
@@ -123,5 +124,7 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
             known[frame] = next(fitting, len(rules))
         of_frame[i] = known[frame]
     of_node = of_frame[stacks.node_frame]
-    of_node = of_node[lowest_on_path(stacks.node_parent, of_node)]
+    # What a closure does is not the optimizer's; the user's own rules are about the whole stack.
+    parent = parents_with_closures(stacks) if rules is DEFAULT_RULES else stacks.node_parent
+    of_node = of_node[lowest_on_path(parent, of_node)]
     return shared(stacks.of_stacks(of_node, len(rules)))

@@ -23,6 +23,10 @@ ROLE_MEANINGS = MappingProxyType(
         "activation": (
             "A result of the forward pass that is kept until the backward pass has used it."
         ),
+        "autocast weight copy": (
+            "A weight that torch.autocast cast to half precision, kept until its block ends or the"
+            " backward pass has used it; as large at any batch size."
+        ),
         "temporary of forward": "Made in a forward pass, and not kept for backward.",
         "temporary of backward": "Made in a backward pass, and freed in it.",
         "temporary of optimizer": "Made in an optimizer step, and freed in it.",

@@ -86,6 +86,8 @@ SUGGESTION_CODES = MappingProxyType(
         "chunked-loss": "Compute logits and loss for some tokens at a time.",
         "attention-kernel": "Never hold all attention weights at once.",
         "inference-mode": "Keep nothing for a backward pass that never comes.",
+        "autocast-cache": "Let autocast keep no copies of weights.",
+        "low-precision-weights": "Keep the weights themselves in half precision.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",
         "shard-state": "Spread the optimizer's state over the ranks.",

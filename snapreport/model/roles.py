@@ -16,6 +16,7 @@ ROLES = (
     "gradient",
     "optimizer state",
     "activation",
+    "autocast weight copy",
     "temporary of forward",
     "temporary of backward",
     "temporary of optimizer",
@@ -26,14 +27,16 @@ ROLES = (
     "workspace",
     "unknown",
 )
-"""A role's number is its position. ``activation`` is what the forward pass saves for backward, and
-``KV cache`` also the state that a recurrent model carries."""
+"""A role's number is its position. ``activation`` is what the forward pass saves for backward,
+``autocast weight copy`` a weight that autocast cast, and ``KV cache`` also the state that a
+recurrent model carries."""
 (
     PARAMETER,
     BUFFER,
     GRADIENT,
     STATE,
     ACTIVATION,
+    WEIGHT_COPY,
     FORWARD_TEMPORARY,
     BACKWARD_TEMPORARY,
     OPTIMIZER_TEMPORARY,

@@ -28,6 +28,7 @@ from snapreport.model.roles import (
     PARAMETER,
     STATE,
     UNKNOWN,
+    WEIGHT_COPY,
     WORKSPACE,
     Roles,
 )
@@ -46,6 +47,7 @@ from snapreport.roles.passes import (
     find_passes,
 )
 from snapreport.roles.stack_phases import stack_marks
+from snapreport.roles.weight_copies import find_weight_copies
 
 _STATED = {
     "parameter": PARAMETER,
@@ -62,6 +64,8 @@ NEVER_USED = "kept until the whole forward pass was freed"
 """The evidence for activations of a graph that no backward pass used."""
 MISSED = "kept by the program, and no backward pass used it"
 """The evidence for activations of a graph that outlived the backward passes of others."""
+CAST = "cast inside an operation, to half of a weight's size"
+"""The evidence for weights' copies that are told from all else."""
 _MOST_KEPT = "most of what its forward pass made is kept"
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
 _TOGETHER = 8
@@ -91,6 +95,9 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     collective = marks & (stack_phases.COMMUNICATES | stack_phases.FILLS_BUCKETS)
     judge.give(collective == stack_phases.COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
     judge.give(marks & stack_phases.WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
+    copies, sure = find_weight_copies(history, tables, passes, marks)
+    judge.give(sure, WEIGHT_COPY, CAST, 0.9)
+    judge.give(copies, WEIGHT_COPY, "half of a weight's size, made where one is used", 0.6)
     _by_lifetime(judge, history, passes, marks)
     match_baseline(judge, history, passes, marks, stack_marks(tables.stacks)[rows.free_stack])
     return Roles(judge.role, judge.evidence, tuple(judge.seen))

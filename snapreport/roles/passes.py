@@ -80,7 +80,8 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     phases[rows.free_requested_event] = freed
     phases[rows.alloc_event] = made
     phases = phases[: history.events]
-    _name_by_stages(phases, history)
+    closures = marks[rows.stack] & stack_phases.IN_CLOSURE != 0
+    _name_by_stages(phases, history, np.sort(rows.alloc_event[closures]))
     born = rows.alloc_event >= 0
     made[born] = _filled(phases)[rows.alloc_event[born]]
     kinds = np.where(phases == LOAD, np.int8(FORWARD), phases)
@@ -99,11 +100,23 @@ def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
     return found
 
 
-def _name_by_stages(phases: NDArray[np.int8], history: DeviceHistory) -> None:
-    """Give events inside a stage its phase, unless their own stacks show a pass."""
+def _name_by_stages(
+    phases: NDArray[np.int8], history: DeviceHistory, closures: NDArray[np.int64]
+) -> None:
+    """Give events inside a stage its phase, unless their own stacks show a pass.
+
+    Args:
+        phases: of each event.
+        history: the device's, with the stages.
+        closures: events inside a closure, ascending. A stage of the optimizer with one of them is
+            left out: it spans a forward and a backward pass, too.
+    """
     stages = history.stages
+    first, behind = np.searchsorted(closures, (stages.start_event, stages.end_event))
     for pattern, phase in reversed(_STAGES):
         chosen = [i for i, name in enumerate(stages.name) if pattern.search(name)]
+        if phase == OPTIMIZER:
+            chosen = [i for i in chosen if first[i] == behind[i]]
         if chosen:
             begin = np.maximum(stages.start_event[chosen], 0)
             end = np.maximum(stages.end_event[chosen], begin)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames, is_native_file
+from snapreport.frames.stack_kinds import parents_with_closures
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.safe_text import matched
 from snapreport.model.findings import NODE
@@ -39,9 +40,11 @@ from snapreport.model.tree_paths import lowest_on_path, marks_on_path
     OF_MODULES,
     IN_DDP,
     ONE_STATE,
-) = (np.int32(1 << bit) for bit in range(23))
+    IN_CLOSURE,
+    CASTS,
+) = (np.int32(1 << bit) for bit in range(25))
 """Bits. PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
-IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it, as in a closure.
+IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it.
 RECOMPUTES: under checkpointing, in its forward pass or recomputing in backward. FILLS_BUCKETS: DDP
 makes the buckets in which ranks add up gradients. WORKS: a library's workspace.
 CACHES: a KV cache, by its name. CLEARS: ``zero_grad``. CLIPS: clips gradients, between passes.
@@ -50,7 +53,9 @@ LOSES: a loss over classes. ATTENDS: a softmax, as of attention weights.
 FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: an optimizer whose state has few bits.
 OF_MODULES: the building code is PyTorch's own, and makes parameters and buffers; any other
 ``__init__`` may make anything. IN_DDP: runs a model wrapped by DDP. ONE_STATE: an optimizer that
-keeps at most one tensor per parameter."""
+keeps at most one tensor per parameter. IN_CLOSURE: in what ``optimizer.step(closure)`` calls; the
+marks of the step around it are left out. CASTS: inside an operation that casts what it is given, as
+autocast does."""
 
 
 def _rule(
@@ -110,6 +115,7 @@ _RULES = (
     _rule(IN_DDP, r"c10d::Reducer::"),
     _rule(WORKS, r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"),
     _rule(WORKS, r"Workspace::Workspace"),
+    _rule(CASTS, r"^at::autocast::cached_cast\b"),
     _rule(CACHES, file=r"cache_utils\.py|kv_?cache|KVCache"),
     _rule(CACHES, r"[kK][vV]_?[cC]ache|past_key_value"),
 )
@@ -154,9 +160,22 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     marks[classify_frames(frames) == NODE] |= IN_BACKWARD
     marks[frames.of_forward()] = IN_BACKWARD  # these did not run themselves
     own = marks[stacks.node_frame]
+    own[_casts_inside(stacks)] |= CASTS
     passes = own & (IN_FORWARD | IN_BACKWARD | IN_OPTIMIZER)
-    innermost = lowest_on_path(stacks.node_parent, (passes == 0).astype(np.int8))
-    of_node = marks_on_path(stacks.node_parent, own)
+    parent = parents_with_closures(stacks)
+    own[parent != stacks.node_parent] |= IN_CLOSURE
+    innermost = lowest_on_path(parent, (passes == 0).astype(np.int8))
+    of_node = marks_on_path(parent, own)
     of_node[own[innermost] & IN_OPTIMIZER == 0] &= ~IN_OPTIMIZER
     of_node[own[innermost] & IN_FORWARD == 0] &= ~RECOMPUTES
     return shared(np.append(stacks.of_stacks(of_node, 0), np.int32(0)))
+
+
+def _casts_inside(stacks: StackTable) -> NDArray[np.bool_]:
+    """Say which nodes are a cast by an operation, as the profiler's names of operators show it."""
+    names = stacks.frames.names
+    casts = np.array([name in ("aten::to", "aten::_to_copy") for name in names], np.bool_)
+    operates = np.array([name.startswith("aten::") for name in names], np.bool_) & ~casts
+    caller = np.append(operates[stacks.node_frame], False)[stacks.node_parent]
+    inside: NDArray[np.bool_] = casts[stacks.node_frame] & caller
+    return inside

@@ -37,6 +37,8 @@ _FIRST = (
     "input",
     "activation",
 )
+_CAST = ("activation", "temporary of forward")
+"""What autocast's copies of weights seem to be: no hook is asked for them."""
 
 _RANK = [_FIRST.index(name) if name in _FIRST else len(_FIRST) for name in ROLES]
 
@@ -53,6 +55,11 @@ class Watch:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Tell that the body is ``backward`` or ``optimizer``, where PyTorch does not know."""
+        yield
+
+    @contextmanager
+    def closure(self) -> Iterator[None]:
+        """Tell that the body is what ``optimizer.step(closure)`` calls."""
         yield
 
 
@@ -88,6 +95,15 @@ class Observer(Watch):
         if not self._depth:
             self.look()
             self._enter("optimizer" if name == "backward" else "forward")
+
+    @contextmanager
+    def closure(self) -> Iterator[None]:
+        """Leave the optimizer's step, and go back to it."""
+        depth, self._depth = self._depth, 0
+        self._enter("forward")
+        yield
+        self._enter("optimizer")
+        self._depth = depth
 
     def step(self) -> None:
         """Note that a step begins."""
@@ -216,8 +232,14 @@ class Observer(Watch):
                 row = live[address]
                 if _RANK[role] < _RANK[roles[row]]:
                     roles[row] = role
+        made = np.array([event.size for event in events if event.size > 0], np.int64)
+        found = np.array(roles, np.int8)
+        if self._program.autocasts:
+            halves = made[found == ROLES.index("parameter")] // 2
+            copies = np.isin(found, [ROLES.index(name) for name in _CAST]) & np.isin(made, halves)
+            found[copies] = ROLES.index("autocast weight copy")
         return Found(
-            roles=np.array(roles, np.int8),
+            roles=found,
             rows=np.array(rows, np.int64),
             sizes=np.array([event.size for event in events], np.int64),
             steps=before[self.steps],

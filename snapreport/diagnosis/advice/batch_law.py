@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.diagnosis.advice.edits import rounded
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
 from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
-from snapreport.history.block_sizes import round_sizes, split_rules
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import (
     BUFFER,
@@ -27,6 +27,7 @@ from snapreport.model.roles import (
     PARAMETER,
     ROLES,
     STATE,
+    WEIGHT_COPY,
     WORKSPACE,
 )
 from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
@@ -35,7 +36,7 @@ from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
 
 _FIXED = (
-    PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
+    PARAMETER, BUFFER, GRADIENT, STATE, WEIGHT_COPY, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
 )  # fmt: skip
 """Roles whose size is assumed constant where no other recording shows it."""
 _PHASES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}
@@ -71,7 +72,7 @@ class SeveralSizes:
     def expected(self, batch: int) -> NDArray[np.int64]:
         """Return the expected block sizes at a batch size."""
         most = _MOST_BYTES // max(len(self.spare), 1)
-        return _rounded(self.file, self.device, self.laws.expected(batch, most)) + self.spare
+        return rounded(self.file, self.device, self.laws.expected(batch, most)) + self.spare
 
     def peak(self, batch: int) -> tuple[int, int]:
         """Return the expected peak at a batch size, and its first event."""
@@ -146,7 +147,7 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
         size = np.rint(last.allocations.size * share).astype(np.int64)
         size[known] = own.size[there]
         extra = np.zeros(len(rows))
-        extra[known] = (own.block_size - _rounded(one, device, own.size))[there]
+        extra[known] = (own.block_size - rounded(one, device, own.size))[there]
         sizes.append(size)
         spare.append(extra)
         lives = (own.alloc_event, own.free_requested_event, device.events)
@@ -155,16 +156,6 @@ def put_together(recordings: Sequence[tuple[int, History, DeviceHistory]]) -> Se
     extra = np.maximum(np.rint(np.mean(spare, axis=0)), 0).astype(np.int64)
     laws = find_laws(batches, np.stack(sizes))
     return SeveralSizes(file, last, laws, matched.exact, extra, tuple(peaks), tuple(requested))
-
-
-def _rounded(
-    file: History, device: DeviceHistory, requested: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Round requests as the device's allocator does; that of the CPU does not."""
-    if device.device.kind == "cpu":
-        return requested
-    rules = split_rules(file.settings, pinned=device.device.kind == "host")
-    return round_sizes(requested, rules)
 
 
 def find_growth(several: SeveralSizes, target: int | None, wanted: Sequence[int]) -> BatchGrowth:

@@ -176,6 +176,30 @@ WORDS = {
             "they go before the backward pass",
         ),
     ),
+    "autocast-cache": ChangeWords(
+        "Let autocast keep no copies of weights: it casts each weight to half precision, and keeps"
+        " the copy until its block ends.",
+        "with torch.autocast(device_type, dtype, cache_enabled=False):",
+        "Every operation casts its weights again.",
+        "It frees nothing where gradients are recorded: the graph keeps the copies.",
+        (
+            "copies go with their operation, and those of the largest are live at the new peak",
+            "copies go with their operation",
+            "no weight is ever copied",
+        ),
+    ),
+    "low-precision-weights": ChangeWords(
+        "Keep the weights themselves in half precision, without autocast: now each is there twice,"
+        " in full precision and as autocast's copy.",
+        "model = model.to(torch.bfloat16)  # and its inputs",
+        "All operations run in half precision, also those that autocast keeps in float32.",
+        "Not for weights that are to be trained.",
+        (
+            "weights that were copied halve, and no copy is made",
+            "weights that were copied halve, and no copy is made",
+            "inputs and results halve, too",
+        ),
+    ),
     "inference-mode": ChangeWords(
         "Run it in inference mode: memory is kept for a backward pass that never comes.",
         "with torch.inference_mode():",

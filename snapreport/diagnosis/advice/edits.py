@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.figures.curves import peak_without
-from snapreport.history.block_sizes import MIN_BLOCK
-from snapreport.model.history import DeviceHistory
+from snapreport.history.block_sizes import MIN_BLOCK, round_sizes, split_rules
+from snapreport.model.history import DeviceHistory, History
 from snapreport.native.sorting import unique
 from snapreport.native.sweeps import sum_live
 
@@ -82,6 +82,16 @@ def away(
     first = np.maximum(begin[rows], lives.alloc_event[rows])
     last = np.minimum(end[rows], lives.free_requested_event[rows])
     return Edit(rows, np.ones(len(rows)), first, np.maximum(first, last))
+
+
+def rounded(
+    file: History, device: DeviceHistory, requested: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Round requests as the device's allocator does; that of the CPU does not."""
+    if device.device.kind == "cpu":
+        return requested
+    rules = split_rules(file.settings, pinned=device.device.kind == "host")
+    return round_sizes(requested, rules)
 
 
 def edited_peak(

@@ -27,6 +27,8 @@ _EFFORT = {
     "free-earlier": 1,
     "inference-mode": 1,
     "fused-optimizer": 1,
+    "autocast-cache": 1,
+    "low-precision-weights": 4,
     "attention-kernel": 2,
     "chunked-loss": 4,
     "checkpoint": 8,
@@ -43,6 +45,7 @@ _INSTEAD = {
     "accumulate": "smaller-batch",
     "offload-activations": "checkpoint",
     "offload": "low-bit-state",
+    "low-precision-weights": "autocast-cache",
 }
 """Changes that exclude another: a batch is cut in only one way."""
 
@@ -78,7 +81,7 @@ def make_plan(situation: Situation, target: int) -> Plan:
                 too_much.append((left, chosen))
                 continue
             expected = chosen
-        if _bound(situation, chosen) <= target:
+        if situation.at_most(chosen) <= target:
             return _plan(situation, target, chosen, "yes")
     if expected is not None:
         return _plan(situation, target, expected, "expected")
@@ -120,18 +123,12 @@ def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: 
     )
 
 
-def _bound(situation: Situation, chosen: Sequence[Change]) -> int:
-    """Return an upper bound of the peak after some changes."""
-    left = situation.left(*(each.least for each in chosen))
-    return left + sum(each.extra for each in chosen)
-
-
 def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
     in_order = sorted(chosen, key=lambda each: situation.left(each.expected))
     steps = []
     for i, change in enumerate(in_order):
         so_far = in_order[: i + 1]
         expected = situation.left(*(each.expected for each in so_far))
-        most = max(_bound(situation, so_far), expected)
+        most = max(situation.at_most(so_far), expected)
         steps.append(PlanStep(as_suggestion(situation, change), expected, most))
     return tuple(steps)

@@ -24,6 +24,12 @@ _LAST = ("offload", "offload-activations")
 """Copying memory to the host and back in each step is the last resort."""
 _DOUBTFUL = "first"
 """What a change is about where the program may need what it takes away."""
+_OF_BLOCKS = (
+    "blocks are larger than their requests by as much as they ever were in the recording",
+    "blocks are as much larger than their requests as in the recording",
+    "blocks are no larger than their requests need",
+)
+"""What the figures rest on where it is certain which tensors go."""
 _SITES = 5
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
@@ -60,12 +66,11 @@ def suggest(
 def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     """Put a change in words, with what it frees by itself."""
     words = WORDS[f"{change.code} {change.about}".strip()]
-    least, expected, most = (
-        situation.peak - situation.left(edits)
-        for edits in (change.least, change.expected, change.most)
-    )
-    expected = max(expected, 0)
-    least, most = max(min(least - change.extra, expected), 0), max(expected, most)
+    peak = situation.peak
+    expected = max(peak - situation.left(change.expected), 0)
+    least = max(min(peak - situation.at_most([change]), expected), 0)
+    most = max(peak - situation.at_least([change]), expected)
+    whys = words.whys if any(words.whys) else _OF_BLOCKS
     live = np.flatnonzero(change.acts_on & situation.live())
     weights = situation.history.allocations.block_size[live]
     number, names = label_sites(situation.history, situation.tables.stacks)
@@ -88,7 +93,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
         change.code,
         _filled(words.text, blanks),
         _filled(code, blanks),
-        Frees(least, expected, most, *(words.whys if least < most else ("", "", ""))),
+        Frees(least, expected, most, *(whys if least < most else ("", "", ""))),
         ROLES[int(roles.argmax())] if len(live) else "",
         tuple(names[i] for i in largest),
         words.costs,

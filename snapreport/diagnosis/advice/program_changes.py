@@ -30,9 +30,10 @@ from snapreport.model.roles import (
     PARAMETER,
     STATE,
     UNKNOWN,
+    WEIGHT_COPY,
 )
 from snapreport.native.sorting import is_among, stable_order, unique
-from snapreport.roles.lifetimes import MISSED, NEVER_USED
+from snapreport.roles.lifetimes import CAST, MISSED, NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import (
     ATTENDS,
@@ -43,10 +44,13 @@ from snapreport.roles.stack_phases import (
     LOSES,
     RECOMPUTES,
 )
+from snapreport.roles.weight_copies import operations
 
 _PART = 0.02
 """Tensors and totals below this part of the peak are ignored."""
 _SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
+_PER_RESULT = 4
+"""An operation has up to this many copies of weights for each tensor that its graph keeps."""
 _LEAKS = 3
 """A line whose memory is kept in this many forward passes is taken to leak in every step."""
 
@@ -73,6 +77,7 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
     for number in parts:
         yield _smaller_batch(situation, number)
     if not situation.trains:
+        yield from _autocast(situation)
         yield from _inference(situation)
         if _graph_calls(situation).may_train:
             yield from _checkpoint(situation)
@@ -122,9 +127,8 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     for change in _checkpoint(situation):
         weights = rows.block_size[situation.of(PARAMETER, GRADIENT)]
         least, extra = change.least, change.extra + 2 * int(weights.max(initial=0))
-    yield Change(
-        "offload-activations", kept, least, (expected,), (scaled(history, kept, 1.0),), extra=extra
-    )
+    everything = scaled(history, kept | situation.of(WEIGHT_COPY), 1.0)
+    yield Change("offload-activations", kept, least, (expected,), (everything,), extra=extra)
 
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
@@ -168,7 +172,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
         chosen,
         (least,),
         (expected,),
-        (scaled(history, made & activation, 1.0),),
+        (scaled(history, made & situation.of(ACTIVATION, WEIGHT_COPY), 1.0),),
         "" if layers else "calls",
         blocks=blocks,
         extra=extra,
@@ -185,10 +189,12 @@ def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     fixed &= ~_of_samples(situation)
+    cast = [seen.text == CAST for seen in situation.roles.seen]
+    fixed |= np.array(cast)[situation.roles.evidence]
     grows = _grows_with_batch(situation)
     sure = grows & situation.of(ACTIVATION)
-    # Copies of weights, such as autocast's in half their bits, do not grow with the batch.
-    sizes = unique(history.allocations.size[situation.of(GRADIENT)])
+    # A copy of a weight, which does not grow with the batch, may be among them: by its size.
+    sizes = unique(history.allocations.size[situation.of(PARAMETER, GRADIENT)])
     sure[sure] = ~is_among(history.allocations.size[sure], np.concatenate([sizes, sizes // 2]))
     return (
         scaled(history, sure, share),
@@ -357,7 +363,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
     if situation.trains:
         about = "evaluation"
     # The graph may hold inputs as well, and what a pass needs only for a short time may go sooner.
-    beside = situation.of(FORWARD_TEMPORARY, INPUT) & (rows.alloc_event > START)
+    beside = situation.of(FORWARD_TEMPORARY, INPUT, WEIGHT_COPY) & (rows.alloc_event > START)
     everything = scaled(history, kept | beside, 1.0)
 
     starts, ends = situation.passes.of(FORWARD)
@@ -379,6 +385,59 @@ def _inference(situation: Situation) -> Iterator[Change]:
         )  # fmt: skip
 
     yield from _lowest(situation, map(freed_after, situation.blocks or (None,)))
+
+
+def _autocast(situation: Situation) -> Iterator[Change]:
+    """Keep no copies of weights beside the weights: no cache, where no graph keeps them anyway."""
+    history, rows = situation.history, situation.history.allocations
+    copies, live = situation.of(WEIGHT_COPY), situation.live()
+    held = int(rows.block_size[copies & live].sum())
+    if not held:
+        return
+    of_graph = _go_with_a_graph(situation, copies & live)
+    if of_graph and _graph_calls(situation).may_train:
+        return
+    everything = scaled(history, copies, 1.0)
+    if not of_graph:
+        # An operation's copies go before another line makes anything.
+        run, begins = operations(history, situation.tables.stacks)
+        gone = away(
+            history, copies, np.append(begins, history.events)[run + 1], rows.free_requested_event
+        )
+        # Each call casts its weights again: at worst the largest are live at the new peak.
+        largest = int(np.bincount(run[copies], weights=rows.block_size[copies]).max())
+        yield Change("autocast-cache", copies, (gone,), (gone,), (everything,), extra=largest)
+
+    starts = np.append(situation.passes.of(FORWARD)[0], history.events)
+    weights = situation.of(PARAMETER)
+    weights[weights] = is_among(rows.size[weights], 2 * unique(rows.size[copies & live]))
+    # The model is made, or loaded, in full precision, and then converted, a weight at a time.
+    halved = np.flatnonzero(weights & (rows.free_requested_event > starts[0]))
+    half = Edit(
+        halved, np.full(len(halved), 0.5),
+        np.maximum(starts[0], rows.alloc_event[halved]), rows.free_requested_event[halved],
+    )  # fmt: skip
+    results = situation.of(FORWARD_TEMPORARY, INPUT, CACHE, ACTIVATION, UNKNOWN, BUFFER, PARAMETER)
+    yield Change(
+        "low-precision-weights", copies | weights, (half, everything), (half, everything),
+        (scaled(history, results, 0.5), everything),
+        extra=int(rows.block_size[weights].max(initial=0)) // 2,
+    )  # fmt: skip
+
+
+def _go_with_a_graph(situation: Situation, copies: NDArray[np.bool_]) -> bool:
+    """Say whether copies of weights are freed with a graph, not only when autocast's block ends.
+
+    An operation that was given a copy then keeps what else it was given or made.
+    """
+    rows = situation.history.allocations
+    allocates = np.zeros(situation.history.events + 1, np.int64)
+    allocates[rows.alloc_event[rows.alloc_event > START]] = 1
+    # Allocations before a free: the same number for all that is freed in a row.
+    turn = np.cumsum(allocates)[rows.free_requested_event]
+    others = (situation.passes.made == FORWARD) & ~situation.of(WEIGHT_COPY) & situation.live()
+    others[others] = is_among(turn[others], unique(turn[copies]))
+    return bool(_PER_RESULT * others.sum() >= copies.sum())
 
 
 @once_for_each

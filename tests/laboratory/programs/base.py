@@ -21,6 +21,8 @@ class Program:
 
     name = ""
     variants: tuple[str, ...] = ()
+    autocasts = False
+    """Whether all that has half of a parameter's size is autocast's copy of one."""
 
     def __init__(self, variant: str = "", watch: Watch | None = None) -> None:
         self._numbers: dict[str, int] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapreport.frames.categories import classify
 from snapreport.model.history import History
 from snapreport.model.roles import ROLES
 from snapreport.roles.lifetimes import find_roles
@@ -264,3 +265,132 @@ def test_what_the_program_makes_and_frees_after_its_last_pass_is_temporary() -> 
     made.alloc("judged", 24 * KIB, frames=MODEL).free("judged", frames=MODEL)
     made.alloc("mean", 40 * KIB, frames=[MAIN]).free("mean", frames=[MAIN])
     assert roles_of(made.file())[40] == {"temporary of forward"}
+
+
+WRAPPER = [frame("wrapper", "/x/torch/optim/optimizer.py", 7), MAIN]
+CLOSURE = frame("closure", "train.py", 20)
+IN_ADAM = [frame("step", "/x/torch/optim/adam.py", 5), *WRAPPER]
+DECORATED = frame("decorate_context", "/x/torch/utils/_contextlib.py", 9)
+IN_LBFGS = [
+    DECORATED,
+    frame("_directional_evaluate", "/x/torch/optim/lbfgs.py", 6),
+    frame("step", "/x/torch/optim/lbfgs.py", 5),
+    DECORATED,
+    *WRAPPER,
+]
+IN_OWN_STEP = [frame("step", "sharpness.py", 8), DECORATED, *WRAPPER]
+SCHEDULED = [*IN_ADAM[:-1], frame("wrapper", "/x/torch/optim/lr_scheduler.py", 3), MAIN]
+OWN_NAME = [frame("evaluate", "train.py", 20), *IN_ADAM]
+"""The program's function has any name; PyTorch's own step calls it."""
+
+
+def with_closure(caller: list[dict[str, Any]], step: list[dict[str, Any]]) -> Any:
+    """Train as above, with forward and backward in a function that ``caller`` runs."""
+    made = trace().alloc("weight", 64 * KIB, frames=[*BUILD[:1], MAIN])
+    for turn in range(3):
+        begins = len(made.events)
+        forward = [*MODEL[:2], *caller]
+        backward = [*BACK[:2], *caller]
+        made.alloc(f"scratch{turn}", 16 * KIB, frames=forward).free(f"scratch{turn}")
+        made.alloc(f"saved{turn}", 128 * KIB, frames=forward)
+        made.alloc(f"loss{turn}", 24 * KIB, frames=caller)  # a line of the closure itself
+        made.alloc(f"grad{turn}", 64 * KIB, frames=backward)
+        made.free(f"loss{turn}").free(f"saved{turn}")
+        if not turn:
+            made.alloc("state", 64 * KIB, frames=step)
+        made.alloc(f"square{turn}", 64 * KIB, frames=step).free(f"square{turn}", frames=step)
+        made.free(f"grad{turn}", frames=CLEAR)
+        for place, at in ((made.start, begins), (made.end, len(made.events) - 2)):
+            if len(caller) > 2:
+                place("Optimizer.step#Adam.step", made.events[at]["time_us"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("caller", "step"),
+    [
+        ([CLOSURE, *IN_ADAM], STEP),
+        (OWN_NAME, STEP),
+        ([CLOSURE, *SCHEDULED], STEP),
+        ([CLOSURE, *IN_LBFGS], STEP),
+        (
+            [CLOSURE, DECORATED, *IN_OWN_STEP],
+            [frame("first_step", "sharpness.py", 4), *IN_OWN_STEP],
+        ),
+    ],
+    ids=["adam", "any name", "scheduler", "lbfgs", "own optimizer"],
+)
+def test_a_closure_has_the_roles_and_categories_of_the_same_program_without_one(
+    caller: list[dict[str, Any]], step: list[dict[str, Any]]
+) -> None:
+    files = [with_closure(caller, step).file(), with_closure([CLOSURE, MAIN], STEP).file()]
+    roles, categories = [], []
+    for file in files:
+        device = file.devices[0]
+        roles.append([ROLES[role] for role in find_roles(device, file).role.tolist()])
+        place, found = classify(file, device)
+        categories.append([found[i].name for i in place.tolist()])
+    assert roles[0] == roles[1]
+    assert categories[0] == categories[1]
+    assert {"activation", "optimizer", "backward", "unknown"} <= set(categories[0])
+    assert {"optimizer state", "temporary of optimizer"} <= set(roles[0])
+
+
+LINEAR = [frame("forward", "/x/torch/nn/modules/linear.py", 134), *MODEL]
+CAST = [frame("at::autocast::cached_cast(c10::ScalarType)", "??", 0), *LINEAR]
+OPERATORS = [frame("aten::to", "??", 0), frame("aten::linear", "??", 0), *LINEAR]
+
+
+def autocast(casts: list[dict[str, Any]], cached: bool = True, rows: int = 3) -> Any:
+    """Run two layers of one width twice in a block; KiB: weight 64, bias 16, result ``rows``."""
+    made = trace()
+    for layer in range(2):
+        made.alloc(f"weight{layer}", 64 * KIB, frames=BUILD)
+        made.alloc(f"bias{layer}", 16 * KIB, frames=BUILD)
+    for turn in range(2):
+        for layer in range(2):
+            at = f"{turn}.{layer}"
+            if not turn or not cached:
+                made.alloc(f"bias copy{at}", 8 * KIB, frames=casts)
+                made.alloc(f"weight copy{at}", 32 * KIB, frames=casts)
+            made.alloc(f"input{at}", rows * KIB, frames=casts)
+            made.alloc(f"result{at}", rows * KIB, frames=LINEAR)
+            if not cached:
+                made.free(f"bias copy{at}").free(f"weight copy{at}")
+            made.free(f"input{at}")
+            made.alloc(f"norm{at}", 5 * KIB, frames=MODEL).free(f"result{at}").free(f"norm{at}")
+    for layer in range(2) if cached else ():
+        made.free(f"bias copy0.{layer}").free(f"weight copy0.{layer}")
+    return made
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("casts", [CAST, OPERATORS, LINEAR], ids=["C++", "operators", "Python"])
+def test_what_autocast_casts_of_weights_has_a_role_of_its_own(
+    casts: list[dict[str, Any]], cached: bool
+) -> None:
+    roles = roles_of(autocast(casts, cached).file())
+    assert roles[64] == roles[16] == {"parameter"}
+    assert roles[32] == roles[8] == {"autocast weight copy"}
+    assert roles[3] == {"temporary of forward"}
+
+
+def test_an_input_as_large_as_the_copy_of_a_weight_is_cast_after_it() -> None:
+    file = autocast(CAST, rows=32).file()
+    device = file.devices[0]
+    rows, role = device.allocations, find_roles(device, file).role
+    copies = role == ROLES.index("autocast weight copy")
+    assert np.count_nonzero(copies & (rows.size == 8 * KIB)) == 2
+    first = rows.alloc_event[copies & (rows.size == 32 * KIB)][:2].tolist()
+    biases = rows.alloc_event[copies & (rows.size == 8 * KIB)].tolist()
+    assert first == [event + 1 for event in biases]
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_results_with_half_the_size_of_a_weight_are_no_copies(turns: int) -> None:
+    made = trace().alloc("weight", 64 * KIB, frames=BUILD).alloc("bias", 16 * KIB, frames=BUILD)
+    for turn in range(turns):
+        for layer in range(3):  # one after the other, from the same line
+            made.alloc(f"{turn}.{layer}", 32 * KIB, frames=LINEAR)
+        made.alloc(f"small{turn}", 8 * KIB, frames=MODEL)
+    assert "autocast weight copy" not in roles_of(made.file())[32]

@@ -28,6 +28,7 @@ export const ROLE_COLOURS: Record<string, string> = {
   gradient: "#a64954",
   "optimizer state": "#915fb6",
   activation: "#689f73",
+  "autocast weight copy": "#8c8cec",
   "temporary of forward": "#a3d48f",
   "temporary of backward": "#df8742",
   "temporary of optimizer": "#c383b1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapreport.diagnosis.advice.edits import Change, edited_peak
@@ -429,3 +430,71 @@ def test_no_batch_is_advised_where_steps_add_to_the_optimizers_state(file: str, 
     batches = {code for code in found if code.startswith(("smaller-batch", "accumulate"))}
     # At the peak of the last forward pass two steps' state cannot tell yet, by its growth alone.
     assert (not batches) == ("lbfgs" in file or steps > 3)
+
+
+def test_bounds_allow_for_blocks_that_are_larger_than_their_requests_by_other_amounts() -> None:
+    file = training().file()
+    device = file.devices[0]
+    rows = device.allocations
+    # The model's weight and what the first layer keeps for backward got blocks not worth splitting.
+    unused = np.where(np.isin(np.arange(len(rows)), (0, 1)), MIB // 2, 0)
+    larger = replace(device, allocations=replace(rows, block_size=rows.block_size + unused))
+    figures = []
+    for history in (device, larger):
+        situation = look_at(file, history, find_curves(history, reserves=True)["allocated"])
+        figures.append((situation, {each.code: each.frees for each in suggest(situation)}))
+    (tight, said), (loose, wider) = figures
+    assert set(said) == set(wider)
+    assert loose.peak == tight.peak + MIB // 2  # the first layer's block is in the first turn only
+    for code, frees in wider.items():
+        exact = said[code]
+        assert frees is not None
+        assert exact is not None
+        # Afterwards no block may be too large, or all that ever were: 1 MiB together.
+        assert loose.peak - frees.most == tight.peak - exact.most
+        assert frees.least <= max(loose.peak - (tight.peak - exact.least) - MIB, 0)
+
+
+def autocast(graph: bool) -> Any:
+    """Run four layers under autocast, twice; with a graph each keeps its 1 MiB result, too."""
+    linear = [frame("forward", "/x/torch/nn/modules/linear.py", 134), *BLOCK]
+    cast = [frame("at::autocast::cached_cast(c10::ScalarType)", "??", 0), *linear]
+    made = trace()
+    for layer in range(4):
+        made.alloc(f"weight{layer}", 16 * MIB, frames=BUILD)
+    for turn in range(2):
+        kept = []
+        for layer in range(4):
+            if not turn:
+                made.alloc(f"copy{layer}", 8 * MIB, frames=cast)
+            made.alloc(f"result{turn}.{layer}", MIB, frames=linear)
+            made.alloc(f"wide{turn}.{layer}", 3 * MIB, frames=BLOCK).free(f"wide{turn}.{layer}")
+            kept.append(f"result{turn}.{layer}")
+            if not graph:
+                made.free(kept.pop())
+        if not turn:
+            first = kept
+    for place in [*first, *kept, *(f"copy{layer}" for layer in range(4))]:
+        made.free(place)
+    return made
+
+
+def test_copies_of_weights_do_not_shrink_with_the_batch_and_need_not_be_kept() -> None:
+    situation, found = changes_of(autocast(graph=False).file())
+    assert situation.peak == (64 + 32 + 1 + 3) * MIB
+    assert frees(situation, found["smaller-batch2"]) == (0, 2, 3)
+    # The peak is then where one layer has its copy and its result: 64 + 8 + 1.
+    cache = found["autocast-cache"]
+    assert frees(situation, cache) == (27, 27, 32)
+    assert cache.extra == 8 * MIB
+    # All weights are there in full precision before the first call: 64.
+    halved = found["low-precision-weights"]
+    assert frees(situation, halved) == (36, 36, 66)
+    assert halved.extra == 8 * MIB
+
+
+def test_a_graph_keeps_copies_of_weights_even_without_a_cache() -> None:
+    situation, found = changes_of(autocast(graph=True).file())
+    assert situation.peak == (64 + 32 + 8 + 3) * MIB
+    assert "autocast-cache" not in found
+    assert frees(situation, found["smaller-batch2"])[1] == 5  # of 8 results and 3 MiB beside them
