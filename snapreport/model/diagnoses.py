@@ -59,6 +59,7 @@ CODES = MappingProxyType(
             "Memory that grew with every step and was freed in the end.",
         ),
         "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
+        "graph-capture": ("growth", "Memory kept with each CUDA graph that is captured."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed
@@ -104,6 +105,8 @@ SUGGESTION_CODES = MappingProxyType(
         "kept-segments": "Make small blocks that keep large segments at another time.",
         "keep-cache": "Do not give segments back that are needed again.",
         "share-pool": "Let CUDA graphs share a pool.",
+        "release-pool": "Free a private pool's memory, or make it usable.",
+        "fewer-graphs": "Capture CUDA graphs for fewer shapes.",
         "wait-for-stream": "Make streams wait for one another, so that memory is free at once.",
         "raise-limit": "Raise the limit of the process.",
         "other-programs": "Find what else uses the device.",
