@@ -44,6 +44,7 @@ CODES = MappingProxyType(
         "unknown-actions": ("recording", "Events of unknown kinds."),
         "allocator-internal": ("recording", "Allocations that the allocator made for itself."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
+        "other-allocator": ("recording", "Memory of an allocator that is not CUDA's."),
         "odd-events": ("recording", "Events that do not fit together."),
         "rejected-requests": ("recording", "Requests that throw_on_cudamalloc_oom refused."),
         "skipped-actions": ("recording", "Kinds of events that the recording left out."),

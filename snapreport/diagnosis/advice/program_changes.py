@@ -93,10 +93,16 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
 @once_for_each
 def _checkpoint(situation: Situation) -> tuple[Change, ...]:
     """Keep only the output of each block; compute the rest again in the backward pass."""
+    changes = (_of_blocks(situation, blocks) for blocks in situation.blocks)
     again = situation.marks & RECOMPUTES != 0
     if (again & situation.live()).any():
-        return ()
-    changes = (_of_blocks(situation, blocks) for blocks in situation.blocks)
+        # A part of each layer is checkpointed, or each layer is. What a checkpoint itself returns
+        # is kept in either case, so only what is made outside of all of them counts.
+        changes = (
+            replace(change, about="whole")
+            for change in changes
+            if (change.chosen & ~again & ~change.kept).any()
+        )
     return tuple(_lowest(situation, changes))
 
 

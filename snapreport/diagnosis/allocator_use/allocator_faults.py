@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from snapreport.figures.heap import Heap, heap_at
 from snapreport.history.action_codes import code_actions
-from snapreport.history.allocator_settings import SMALL_SEGMENT
-from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
+from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED
+from snapreport.history.block_sizes import round_sizes, split_rules
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID, pool_name
@@ -275,10 +275,11 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     history, rows = device.history, device.history.allocations
     live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
-    pinned = history.device.kind == "host"
-    rules = split_rules(tables.settings, pinned=pinned)
+    rules = split_rules(tables.settings, history.device.kind)
     rounded = np.minimum(round_sizes(size, rules), block)
-    plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
+    plain = np.minimum(
+        round_sizes(size, replace(rules, divisions=(), pinned_limit=UNLIMITED)), block
+    )
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
     classes, place = distinct(power)
     requested = sum_groups(place, size, len(classes))

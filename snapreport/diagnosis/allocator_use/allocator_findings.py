@@ -58,7 +58,7 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
         return
     if history.device.kind == "host":
         yield from _pinned_rounding(tables, device)
-    if history.device.kind != "cuda":
+    if not history.device.on_card or not history.blocks_known:
         return
     tightest = find_tightest(tables, device)
     if tightest is not None:
@@ -296,7 +296,7 @@ def _whole_in_mempools(tables: History, device: DeviceFigures, event: int) -> in
 def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
     rows, peak = device.history.allocations, device.peak
-    limit = split_rules(tables.settings, pinned=True).pinned_limit
+    limit = split_rules(tables.settings, "host").pinned_limit
     size, block = rows.size, rows.block_size
     live = rows.live_at(peak.event)
     rounds = (

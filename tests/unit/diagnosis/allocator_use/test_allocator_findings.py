@@ -153,7 +153,7 @@ def test_a_pool_for_each_graph_is_no_leak_and_sharing_saves_no_more_than_it_says
     assert "That saves at most 204.0 MiB" in locked.suggestions[0].text
     assert saved <= 204 * MIB  # 192 + 96 + 48 + 40 + 20 MiB in pools, the largest stays
     for device in (own, shared):
-        assert not {"leak", "segment-thrash"} & set({each.code for each in device.findings})
+        assert not {"leak", "segment-thrash"} & {each.code for each in device.diagnosis.findings}
         kept = of_code(device, "graph-capture")
         assert figures(kept)["steps watched"] == 5
         assert "captures a CUDA graph" in kept.explanation
