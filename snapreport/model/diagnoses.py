@@ -98,6 +98,8 @@ SUGGESTION_CODES = MappingProxyType(
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every step adds.",
         "largest-site": "Begin with the call site that raises the peak most.",
+        "look-inside": "See the lines that the compiler hides.",
+        "activation-budget": "Let the compiler keep less for the backward pass.",
         "plan": "Several changes that make room together.",
         "make-room": "Reduce what kept a failed request from being served.",
         # the allocator and the device
