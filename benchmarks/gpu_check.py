@@ -105,9 +105,11 @@ def differences(case: Case, folder: Path) -> list[str]:
             end, now = int(device.curve(curve)[-1]), expected["stats"][f"{counter}.current"]
             if end != now:
                 wrong.append(f"{file}: {curve} at the end {end:,}, PyTorch's {now:,}")
-        for site in device.figures.sites:
-            if site.name == "??" or site.filename.endswith((".so", sys.executable)):
-                wrong.append(f"{file}: a call site is {site.name} in {site.filename}")
+        wrong += [
+            f"{file}: a call site is {site.name} in {site.filename}"
+            for site in device.figures.sites
+            if site.name == "??" or site.filename.endswith((".so", sys.executable))
+        ]
         closing = device.figures.closing
         if closing is None or not closing.closes:
             wrong.append(f"{file}: the replay does not close: {closing}")

@@ -81,6 +81,17 @@ def locked() -> Simulator:
     return fail(made, 200 * MIB)
 
 
+def stranded() -> Simulator:
+    """A MemPool of 800 MiB, half of it free segments; 150 asked for in it, 124 on the device."""
+    made = start()
+    made.allocators[0].begin_pool((0, 1))
+    at(made, "load")
+    weights = [made.malloc(100 * MIB) for _ in range(8)]
+    for block in weights[::2]:
+        made.free(block)
+    return fail(made, 150 * MIB)
+
+
 def waiting() -> Simulator:
     """400 of 800 MiB freed while a graph is captured, but used by another stream."""
     made = start()
@@ -142,6 +153,7 @@ OOM_CAUSES: MappingProxyType[str, Callable[[], Simulator]] = MappingProxyType(
     {
         "full": full,
         "fragmented": fragmented,
+        "stranded": stranded,
         "locked": locked,
         "waiting": waiting,
         "other-stream": other_stream,

@@ -67,7 +67,7 @@ def model_device(history: History, device: DeviceHistory) -> ModelledDevice | No
 def _model(
     history: History, device: DeviceHistory
 ) -> tuple[ReplayTape, AllocatorModel, AllocatorSettings, FactualReplay] | None:
-    if device.device.kind != "cuda" or device.events < LEAST_EVENTS:
+    if not device.device.on_card or device.events < LEAST_EVENTS:
         return None
     if history.layout not in ("trace", "torch-2.0") or not len(device.segments):
         return None
@@ -176,6 +176,8 @@ def _compared(
     met = (wanted[:count] == found.events[:count]).all(axis=1)
     apart = [op if op != NO_ID else len(tape) - 1 for op in where_apart(wanted, found.events)]
     apart += np.flatnonzero(tape.op == ALLOCATE)[~right][:1].tolist()
+    if device.other_allocator is not None:  # where it happens to agree, that predicts nothing
+        apart.append(0)
     divergence = int(tape.event[min(apart)]) if apart else None
     curve = [0, 1, 3]  # segments of the same sizes come and go at the same operations
     return FactualReplay(
@@ -200,6 +202,8 @@ def _compared(
 def _cause(device: DeviceHistory, tape: ReplayTape, settings: AllocatorSettings, event: int) -> str:
     """Name the likely cause of a first divergence: a code of ``CAUSES``."""
     rows = device.allocations
+    if device.other_allocator is not None:
+        return "other-allocator"
     if device.anomalies or device.skipped:
         return "events-missing"
     if settings.not_modelled:

@@ -189,7 +189,7 @@ def _devices(file: Snapshot, wanted: str | None) -> list[Device]:
         return [file.device(wanted)]
     used = [
         each.device for each in file.devices
-        if each.device.kind == "cuda" and (each.events or len(each.allocations))
+        if each.device.on_card and (each.events or len(each.allocations))
     ]  # fmt: skip
     return [file.device(str(each)) for each in used] or [file.device()]
 

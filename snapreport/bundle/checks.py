@@ -18,10 +18,10 @@ from snapreport.model.history import (
     History,
     Stages,
 )
-from snapreport.model.snapshot import NO_ID, NO_TIME
+from snapreport.model.snapshot import NO_ID, NO_TIME, OTHER_CARDS
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
-_KINDS = ("cuda", "host", "cpu")
+_KINDS = ("cuda", *OTHER_CARDS, "host", "cpu")
 
 
 def check_stacks(stacks: StackTable, size: int) -> None:
@@ -70,6 +70,8 @@ def check_history(history: History) -> None:
             raise ValueError("a device has an unknown kind or a negative number")
         _counts("anomalies", device.anomalies)
         _texts("skipped action", list(device.skipped))
+        if device.other_allocator is not None:
+            _texts("sign of another allocator", [device.other_allocator.evidence])
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, history)
         _check_final_state(device, history)

@@ -68,6 +68,8 @@ class _Writer:
             role = self._roles_of(find_roles(device, history))
             meta[f"anomalies.{i}"] = device.anomalies
             meta[f"skipped.{i}"] = list(device.skipped)
+            other = device.other_allocator
+            meta[f"other_allocator.{i}"] = None if other is None else vars(other)
             meta[f"requested_before.{i}"] = self._device(i, device, role)
         rows = [(role, evidence.text, evidence.confidence) for role, evidence in self._roles]
         self._tables.add_rows("roles", rows)

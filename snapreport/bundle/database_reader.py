@@ -13,7 +13,15 @@ from snapreport.bundle.checks import check_history, check_stacks, within
 from snapreport.bundle.integer_table import read_cells
 from snapreport.bundle.tables import Columns, Tables, device_rows, open_tables
 from snapreport.model.cut import cut_from_plain
-from snapreport.model.history import START, Allocations, DeviceHistory, Events, History, Stages
+from snapreport.model.history import (
+    START,
+    Allocations,
+    DeviceHistory,
+    Events,
+    History,
+    OtherAllocator,
+    Stages,
+)
 from snapreport.model.name_treatment import names_done
 from snapreport.model.recorder_notes import recorder_info
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, STATED, DeviceId, Segments, Source
@@ -141,7 +149,14 @@ class _Devices:
             stages=self._stages(index),
             anomalies=self._meta[f"anomalies.{index}"],
             skipped=tuple(self._meta[f"skipped.{index}"]),
+            other_allocator=self._other_allocator(index),
         )
+
+    def _other_allocator(self, index: int) -> OtherAllocator | None:
+        found = self._meta[f"other_allocator.{index}"]
+        if found is None:
+            return None
+        return OtherAllocator(found["kind"], found["evidence"], found["known"] is True)
 
     def _allocations_of(self, index: int) -> Allocations:
         rows, events = self._allocation_rows[index], self._n_events[index]

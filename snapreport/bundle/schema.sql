@@ -6,7 +6,7 @@ CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE pools (id INTEGER PRIMARY KEY, first INTEGER NOT NULL, second INTEGER NOT NULL);
 CREATE TABLE devices (
     id INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,              -- cuda, host (pinned), cpu (profiler)
+    kind TEXT NOT NULL,              -- cuda, npu and others, host, cpu
     ordinal INTEGER NOT NULL,
     events INTEGER NOT NULL,         -- number of trace events
     first_time_us INTEGER,

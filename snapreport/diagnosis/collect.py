@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from snapreport.diagnosis.allocator_use.allocator_findings import find_allocator_faults
 from snapreport.diagnosis.churn.churn_findings import find_churn
@@ -14,12 +15,31 @@ from snapreport.ground.memoize import once_for_both
 from snapreport.model.diagnoses import Diagnosis, Finding, in_order
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.snapshot import OTHER_CARDS
 
 
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
-    return Diagnosis(in_order(_find_all(tables, device)))
+    found = _find_all(tables, device)
+    kind = device.history.device.kind
+    if kind in OTHER_CARDS:
+        return Diagnosis(in_order(_in_words_of(kind, each) for each in found))
+    return Diagnosis(in_order(found))
+
+
+def _in_words_of(kind: str, finding: Finding) -> Finding:
+    """Name another backend's modules and settings in place of CUDA's."""
+
+    def put(text: str) -> str:
+        return text.replace("torch.cuda.", f"torch.{kind}.").replace(
+            "PYTORCH_CUDA_ALLOC_CONF", f"PYTORCH_{kind.upper()}_ALLOC_CONF"
+        )
+
+    said = (
+        replace(each, text=put(each.text), change=put(each.change)) for each in finding.suggestions
+    )
+    return replace(finding, explanation=put(finding.explanation), suggestions=tuple(said))
 
 
 def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:

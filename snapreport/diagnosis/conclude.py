@@ -124,8 +124,8 @@ def _conclude(
     card: CardWanted | None,
     studied: Mapping[DeviceFigures, SettingsStudy],
 ) -> DeviceFindings:
-    kinds = {each.device.kind for each in tables.devices if len(each.allocations)}
-    used = device.device.kind == "cuda" if "cuda" in kinds else True
+    cards = any(each.device.on_card for each in tables.devices if len(each.allocations))
+    used = device.device.on_card or not cards
     sizes = [each.large_segment_size for each in possible_settings(tables.settings, device.history)]
     return DeviceFindings(
         **vars(device),

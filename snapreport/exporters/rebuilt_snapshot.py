@@ -53,7 +53,8 @@ class _Rebuilder:
         """Return the snapshot, with devices at the places that PyTorch gives them."""
         by_kind: dict[str, dict[int, DeviceHistory]] = {"cuda": {}, "host": {}, "cpu": {}}
         for device in self._history.devices:
-            by_kind[device.device.kind][device.device.ordinal] = device
+            kind = "cuda" if device.device.on_card else device.device.kind
+            by_kind[kind][device.device.ordinal] = device
         cuda = by_kind["cuda"]
         traces = [
             self._trace(cuda[ordinal]) if ordinal in cuda else []

@@ -104,12 +104,14 @@ def find_peaks(
         event = int(curve.argmax()) - 1
         peak = int(curve[event + 1])
         action, bound = _BOUNDS.get(name, ("", ""))
+        if name in ("allocated", "active") and not history.blocks_known:
+            action, bound = "", "least"
         peaks[name] = CurvePeak(
             peak,
             event,
             time_at(times, event),
             most.get(name, peak) - peak,
-            bound if action in history.skipped else "",
+            bound if not action or action in history.skipped else "",
         )
     return peaks
 

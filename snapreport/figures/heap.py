@@ -139,8 +139,12 @@ def returnable_bytes(heap: Heap, holes: Holes) -> NDArray[np.int64]:
 
     A private pool keeps what it has as long as anything uses the pool.
     """
+    return np.where(heap.private[holes.segment], 0, whole_bytes(heap, holes))
+
+
+def whole_bytes(heap: Heap, holes: Holes) -> NDArray[np.int64]:
+    """Return how much of each hole is in whole segments or pages that nothing uses; (n,)."""
     granule = heap.granule[holes.segment]
     first = -(-holes.start // granule) * granule
     last = (holes.start + holes.size) // granule * granule
-    whole = np.maximum(last - first, 0)
-    return np.where(heap.private[holes.segment], 0, whole)
+    return np.maximum(last - first, 0)

@@ -192,7 +192,7 @@ def _block_sizes(
     low, high = recover_block_sizes(addr, rounded, alloc, free, spans, rules, unsplit)
     known = np.flatnonzero(block_row != NO_ID)
     rows, actual = block_row[known], segments.block_size[known]
-    in_trace = alloc[rows] != START
+    in_trace = (alloc[rows] != START) & (not rules.unknown)
     agreed = int((low[rows] == actual)[in_trace].sum())
     checks = {"agreed": agreed, "disagreed": int(in_trace.sum()) - agreed}
     low[rows] = high[rows] = actual

@@ -29,6 +29,8 @@ from snapreport.native import sweeps
 from snapreport.native.sorting import distinct, stable_order
 
 MIN_BLOCK = 512
+NPU_PADDING = 32
+"""What the allocator of Ascend's NPUs adds to a request before it rounds."""
 SMALL_SIZE = 2**20
 """The most, after rounding, that the small pool serves; also the least remainder of a split."""
 
@@ -47,21 +49,28 @@ class SplitRules:
     """Requests for pinned memory that are larger are not rounded."""
     mixed: bool = False
     """There are expandable and plain segments, so the setting was changed."""
+    padding: int = 0
+    """Bytes that are added to every request before it is rounded."""
+    unknown: bool = False
+    """The rules are not known: a block is at least what was asked for."""
 
 
-def split_rules(settings: Mapping[str, Any], *, pinned: bool = False) -> SplitRules:
+def split_rules(settings: Mapping[str, Any], kind: str = "cuda") -> SplitRules:
     """Read the rules from a snapshot's allocator settings; defaults if it has none.
 
     Args:
         settings: as recorded.
-        pinned: whether they are wanted for pinned host memory.
+        kind: of the device that they are wanted for, such as ``host`` for pinned memory.
     """
     found = recorded_settings(settings)
-    if pinned:
+    if kind == "host":
         limit = min(found.pinned_max_round_threshold, found.pinned_max_cached_size)
         return SplitRules(pinned=True, pinned_limit=limit)
     return SplitRules(
-        found.roundup_power2_divisions, found.max_split_size, found.expandable_segments
+        found.roundup_power2_divisions,
+        found.max_split_size,
+        found.expandable_segments,
+        padding=NPU_PADDING if kind == "npu" else 0,
     )
 
 
@@ -75,6 +84,9 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
     Returns:
         int64, shape (n,), bytes.
     """
+    if rules.unknown:
+        return sizes
+    sizes = sizes + rules.padding
     if rules.pinned:
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
         return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
@@ -115,7 +127,7 @@ def recover_block_sizes(
     low, high = rounded.copy(), rounded.copy()
     if unsplit is None:
         unsplit = np.zeros(len(addr), np.bool_)
-    if rules.expandable or rules.pinned:
+    if rules.expandable or rules.pinned or rules.unknown:
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
     rows = np.flatnonzero(((rounded > SMALL_SIZE) | unsplit) & inside)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks
-from snapreport.history.block_sizes import SplitRules, split_rules
+from snapreport.history.block_sizes import NPU_PADDING, SplitRules, split_rules
 from snapreport.history.derived_snapshots import match_profiler_blocks
+from snapreport.history.other_allocators import backend_in, other_allocator
 from snapreport.history.pairing import ABSENT, Pairs, pair_events, without_internal
 from snapreport.history.segment_replay import segment_lives
 from snapreport.history.skipped_events import (
@@ -24,7 +25,7 @@ from snapreport.history.skipped_events import (
 from snapreport.history.stage_spans import build_stages
 from snapreport.history.storage_blocks import join_annotations, state_categories
 from snapreport.model.history import INTERNAL, Allocations, DeviceHistory, Events, History
-from snapreport.model.snapshot import INACTIVE, PENDING, DeviceId, RawSnapshot, Trace
+from snapreport.model.snapshot import INACTIVE, NO_ID, PENDING, DeviceId, RawSnapshot, Trace
 from snapreport.native.sorting import is_among, stable_order
 
 _PAIRED = ("alloc", "free_requested", "free_completed")
@@ -36,9 +37,10 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
     Nothing here fails on odd data: what does not fit is counted in ``anomalies``.
     """
     devices = []
+    backend = backend_in(snapshot.stacks)
     for done, trace in enumerate(snapshot.traces):
         progress("Pairing events", done / len(snapshot.traces))
-        devices.append(_build_device(snapshot, trace))
+        devices.append(_build_device(snapshot, trace, backend))
     oddities = _oddities(snapshot, devices)
     annotated, strings = join_annotations(devices, snapshot, oddities)
     stated, strings = state_categories(annotated, strings, snapshot.recorder)
@@ -48,7 +50,7 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
         stacks=snapshot.stacks,
         strings=strings,
         pools=snapshot.pools,
-        devices=stated,
+        devices=tuple(_named(device) for device in stated),
         default_device=_default(devices),
         settings=snapshot.settings,
         oddities=oddities,
@@ -57,7 +59,7 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
     )
 
 
-def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
+def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str]) -> DeviceHistory:
     segments = snapshot.segments[trace.device]
     pending = segments.block_address[segments.block_state == PENDING]
     pairs = pair_events(trace, pending)
@@ -77,6 +79,13 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         skipped += skipped_of_segments(trace, pairs, segments, misfits)
     if misfits:
         anomalies["segment event that fits no segment"] = misfits
+    rules = _rules(snapshot, trace.device, mixed=bool(lives.expandable.any()))
+    foreign = None
+    if rules is not None and trace.device.kind == "cuda":
+        foreign = other_allocator(backend, trace, pairs, segments, rules, _default_pool(snapshot))
+    if rules is not None and foreign is not None:
+        padding = NPU_PADDING if foreign.known else 0
+        rules = replace(rules, padding=padding, unknown=not foreign.known)
     allocations, block_allocation, checks = build_allocations(
         pairs,
         held,
@@ -84,7 +93,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         segments,
         lives.where(~lives.expandable),
         snapshot.stacks,
-        _rules(snapshot, trace.device, mixed=bool(lives.expandable.any())),
+        rules,
     )
     if checks.get("disagreed"):
         anomalies["block of another size than the allocator's rules give"] = checks["disagreed"]
@@ -100,7 +109,20 @@ def _build_device(snapshot: RawSnapshot, trace: Trace) -> DeviceHistory:
         ),
         anomalies=anomalies,
         skipped=skipped,
+        other_allocator=foreign,
     )
+
+
+def _named(history: DeviceHistory) -> DeviceHistory:
+    """Give a device the kind of its allocator: in the file all are numbers."""
+    if history.other_allocator is None:
+        return history
+    kind = history.other_allocator.kind
+    return replace(history, device=DeviceId(kind, history.device.ordinal))
+
+
+def _default_pool(snapshot: RawSnapshot) -> int:
+    return snapshot.pools.index((0, 0)) if (0, 0) in snapshot.pools else NO_ID
 
 
 def _skipped(snapshot: RawSnapshot, trace: Trace, pairs: Pairs) -> tuple[str, ...]:
@@ -118,9 +140,8 @@ def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRule
     """Return the rules for block sizes; None for a profiler, which sees sizes, not blocks."""
     if snapshot.layout == "profiler":
         return None
-    if device.kind == "host":
-        return split_rules(snapshot.settings, pinned=True)
-    return replace(split_rules(snapshot.settings), mixed=mixed)
+    rules = split_rules(snapshot.settings, device.kind)
+    return rules if rules.pinned else replace(rules, mixed=mixed)
 
 
 def _other_events(trace: Trace, pairs: Pairs, internal: NDArray[np.int64]) -> Events:
@@ -149,7 +170,7 @@ def _default(devices: list[DeviceHistory]) -> int:
 
     def weight(history: DeviceHistory) -> tuple[bool, bool, int]:
         failed = "oom" in history.other.action
-        return failed, history.device.kind == "cuda", _most_requested(history.allocations)
+        return failed, history.device.on_card, _most_requested(history.allocations)
 
     if len(devices) < 2:
         return 0

@@ -44,6 +44,7 @@ CODES = MappingProxyType(
         "unknown-actions": ("recording", "Events of unknown kinds."),
         "allocator-internal": ("recording", "Allocations that the allocator made for itself."),
         "unknown-keys": ("recording", "Parts of the file that are not known."),
+        "other-allocator": ("recording", "Memory of an allocator that is not CUDA's."),
         "odd-events": ("recording", "Events that do not fit together."),
         "rejected-requests": ("recording", "Requests that throw_on_cudamalloc_oom refused."),
         "skipped-actions": ("recording", "Kinds of events that the recording left out."),
@@ -59,6 +60,7 @@ CODES = MappingProxyType(
             "Memory that grew with every step and was freed in the end.",
         ),
         "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
+        "graph-capture": ("growth", "Memory kept with each CUDA graph that is captured."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed
@@ -98,6 +100,8 @@ SUGGESTION_CODES = MappingProxyType(
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every step adds.",
         "largest-site": "Begin with the call site that raises the peak most.",
+        "look-inside": "See the lines that the compiler hides.",
+        "activation-budget": "Let the compiler keep less for the backward pass.",
         "plan": "Several changes that make room together.",
         "make-room": "Reduce what kept a failed request from being served.",
         # the allocator and the device
@@ -106,6 +110,8 @@ SUGGESTION_CODES = MappingProxyType(
         "kept-segments": "Make small blocks that keep large segments at another time.",
         "keep-cache": "Do not give segments back that are needed again.",
         "share-pool": "Let CUDA graphs share a pool.",
+        "release-pool": "Free a private pool's memory, or make it usable.",
+        "fewer-graphs": "Capture CUDA graphs for fewer shapes.",
         "wait-for-stream": "Make streams wait for one another, so that memory is free at once.",
         "raise-limit": "Raise the limit of the process.",
         "other-programs": "Find what else uses the device.",

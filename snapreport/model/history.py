@@ -131,6 +131,18 @@ class Stages(Shown):
         return len(self.name)
 
 
+@dataclass(frozen=True)
+class OtherAllocator:
+    """An allocator that is not CUDA's."""
+
+    kind: str
+    """Of its devices; ``cuda`` where only the sizes of blocks show that it is another."""
+    evidence: str
+    """How that shows, as a clause."""
+    known: bool
+    """Whether its rule for block sizes is known."""
+
+
 @dataclass(frozen=True, eq=False)
 class DeviceHistory(Shown):
     """Everything known about one device. Tables shared by devices are in ``History``."""
@@ -150,6 +162,13 @@ class DeviceHistory(Shown):
     skipped: tuple[str, ...] = ()
     """Kinds of events that the recording left out, as the others show (``skip_actions``). Without
     ``alloc``, or without either kind of free, no event is kept: they would show no curve."""
+    other_allocator: OtherAllocator | None = None
+    """None where CUDA's allocator, or none, explains the recording."""
+
+    @property
+    def blocks_known(self) -> bool:
+        """Whether the rule for block sizes is known; else a block is at least its request."""
+        return self.other_allocator is None or self.other_allocator.known
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ class CurvePeak:
     width: int = 0
     """The true peak lies between ``bytes`` and ``bytes + width``, perhaps at another event."""
     bound: str = ""
-    """``most`` or ``least`` where the recording left out the events at which the curve falls."""
+    """``most`` or ``least`` where the recording left out the events at which the curve falls, or
+    does not show how large blocks are."""
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,22 @@ class Source:
     """Hexadecimal digest of the file as it lies on disk."""
 
 
+OTHER_CARDS = ("npu", "mlu", "musa", "gcu", "hpu", "xla", "xpu")
+"""Kinds of cards whose backends write the same format with allocators of their own."""
+
+
 @dataclass(frozen=True, order=True)
 class DeviceId:
     """One memory space with its own addresses: a GPU, pinned host memory, or a profiler's CPU."""
 
     kind: str
-    """``cuda``, ``host`` (pinned) or ``cpu`` (profiler)."""
+    """``cuda``, one of ``OTHER_CARDS``, ``host`` (pinned) or ``cpu`` (profiler)."""
     ordinal: int
+
+    @property
+    def on_card(self) -> bool:
+        """Whether it is a card's own memory."""
+        return self.kind not in ("host", "cpu")
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.ordinal}"

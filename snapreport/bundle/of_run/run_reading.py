@@ -25,6 +25,7 @@ from snapreport.model.run.rank_facts import (
     Run,
     StepPeak,
 )
+from snapreport.model.snapshot import OTHER_CARDS
 
 DATABASE = "run.db"
 
@@ -34,7 +35,7 @@ _LONGEST = 65_536
 _HIGHEST_SHIFT = 62
 _NONE = -1
 """What NULL becomes; no figure is negative."""
-_KINDS = ("cuda", "host", "cpu")
+_KINDS = ("cuda", *OTHER_CARDS, "host", "cpu")
 
 Row = tuple[Any, ...]
 

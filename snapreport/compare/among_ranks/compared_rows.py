@@ -98,11 +98,11 @@ def list_compared(rows: Sequence[Row]) -> list[Compared]:
         units = {row.unit for row in members}
         earlier = [row for row in rows if row.place not in chosen and row.unit in units]
         found.append(Compared(kind, recorded, tuple(members), tuple(earlier)))
-    first = {kind: place for place, kind in enumerate(("cuda", "cpu", "host"))}
+    last = {kind: place for place, kind in enumerate(("cpu", "host"))}
     return sorted(
         found,
         key=lambda each: (
-            first.get(each.kind, len(first)),
+            last.get(each.kind, -1),
             -len(each.rows),
             -sum(row.allocated for row in each.rows),
         ),

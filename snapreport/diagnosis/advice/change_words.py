@@ -47,6 +47,19 @@ WORDS = {
             "these layers keep nothing at all for the backward pass",
         ),
     ),
+    "checkpoint whole": ChangeWords(
+        "Checkpoint each of the {count} layers called from {caller} as a whole, in place of the"
+        " parts that are checkpointed now: keep only each layer's input, not what lies between its"
+        " parts.",
+        "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
+        "Each step computes the rest of these layers' forward pass twice, too.",
+        "A layer must give the same result when it runs again.",
+        (
+            "each layer also keeps its largest tensor, and one layer at a time is computed again",
+            "each layer keeps only its output, until its backward pass begins",
+            "these layers keep nothing at all for the backward pass",
+        ),
+    ),
     "checkpoint calls": ChangeWords(
         "Checkpoint the {count} calls from {caller} in each forward pass: keep only each call's"
         " input, and compute the rest again in the backward pass.",

@@ -90,7 +90,7 @@ def rounded(
     """Round requests as the device's allocator does; that of the CPU does not."""
     if device.device.kind == "cpu":
         return requested
-    rules = split_rules(file.settings, pinned=device.device.kind == "host")
+    rules = split_rules(file.settings, device.device.kind)
     return round_sizes(requested, rules)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,11 +99,27 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
 @once_for_each
 def _checkpoint(situation: Situation) -> tuple[Change, ...]:
     """Keep only the output of each block; compute the rest again in the backward pass."""
+    changes = [_of_blocks(situation, blocks) for blocks in situation.blocks]
     again = situation.marks & RECOMPUTES != 0
     if (again & situation.live()).any():
-        return ()
-    changes = (_of_blocks(situation, blocks) for blocks in situation.blocks)
+        # Each layer is checkpointed, or a part of each: then it also keeps what is made outside of
+        # its checkpoints, which go when the entire layer is wrapped.
+        changes = [
+            replace(change, about="whole", extra=change.extra + _most_again(situation, blocks))
+            for change, blocks in zip(changes, situation.blocks, strict=True)
+            if not again[change.expected[0].rows].all()
+        ]
     return tuple(_lowest(situation, changes))
+
+
+def _most_again(situation: Situation, blocks: Blocks) -> int:
+    """Return the most bytes that the checkpoints in one block make: in a whole block, all at once.
+
+    Now they are computed again one checkpoint at a time.
+    """
+    size = situation.history.allocations.block_size[blocks.rows]
+    again = situation.marks[blocks.rows] & RECOMPUTES != 0
+    return int(np.bincount(blocks.instance, weights=size * again).max(initial=0))
 
 
 def _offload_activations(situation: Situation) -> Iterator[Change]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from snapreport.figures.heap import Heap, heap_at
 from snapreport.history.action_codes import code_actions
-from snapreport.history.allocator_settings import SMALL_SEGMENT
-from snapreport.history.block_sizes import SplitRules, round_sizes, split_rules
+from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED
+from snapreport.history.block_sizes import round_sizes, split_rules
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID, pool_name
 from snapreport.model.stacks import NO_STACK
-from snapreport.native.sorting import distinct, sum_groups, unique
+from snapreport.native.sorting import distinct, is_among, sum_groups, unique
 
 _GIVEN, _GOT, _FAILED = range(3)
 _KIND = {
@@ -29,11 +29,13 @@ _KIND = {
     "oom": _FAILED,
 }
 _EMPTY_CACHE = re.compile(r"empty_?cache", re.IGNORECASE)
+_CAPTURE = re.compile(r"torch[/\\]cuda[/\\]graphs\.py$")
 
 
-BurstKind = Literal["retry", "failed", "emptied", "other"]
+BurstKind = Literal["retry", "failed", "captured", "emptied", "other"]
 """Why: to serve a request, which then succeeded (``retry``) or still failed (``failed``); because
-of ``empty_cache()`` (``emptied``); or for a reason the recording does not show (``other``)."""
+``torch.cuda.graph()`` empties the cache before it captures (``captured``); because of another
+``empty_cache()`` (``emptied``); or for a reason the recording does not show (``other``)."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Tightest:
     """Inactive bytes of other pools, streams and kinds."""
     beyond: int
     """The reserved peak minus the active peak: the most that better packing could save."""
+    private: bool = False
+    """Whether the request was for a private pool."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +115,9 @@ def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
     ends = np.append(starts[1:], len(given))
     next_first = np.append(given[starts[1:]], len(other))
     bursts = []
-    emptying = _that_empty_the_cache(tables, unique(other.stack[given]).tolist())
+    frames = tables.stacks.frames
+    of_cache = _that_pass(tables, other.stack[given], frames.names, _EMPTY_CACHE)
+    of_capture = _that_pass(tables, other.stack[given], frames.filenames, _CAPTURE)
     for begin, end, following in zip(
         starts.tolist(), ends.tolist(), next_first.tolist(), strict=True
     ):
@@ -119,7 +125,7 @@ def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
         size = int(other.size[given[begin:end]].sum())
         bursts.append(
             Burst(
-                kind=_reason(device, kind, first, last, emptying),
+                kind=_reason(device, kind, first, last, of_cache, of_capture),
                 first_event=int(other.event[first]),
                 last_event=int(other.event[last]),
                 count=end - begin,
@@ -131,15 +137,21 @@ def find_bursts(tables: History, device: DeviceFigures) -> tuple[Burst, ...]:
     return tuple(bursts)
 
 
-def _that_empty_the_cache(tables: History, stacks: Iterable[int]) -> set[int]:
-    """Return the stacks that pass through a call of ``empty_cache()``."""
-    names = map(_EMPTY_CACHE.search, tables.stacks.frames.names)
-    frames = {frame for frame, match in enumerate(names) if match}
+def _that_pass(
+    tables: History, stacks: NDArray[np.int64], texts: Sequence[str], pattern: re.Pattern[str]
+) -> set[int]:
+    """Return the stacks that pass through a frame whose text matches.
+
+    Args:
+        stacks: stack ids.
+        texts: the name or the file of each frame.
+    """
+    frames = {frame for frame, text in enumerate(texts) if pattern.search(text)}
     if not frames:
         return set()
     return {
         stack
-        for stack in stacks
+        for stack in unique(stacks).tolist()
         if stack != NO_STACK and not frames.isdisjoint(tables.stacks.path(stack))
     }
 
@@ -149,11 +161,12 @@ def _reason(
     kind: NDArray[np.int64],
     first: int,
     last: int,
-    emptying: set[int],
+    of_cache: set[int],
+    of_capture: set[int],
 ) -> BurstKind:
     other = device.history.other
-    if int(other.stack[first]) in emptying:
-        return "emptied"
+    if int(other.stack[first]) in of_cache:
+        return "captured" if int(other.stack[first]) in of_capture else "emptied"
     after = last + 1
     if after >= len(other) or other.event[after] != other.event[last] + 1:
         return "other"
@@ -199,6 +212,7 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
         whole=int(free[same & (heap.used == 0)].sum()),
         elsewhere=int(free[~same].sum()),
         beyond=max(beyond, 0),
+        private=bool(heap.private[same].any()),
     )
 
 
@@ -261,10 +275,11 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     history, rows = device.history, device.history.allocations
     live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
-    pinned = history.device.kind == "host"
-    rules = split_rules(tables.settings, pinned=pinned)
+    rules = split_rules(tables.settings, history.device.kind)
     rounded = np.minimum(round_sizes(size, rules), block)
-    plain = np.minimum(round_sizes(size, SplitRules(pinned=pinned)), block)
+    plain = np.minimum(
+        round_sizes(size, replace(rules, divisions=(), pinned_limit=UNLIMITED)), block
+    )
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
     classes, place = distinct(power)
     requested = sum_groups(place, size, len(classes))
@@ -278,3 +293,21 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
         requested=requested,
         slack=slack,
     )
+
+
+def find_captures(tables: History, device: DeviceFigures) -> NDArray[np.int64]:
+    """Return the events that show that a CUDA graph is captured; int64, ascending.
+
+    They are the first allocation in each private pool, and the cached segments that
+    ``torch.cuda.graph()`` gives back before it captures.
+    """
+    rows = device.history.allocations
+    private = [pool for pool, ids in enumerate(tables.pools) if ids != (0, 0)]
+    if not private:
+        return np.empty(0, np.int64)
+    pools, place = distinct(rows.pool)
+    first = np.full(len(pools), device.history.events, np.int64)
+    np.minimum.at(first, place, rows.alloc_event)
+    made = first[is_among(pools, private) & (first >= 0)]
+    given = [each.first_event for each in find_bursts(tables, device) if each.kind == "captured"]
+    return np.union1d(made, np.array(given, np.int64))

@@ -24,13 +24,13 @@ from snapreport.diagnosis.finding_tables import top_table
 from snapreport.diagnosis.kept_blocks import tell_of_kept
 from snapreport.figures.curves import peak_without
 from snapreport.figures.fragmentation import allocator_of
-from snapreport.figures.heap import heap_at
+from snapreport.figures.heap import find_holes, heap_at, returnable_bytes, whole_bytes
 from snapreport.ground.units import format_bytes
 from snapreport.history.block_sizes import split_rules
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-from snapreport.native.sorting import median
+from snapreport.native.sorting import is_among, median
 from snapreport.roles.repeating_step import find_iterations
 
 _LOST, _LOST_MUCH = 0.05, 0.2
@@ -43,6 +43,8 @@ _ENOUGH = 4
 _SLACK, _SLACK_MUCH = 0.02, 0.1
 """Slack from this part of the allocated peak on is worth a note, and from the second a warning.
 Rounding to 512 bytes alone costs far less."""
+_MANY_POOLS = 3
+"""From this many private pools on, it is likely that each belongs to a graph for one shape."""
 _PINNED_WORTH = 1 << 20
 _SEVERAL = 4
 """From this many allocations on, it is no accident that the sizes of all are powers of two."""
@@ -56,7 +58,7 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
         return
     if history.device.kind == "host":
         yield from _pinned_rounding(tables, device)
-    if history.device.kind != "cuda":
+    if not history.device.on_card or not history.blocks_known:
         return
     tightest = find_tightest(tables, device)
     if tightest is not None:
@@ -135,12 +137,13 @@ def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Itera
     end = device.end
     reserved = end.reserved or 0
     half = _active_lately(tables, device)
-    at_end = min((end.inactive or 0) - (end.fragmentation or 0), reserved - half)
+    heap = heap_at(tables, device, device.history.events - 1)
+    at_end = min(int(returnable_bytes(heap, find_holes(heap)).sum()), reserved - half)
     falls_off = half <= (1 - _UNUSED) * int(device.curves["active"].max())
     if at_end < max(_UNUSED * reserved, WORTH) or not falls_off:
         at_end = 0
     # These pieces were free while more was reserved, so they were too small.
-    idle = min(tightest.whole, tightest.beyond) if tightest.grew else 0
+    idle = min(tightest.whole, tightest.beyond) if tightest.grew and not tightest.private else 0
     if idle < max(_UNUSED * tightest.reserved, WORTH):
         idle = 0
     if not max(at_end, idle):
@@ -206,28 +209,59 @@ def _active_lately(tables: History, device: DeviceFigures) -> int:
 def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if not any(pool != (0, 0) for pool in tables.pools):
         return
-    event = device.peak.event
-    pools = find_private_pools(tables, device, event)
+    # Graphs captured after the peak hold more, so the end counts as well.
+    events = {device.peak.event, device.history.events - 1}
+    held = {event: find_private_pools(tables, device, event) for event in sorted(events)}
+    event = max(held, key=lambda each: sum(pool[-1] for pool in held[each]))
+    pools = held[event]
     inactive = [each[-1] for each in pools]
     locked = sum(inactive)
-    reserved = device.peak.reserved or 0
+    reserved = int(device.curves["reserved"][event + 1])
     if locked < max(_LOST * reserved, WORTH):
         return
-    suggestions: tuple[Suggestion, ...] = ()
-    if shared := sum(inactive[1:]):
-        suggestions = (
+    suggestions = []
+    # What one graph keeps may lie in what another has free, so all but the largest pool may go.
+    sizes = [each[1] for each in pools]
+    shared, typical = min(sum(sizes) - max(sizes), locked), int(median(np.array(sizes)))
+    if shared:
+        suggestions.append(
             Suggestion(
                 "share-pool",
-                "Let CUDA graphs that never run at the same time share a pool. That saves at most"
-                f" {format_bytes(shared)}: what is inactive in all pools but the one with"
-                " the most.",
-                "torch.cuda.graph(graph, pool=first_graph.pool())",
-            ),
+                "Let CUDA graphs that never run at the same time share a pool: pass the same one to"
+                " each capture, the largest shape first. Read a graph's results before another one"
+                f" runs. That saves at most {format_bytes(shared)} of what the pools reserve.",
+                "pool = torch.cuda.graph_pool_handle()  # once, then for each graph:\n"
+                "with torch.cuda.graph(graph, pool=pool): ...",
+            )
         )
+    whole = _whole_in_mempools(tables, device, event)
+    if whole >= max(_LOST * reserved, WORTH) and len(pools) < _MANY_POOLS:
+        suggestions.append(
+            Suggestion(
+                "release-pool",
+                f"If this is a MemPool: {format_bytes(whole)} are in whole segments that nothing"
+                " uses, and only go back to the driver when the pool goes. Delete its last tensor"
+                " and the MemPool itself, or make what is soon freed outside of it.",
+                "del tensors, pool; torch.cuda.empty_cache()",
+            )
+        )
+    if len(pools) >= _MANY_POOLS:
+        suggestions.append(
+            Suggestion(
+                "fewer-graphs",
+                "If each pool belongs to a graph for one shape, capture fewer shapes, and pad input"
+                f" to the next larger one: a pool holds {format_bytes(typical)} in the median.",
+            )
+        )
+    several = f"{len(pools)} private pools" if len(pools) > 1 else "a private pool"
+    moment = "at the peak" if event == device.peak.event else "at the end"
+    unused = reserved - int(device.curves["active"][event + 1])
+    rest = "" if unused == locked else f" {format_bytes(locked)} of it"
     yield Finding(
         "locked-pool",
-        "note",
-        f"{format_bytes(locked)} reserved for private pools are not in use at the peak",
+        "warning" if shared >= _LOST_MUCH * reserved and len(pools) >= _MANY_POOLS else "note",
+        f"{format_bytes(unused)} of {format_bytes(reserved)} reserved are not in use {moment},"
+        f"{rest or ' all of it'} in {several}",
         "A private pool belongs to a CUDA graph or a MemPool; nothing else may use what is free in"
         " it. A replayed graph uses its memory without recording events, so part of this may still"
         " be in use.",
@@ -244,16 +278,25 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
                 pools,
             ),
         ),
-        suggestions=suggestions,
+        suggestions=tuple(suggestions),
         view=View("allocator", event=event),
         bytes=locked,
     )
 
 
+def _whole_in_mempools(tables: History, device: DeviceFigures, event: int) -> int:
+    """Add up the wholly unused segments of pools that may be a MemPool's, after an event."""
+    heap = heap_at(tables, device, event)
+    holes = find_holes(heap)
+    mine = [pool for pool, (first, second) in enumerate(tables.pools) if second and not first]
+    inside = is_among(heap.pool, mine)[holes.segment]
+    return int(whole_bytes(heap, holes)[inside].sum())
+
+
 def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
     rows, peak = device.history.allocations, device.peak
-    limit = split_rules(tables.settings, pinned=True).pinned_limit
+    limit = split_rules(tables.settings, "host").pinned_limit
     size, block = rows.size, rows.block_size
     live = rows.live_at(peak.event)
     rounds = (

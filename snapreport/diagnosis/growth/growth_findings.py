@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snapreport.diagnosis.allocator_use.allocator_faults import find_captures
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
 from snapreport.diagnosis.growth.step_growth import find_step_growth
@@ -42,6 +43,8 @@ _COSTS = 0.1
 """Held-over memory is worth a warning if the peak would be lower by at least this part of it."""
 _CAUSED = 0.1
 """A leak of at least this part of what was allocated when a request failed counts as a cause."""
+_CAPTURES = 0.8
+"""In at least this part of the turns a graph is captured if the turns are captures."""
 _SEPARATE = 3
 """Up to this many leaking call sites get a finding each; more mostly have one cause, such as a
 graph that is kept."""
@@ -66,6 +69,11 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     growth = find_step_growth(tables, device, turns)
     say = _Words(tables, device, turns)
     leaks = growth.of("leak")
+    if _captures_in_each(tables, device, turns):
+        found = say.visible(leaks)
+        if found:
+            yield say.captured(found)
+        leaks = ()
     caches = [site for site in leaks if say.is_key_value_cache(site)]
     leaks = tuple(site for site in leaks if site not in caches)
     if len(leaks) <= _SEPARATE:
@@ -80,6 +88,14 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         if found:
             yield say.grown(kind, found)
     yield from say.held_over(growth.held_over)
+
+
+def _captures_in_each(tables: History, device: DeviceFigures, turns: Iterations) -> bool:
+    """Whether the turns capture CUDA graphs: what a graph needs then stays as long as it does."""
+    captures = find_captures(tables, device)
+    place = np.searchsorted(turns.bounds, captures, side="right")
+    inside = (place > 0) & (place <= len(turns))
+    return len(np.unique(place[inside])) >= _CAPTURES * len(turns)
 
 
 def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -264,6 +280,30 @@ class _Words:
             tables=(self._table((site,)),),
             view=self._view(site),
             bytes=site.grown,
+        )
+
+    def captured(self, sites: Sequence[SiteGrowth]) -> Finding:
+        """Report what captured graphs keep: it grows with the graphs, not with their replays."""
+        grown, per_step = sum(site.grown for site in sites), sum(site.per_step for site in sites)
+        return Finding(
+            "graph-capture",
+            "note",
+            f"{format_bytes(per_step)} more is kept with every CUDA graph that is captured",
+            "Each of these steps captures a CUDA graph. A graph needs its input, its results and"
+            " its libraries' workspaces as long as it exists, so they are no leak. Replaying it"
+            " adds nothing.",
+            evidence=self._evidence(sites, per_step, grown),
+            tables=(self._table(sites),),
+            suggestions=(
+                Suggestion(
+                    "fewer-graphs",
+                    "Capture graphs for fewer shapes, and pad input to the next larger one:"
+                    f" {format_bytes(per_step)} stay live for each graph. Warm all of them up on"
+                    " the same side stream, as libraries keep a workspace for each stream.",
+                ),
+            ),
+            view=self._view(sites[0]),
+            bytes=grown,
         )
 
     def grown(self, kind: GrowthKind, sites: Sequence[SiteGrowth]) -> Finding:

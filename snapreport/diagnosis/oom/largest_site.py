@@ -6,20 +6,25 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from snapreport.diagnosis.advice.situation import Situation
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
-from snapreport.frames.frame_kinds import classify_frames, is_own_file
+from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, is_own_file
 from snapreport.frames.native_names import IN_CPP
+from snapreport.frames.site_names import COMPILED
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.roles import ACTIVATION
 from snapreport.model.stacks import StackTable
 from snapreport.model.what_if import WhatIf
 from snapreport.native.sorting import is_among
 
 _FEW = 2
 """Name the forward lines only if there are at most this many."""
+_MUCH = 0.25
+"""Compiled code is worth a suggestion if it holds this part of what is live."""
 _WORTH = 0.05
 """A site whose removal lowers the peak by less than this part of it is not worth a suggestion."""
 
@@ -55,6 +60,49 @@ def begin_with(
         frees=Frees.exactly(best.falls),
         sites=(best.name,),
     )
+
+
+def look_into_compiled(
+    tables: History, device: DeviceFigures, situation: Situation | None, event: int
+) -> Iterator[Suggestion]:
+    """Say how to see and lower what compiled code holds at an event, where that is much.
+
+    Args:
+        event: -1 for the start.
+    """
+    stacks, rows = tables.stacks, device.history.allocations
+    live = np.flatnonzero(rows.live_at(event) & (rows.stack >= 0))
+    compiled = np.array([is_compiled_file(each) for each in stacks.frames.filenames], np.bool_)
+    if not compiled.any() or not len(live):
+        return
+    bytes_of = np.bincount(rows.stack[live], weights=rows.block_size[live]).astype(np.int64)
+    inside = np.zeros(len(bytes_of), np.bool_)
+    for stack in np.flatnonzero(bytes_of).tolist():
+        inside[stack] = compiled[list(stacks.path(stack))].any()
+    made = live[inside[rows.stack[live]]]
+    total = int(rows.block_size[live].sum())
+    number, names = label_sites(device.history, stacks)
+    hidden = np.array([COMPILED in name for name in names], np.bool_)[number[made]]
+    unseen = int(rows.block_size[made[hidden]].sum())
+    if unseen >= _MUCH * total:
+        yield Suggestion(
+            "look-inside",
+            f"Run a few steps once without the compiler: {format_bytes(unseen)} were made by"
+            " compiled code, which hides the model's lines. A recording of such a run names them;"
+            " its peak may be higher.",
+            "TORCH_COMPILE_DISABLE=1 python train.py",
+        )
+    if situation is None or not situation.trains:
+        return
+    kept = int(rows.block_size[made[situation.of(ACTIVATION)[made]]].sum())
+    if kept >= _MUCH * total:
+        yield Suggestion(
+            "activation-budget",
+            "Let the compiler keep less for the backward pass, and compute more again:"
+            f" {format_bytes(kept)} are kept by compiled code. 1 is the default, and 0 keeps only"
+            " the inputs of what is compiled.",
+            "torch._functorch.config.activation_memory_budget = 0.5  # before compiling",
+        )
 
 
 def _article(site: str) -> str:

@@ -11,6 +11,7 @@ from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.advice.situation import Situation, only_at
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.diagnosis.kept_blocks import KeptBySmall, tell_of_kept
+from snapreport.diagnosis.oom.largest_site import look_into_compiled
 from snapreport.diagnosis.oom.oom_words import (
     make_room,
     oom_title,
@@ -113,6 +114,7 @@ def _finding(
             *kept.suggestions,
             *advise_on_settings(tables, device, verdict, settings),
             *(suggest(situation) if situation is not None else ()),
+            *look_into_compiled(tables, device, situation, verdict.event),
             *make_room(verdict),
         ),
         view=view,

@@ -11,7 +11,7 @@ from snapreport.ground.units import format_bytes as size_text
 from snapreport.ground.units import list_of, rounded_share
 from snapreport.model.diagnoses import Frees, Suggestion
 
-_THERE = ("fragmented", "locked", "waiting", "other-stream")
+_THERE = ("fragmented", "stranded", "locked", "waiting", "other-stream")
 """Causes where free memory existed, but not for this request."""
 _TIGHT = 0.9
 """With at least this part in use, even if this request were served, another would soon fail."""
@@ -34,6 +34,7 @@ def out_of_memory(size: int, device_free: int) -> str:
 _TITLES = {
     "full": "",
     "fragmented": "; free memory was in pieces",
+    "stranded": "; a private pool kept its free memory",
     "locked": "; free memory was locked in another pool",
     "waiting": "; freed memory waited for another stream",
     "other-stream": "; free memory belonged to another stream",
@@ -79,9 +80,13 @@ def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
                 else ""
             )
         ),
+        "stranded": (
+            f"{_pool_sentence(of, of.pool)} Such a pool, of a MemPool or a CUDA graph, gives no"
+            f" segment back while it lives, and its largest hole was {hole}. {missing}."
+        ),
         "locked": (
             f"{locked} were free, but in private pools (of CUDA graphs or a MemPool). These serve"
-            f" nothing else and keep their memory. {missing}."
+            f" nothing else and keep their memory. {_fullest_pool(of)}{missing}."
             if of.pool == "default"
             else "As far as the recording shows, the request was for a private pool"
             f" ({of.pool.removeprefix('private ')}), as while a CUDA graph is captured. The"
@@ -122,6 +127,26 @@ def _cause_texts(of: OomVerdict) -> dict[Cause, str]:
             f" captured.{limits}"
         ),
     }
+
+
+def _pool_sentence(of: OomVerdict, name: str) -> str:
+    """Say how much of a private pool is in use and free, and how much of that in whole segments."""
+    parts = [each for each in of.pools if each.pool == name]
+    free, whole = sum(each.inactive for each in parts), sum(each.whole for each in parts)
+    segments = "all of it" if whole == free else size_text(whole)
+    return (
+        f"Private pool {name.removeprefix('private ')} held"
+        f" {size_text(sum(each.reserved for each in parts))}, of which {size_text(free)} were free,"
+        f" {segments} in whole segments that nothing used."
+    )
+
+
+def _fullest_pool(of: OomVerdict) -> str:
+    """Describe the private pool with the most free memory, as a sentence with a space after it."""
+    private = [each for each in of.pools if each.pool != "default"]
+    if not private:
+        return ""
+    return f"{_pool_sentence(of, max(private, key=lambda each: each.inactive).pool)} "
 
 
 def outside(verdict: OomVerdict, capacity: int | None) -> str:
@@ -170,6 +195,29 @@ def remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
             "ask-for-less",
             "Ask for less at a time, in several requests or with smaller tensors: a request of up"
             f" to {size_text(served)} could have been served at that moment.",
+        )
+    if verdict.cause == "stranded":
+        yield Suggestion(
+            "release-pool",
+            "Begin with the pool. Make what is soon freed outside of it, so that only what stays is"
+            " made under torch.cuda.use_mem_pool(). Or let the whole pool go: once its last tensor"
+            f" and the MemPool itself (or the graph) are deleted, {size_text(verdict.stranded)} can"
+            " go back to the driver.",
+            "del tensors, pool; torch.cuda.empty_cache()",
+        )
+    usable = [
+        each.largest_hole
+        for each in verdict.pools
+        if each.pool not in ("default", verdict.pool) and each.largest_hole >= verdict.size
+    ]
+    if verdict.cause == "locked" and verdict.pool == "default" and usable:
+        yield Suggestion(
+            "release-pool",
+            f"A private pool had a hole of {size_text(max(usable))}, enough for this request. If it"
+            " is a MemPool, let other requests use it before they fail, where your PyTorch has this"
+            " option; or delete its last tensor and the MemPool itself, so that its segments can go"
+            " back to the driver.",
+            "pool = torch.cuda.MemPool(use_on_oom=True)",
         )
     if verdict.cause == "limit":
         yield Suggestion(

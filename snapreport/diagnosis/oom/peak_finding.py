@@ -9,7 +9,7 @@ import numpy as np
 from snapreport.diagnosis.advice.alike_layers import layers_sentence
 from snapreport.diagnosis.advice.program_advice import situation_of, suggest
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
-from snapreport.diagnosis.oom.largest_site import begin_with
+from snapreport.diagnosis.oom.largest_site import begin_with, look_into_compiled
 from snapreport.figures.what_if_peaks import Members, find_members, find_what_if
 from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.diagnoses import Figure, Finding, Table, View
@@ -58,6 +58,7 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
         ),
         suggestions=(
             *(suggest(situation) if situation is not None else ()),
+            *look_into_compiled(tables, device, situation, peak.event),
             *begin_with(tables, device, by_site),
         ),
         view=view,

@@ -12,7 +12,7 @@ from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
 from snapreport.diagnosis.oom.removals import find_removals
 from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, Removal
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
+from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes, whole_bytes
 from snapreport.frames.missing_stacks import HAS_FRAMES
 from snapreport.ground.memoize import once_for_both
 from snapreport.history.allocator_settings import AllocatorSettings, possible_settings
@@ -88,7 +88,9 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         each: each.inactive - (each.returnable if request.pool == NO_ID else 0) for each in pools
     }
     own = [each for each in pools if each.pool == own_pool]
-    pieces = sum(kept[each] for each in own if each.stream == request.stream)
+    mine = [each for each in own if each.stream == request.stream]
+    stranded = sum(each.whole for each in mine) if request.pool != NO_ID else 0
+    pieces = sum(kept[each] for each in mine) - stranded
     other_streams = sum(kept[each] for each in own if each.stream != request.stream)
     locked = sum(kept[each] for each in pools if each.pool != own_pool)
     pending = int(heap.bytes[heap.pending].sum())
@@ -100,6 +102,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         ceiling,
         {
             "fragmented": pieces,
+            "stranded": stranded,
             "locked": locked,
             "waiting": pending,
             "other-stream": other_streams,
@@ -124,6 +127,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         pools=pools,
         hole=room.hole,
         pieces=pieces,
+        stranded=stranded,
         locked=locked,
         other_streams=other_streams,
         returnable=room.returnable,
@@ -168,6 +172,7 @@ def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tu
         total(holes.segment, holes.size),
         largest.tolist(),
         total(holes.segment, returnable),
+        total(holes.segment, whole_bytes(heap, holes)),
         strict=True,
     )
     found = [
@@ -181,11 +186,19 @@ def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tu
             inactive=inactive,
             largest_hole=hole,
             returnable=back,
+            whole=whole,
             serves=bool(serves[group == k].any()),
         )
-        for k, ((pool, stream, kind), reserved, allocated, pending, inactive, hole, back) in (
-            enumerate(columns)
-        )
+        for k, (
+            (pool, stream, kind),
+            reserved,
+            allocated,
+            pending,
+            inactive,
+            hole,
+            back,
+            whole,
+        ) in enumerate(columns)
     ]
     return tuple(sorted(found, key=lambda each: -each.reserved))
 

@@ -10,6 +10,7 @@ from snapreport.model.recording_facts import OomEvent
 Cause = Literal[
     "full",
     "fragmented",
+    "stranded",
     "locked",
     "waiting",
     "other-stream",
@@ -24,6 +25,7 @@ Cause = Literal[
 CAUSES: dict[Cause, str] = {
     "full": "too much was live",
     "fragmented": "enough was free, but in pieces",
+    "stranded": "enough was free, but in whole segments that a private pool keeps",
     "locked": "enough was free, but in another pool",
     "waiting": "enough was freed, but another stream might still use it",
     "other-stream": "enough was free, but for another stream",
@@ -54,6 +56,8 @@ class PoolUse:
     returnable: int
     """The part of ``inactive`` that could go back to the driver: whole segments, or whole pages of
     expandable ones. 0 for a private pool."""
+    whole: int
+    """The same, but for a private pool what it would give back if nothing used the pool."""
     serves: bool
     """Whether the failed request could have been served from here."""
 
@@ -94,7 +98,10 @@ class OomVerdict(OomEvent):
     """The largest hole in segments of the request's pool, stream and kind."""
     pieces: int
     """Inactive bytes of the request's pool and stream that could not be returned, small and large
-    segments together."""
+    segments together, without ``stranded``."""
+    stranded: int
+    """Inactive bytes of the request's pool and stream in whole segments or pages that nothing used,
+    if the pool is private: such a pool gives none back while it lives."""
     locked: int
     """Inactive bytes of other pools that could not be returned."""
     other_streams: int

@@ -78,6 +78,7 @@ def device_warnings(
         *ring_faults(history, loss),
         *stack_faults(history, find_stack_kind(tables), reason),
         *end_faults(history, tables, curves, ooms),
+        *_of_allocator(history),
         *_of_sizes(history, peak),
         *_of_skipped(history),
         *_of_events(history),
@@ -120,6 +121,25 @@ def _of_rejected(history: DeviceHistory, tables: History) -> Iterator[Finding]:
         " fails before the driver is asked and before anything cached is given back. The trace may"
         " have no event of it: this is PyTorch's own count, taken while recording.",
         evidence=(Figure("requests refused", count, "count"),),
+        view=_RECORDING,
+    )
+
+
+def _of_allocator(history: DeviceHistory) -> Iterator[Finding]:
+    other = history.other_allocator
+    if other is None:
+        return
+    name = other.kind.upper() if other.kind != "cuda" else "another device"
+    yield Finding(
+        "other-allocator",
+        "note" if other.known else "warning",
+        f"The memory is not from CUDA's allocator: {other.evidence}",
+        "Its blocks are the requests and 32 bytes more, rounded up to 512, as on Ascend's NPUs."
+        " Predictions for other settings of PyTorch's allocator are left out."
+        if other.known
+        else f"How the allocator of {name} rounds is not known, so a block counts as what was asked"
+        " for: allocated and active memory were at least as much as shown. Predictions for other"
+        " settings of PyTorch's allocator are left out.",
         view=_RECORDING,
     )
 
@@ -233,7 +253,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         )
     times = (history.allocations.alloc_time_us, history.other.time_us)
     untimed = all((each == NO_TIME).all() for each in times)
-    if history.events > 1 and history.device.kind == "cuda" and untimed:
+    if history.events > 1 and history.device.on_card and untimed:
         yield Finding(
             "no-times",
             "note",

@@ -103,7 +103,7 @@ def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
 def _said(history: DeviceHistory, tables: History) -> bool | None:
     """Return whether the device's ring overflowed by the file; None if the file does not say."""
     value = tables.settings.get("trace_alloc_overflowed")
-    if value is None or history.device.kind != "cuda":
+    if value is None or not history.device.on_card:
         return None
     if isinstance(value, list):
         found = _of_device(history, value)
@@ -117,7 +117,7 @@ def _of_device(history: DeviceHistory, value: Any) -> Any:
     if not isinstance(value, list):
         return value
     ordinal = history.device.ordinal
-    return value[ordinal] if history.device.kind == "cuda" and ordinal < len(value) else None
+    return value[ordinal] if history.device.on_card and ordinal < len(value) else None
 
 
 def _is_round(events: int) -> bool:

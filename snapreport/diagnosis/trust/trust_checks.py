@@ -52,6 +52,7 @@ def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
         at_end=_parts(device, device.end),
         unknown_actions=unknown_actions(history),
         anomalies=history.anomalies,
+        blocks_known=history.blocks_known,
         oddities=tables.oddities,
         replay=None if modelled is None else modelled.factual,
     )
@@ -103,6 +104,8 @@ def _verdict(device: DeviceFigures, facts: TrustFacts) -> Verdict:
         return "nothing"
     differs = any(each is not None and each.difference for each in (facts.at_peak, facts.at_end))
     if codes & {"does-not-close", "odd-events", "reserved-too-low"} or differs:
+        return "doubtful"
+    if not device.history.blocks_known:
         return "doubtful"
     if not device.recorded:
         return "no history"

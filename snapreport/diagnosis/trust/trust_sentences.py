@@ -71,6 +71,11 @@ def _doubt(facts: TrustFacts) -> str:
     if closing is not None and not closing.closes:
         worst = max((closing.requested, closing.allocated, closing.active), key=abs)
         reasons.append(f"the events miss the final state by {format_bytes(abs(worst))}")
+    if not facts.blocks_known:
+        reasons.append(
+            "the memory is of another allocator than CUDA's, and only known to be at least what was"
+            " asked for"
+        )
     if facts.anomalies:
         count = sum(facts.anomalies.values())
         reasons.append(f"{plural(count, 'event contradicts', 'events contradict')} the rest")
@@ -173,7 +178,10 @@ def write_checks(
     if device.recorded:
         mark: Mark = "unknown" if device.peaks["allocated"].width else "ok"
         good = "Every block's size is exact."
-        yield account.check("sizes", "Block sizes", good, inferred_sizes=mark)
+        yield account.check(
+            "sizes", "Block sizes", good,
+            inferred_sizes=mark, other_allocator="ok" if facts.blocks_known else "not ok",
+        )  # fmt: skip
     yield _closing(account, facts)
     yield _reserved(account, device, facts)
     if facts.replay is not None:

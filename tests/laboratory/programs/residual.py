@@ -97,4 +97,68 @@ class GatedTraining(ProjectedTraining):
         return (torch.randn(size, 1600, 16),)
 
 
-PROGRAMS = (ProjectedTraining, GatedTraining)
+class Mixed(nn.Module):
+    """A layer that mixes tokens, then features; each of the two may be checkpointed alone."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mix = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def mixed(self, x: torch.Tensor) -> torch.Tensor:
+        a, b, c = self.mix(x).chunk(3, -1)
+        return self.out(functional.silu(a) * b + c)
+
+    def fed(self, x: torch.Tensor) -> torch.Tensor:
+        return self.narrow(functional.gelu(self.wide(x)))
+
+    def forward(self, x: torch.Tensor, parts: str = "") -> torch.Tensor:
+        if "mixed" in parts:
+            x = x + checkpoint.checkpoint(self.mixed, self.norm1(x), use_reentrant=False)
+        else:
+            x = x + self.mixed(self.norm1(x))
+        if "fed" in parts:
+            return x + checkpoint.checkpoint(self.fed, self.norm2(x), use_reentrant=False)
+        return x + self.fed(self.norm2(x))
+
+
+class MixedLayers(nn.Module):
+    """Eight layers in a loop, of which parts are checkpointed, or each as a whole."""
+
+    def __init__(self, parts: str, whole: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Mixed(64) for _ in range(8))
+        self.parts, self.whole = parts, whole
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            if self.whole:
+                x = checkpoint.checkpoint(layer, x, use_reentrant=False)
+            else:
+                x = layer(x, self.parts)
+        return x
+
+
+class FedCheckpoints(ProjectedTraining):
+    """A checkpoint around a part of each layer: wrapping the layer keeps less."""
+
+    name = "part-checkpoints"
+    parts = "fed"
+
+    def make_model(self) -> Any:
+        return MixedLayers(self.parts, self.on("checkpoint"))
+
+    def make_batch(self, size: int) -> tuple[torch.Tensor, ...]:
+        return (torch.randn(size, 400, 64),)
+
+
+class BothCheckpoints(FedCheckpoints):
+    """Checkpoints around both parts of each layer: what lies between them is still kept."""
+
+    name = "two-checkpoints"
+    parts = "mixed fed"
+
+
+PROGRAMS = (ProjectedTraining, GatedTraining, FedCheckpoints, BothCheckpoints)

@@ -195,8 +195,8 @@ def test_blocks_of_a_pool_made_with_no_split_are_entire_segments() -> None:
 
 def test_pinned_memory_is_rounded_to_a_power_of_two_up_to_the_size_that_is_set() -> None:
     sizes = np.array([3 * MIB, 5 * MIB, 9 * MIB])
-    plain = split_rules({}, pinned=True)
+    plain = split_rules({}, "host")
     assert round_sizes(sizes, plain).tolist() == [4 * MIB, 8 * MIB, 16 * MIB]
     for text in ("pinned_max_round_threshold_mb:4", "pinned_max_cached_size_mb:4"):
-        limited = split_rules({"PYTORCH_CUDA_ALLOC_CONF": text}, pinned=True)
+        limited = split_rules({"PYTORCH_CUDA_ALLOC_CONF": text}, "host")
         assert round_sizes(sizes, limited).tolist() == [4 * MIB, 5 * MIB, 9 * MIB]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from snapreport.diagnosis.advice.edits import Change, edited_peak
-from snapreport.diagnosis.advice.program_advice import suggest
+from snapreport.diagnosis.advice.program_advice import as_suggestion, suggest
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
 from snapreport.figures.curves import find_curves
@@ -498,3 +498,46 @@ def test_a_graph_keeps_copies_of_weights_even_without_a_cache() -> None:
     assert situation.peak == (64 + 32 + 8 + 3) * MIB
     assert "autocast-cache" not in found
     assert frees(situation, found["smaller-batch2"])[1] == 5  # of 8 results and 3 MiB beside them
+
+
+def partly(whole: bool) -> Any:
+    """Layers that checkpoint one part, which keeps 1 MiB, and keep 3 more; or whole ones."""
+    saves = frame("checkpoint", "/x/torch/utils/checkpoint.py", 512)
+    made = trace().alloc("weight", 2 * MIB, frames=BUILD)
+    for turn in range(3):
+        for layer in range(6):
+            outer = [frame("forward", "model.py", 5), *CALL, *([saves] if whole else []), *MODEL]
+            part = [frame("part", "model.py", 7), saves, *outer]
+            made.alloc(f"norm{turn}.{layer}", 3 * MIB, frames=outer)
+            made.alloc(f"again{turn}.{layer}", 5 * MIB, frames=part)
+            if whole:
+                made.free(f"norm{turn}.{layer}", frames=outer)
+            made.alloc(f"out{turn}.{layer}", MIB, frames=part)
+            made.free(f"again{turn}.{layer}", frames=part)
+        for layer in reversed(range(6)):
+            again = [frame("part", "model.py", 7), saves, *BACK]
+            made.alloc(f"redone{turn}.{layer}", 5 * MIB, frames=again)
+            made.free(f"redone{turn}.{layer}", frames=BACK)
+            if not whole:
+                made.free(f"norm{turn}.{layer}", frames=BACK)
+            made.free(f"out{turn}.{layer}", frames=BACK)
+        made.alloc(f"grad{turn}", 2 * MIB, frames=BACK)
+        made.alloc(f"root{turn}", MIB, frames=STEP).free(f"root{turn}", frames=STEP)
+        made.free(f"grad{turn}", frames=CLEAR)
+    return made
+
+
+def test_layers_of_which_a_part_is_checkpointed_keep_less_as_a_whole() -> None:
+    situation, found = changes_of(partly(whole=False).file())
+    assert situation.peak == 31 * MIB  # weight 2, 6 x 4 kept, 5 computed again
+    change = found["checkpoint whole"]
+    # All but the 3 of the layer that is computed again go: 5 x 3.
+    assert frees(situation, change)[1] == 15
+    assert change.extra == (3 + 1 + 5 + 1) * MIB  # what it keeps, and all of its checkpoint's
+    said = as_suggestion(situation, change)
+    assert "each of the 6 layers called from forward (model.py:20) as a whole" in said.text
+
+
+def test_layers_that_are_checkpointed_as_a_whole_are_left_alone() -> None:
+    _, found = changes_of(partly(whole=True).file())
+    assert not [each for each in found if each.startswith("checkpoint")]

@@ -111,6 +111,69 @@ def test_a_private_pool_that_nobody_uses_is_locked() -> None:
     assert locked.suggestions == ()  # one pool cannot be shared
 
 
+def capture_graphs(shared: bool) -> Simulator:
+    """Capture five graphs, each for half the rows of the one before, the cache emptied before each.
+
+    Each keeps its input of 16 MiB outside the pool, and its result inside.
+    """
+    simulator = Simulator()
+    simulator.start_recording()
+    allocator = simulator.allocators[0]
+    outside = [frame("serve", line=8)]
+    into = [
+        frame("empty_cache", "site-packages/torch/cuda/memory.py"),
+        frame("__enter__", "site-packages/torch/cuda/graphs.py"),
+        *outside,
+    ]
+    for number in range(5):
+        with simulator.annotation(f"capture {number}"):
+            simulator.set_stack([frame("warm_up", line=6), *outside])
+            simulator.free(simulator.malloc(64 * MIB))
+            simulator.set_stack([frame("input", line=7), *outside])
+            simulator.malloc(16 * MIB)
+            simulator.set_stack(into)
+            simulator.empty_cache()
+            allocator.begin_pool((0, 1) if shared else (number + 1, 0))
+            simulator.set_stack([frame("forward", line=4), *outside])
+            blocks = [simulator.malloc((32 >> number) * 2 * MIB) for _ in range(3)]
+            for block in blocks[1:]:
+                simulator.free(block)
+            allocator.end_pool()
+    return simulator
+
+
+def test_a_pool_for_each_graph_is_no_leak_and_sharing_saves_no_more_than_it_says() -> None:
+    own, shared = (read(capture_graphs(each)).devices[0] for each in (False, True))
+    locked = of_code(own, "locked-pool")
+    assert (locked.severity, figures(locked)["private pools"]) == ("warning", 5)
+    assert [each.code for each in locked.suggestions] == ["share-pool", "fewer-graphs"]
+    assert "graph_pool_handle()" in locked.suggestions[0].change
+    saved = int(own.curves["reserved"].max()) - int(shared.curves["reserved"].max())
+    assert saved > 0
+    assert "That saves at most 204.0 MiB" in locked.suggestions[0].text
+    assert saved <= 204 * MIB  # 192 + 96 + 48 + 40 + 20 MiB in pools, the largest stays
+    for device in (own, shared):
+        assert not {"leak", "segment-thrash"} & {each.code for each in device.diagnosis.findings}
+        kept = of_code(device, "graph-capture")
+        assert figures(kept)["steps watched"] == 5
+        assert "captures a CUDA graph" in kept.explanation
+
+
+def test_whole_segments_of_one_pool_come_back_with_the_pool() -> None:
+    simulator = Simulator()
+    simulator.start_recording()
+    simulator.set_stack([frame("load", line=4)])
+    simulator.allocators[0].begin_pool((0, 1))
+    for block in [simulator.malloc(100 * MIB) for _ in range(4)][1:]:
+        simulator.free(block)
+    simulator.malloc(150 * MIB)
+    device = read(simulator).devices[0]
+    (offered,) = of_code(device, "locked-pool").suggestions
+    assert (offered.code, "300.0 MiB are in whole" in offered.text) == ("release-pool", True)
+    # The allocator gives unused segments of a private pool back under no setting.
+    assert "unused-reserved" not in codes(device)
+
+
 def test_slack_is_split_by_cause_and_size() -> None:
     simulator = Simulator(AllocatorSettings(roundup_power2_divisions=(2,) * 16))
     simulator.start_recording()

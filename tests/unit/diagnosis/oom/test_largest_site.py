@@ -108,3 +108,25 @@ def test_what_backward_and_the_optimizer_call_is_no_forward_pass() -> None:
     made.alloc("b", 512, frames=[frame("at::_ops::div_Tensor::call", "??", 0), *node("XBackward0")])
     made.alloc("c", 512, frames=[frame("at::_ops::div_Tensor::call", "??", 0)])  # no Python
     assert forward_sites(made.file().stacks, "DivBackward0") == []
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_peak_in_compiled_code_says_how_to_look_in_and_how_to_keep_less(trains: bool) -> None:
+    compiled = frame("call", "/tmp/torchinductor_ann/yb/cyb76.py", 30)
+    runs = frame("_fn", "/x/torch/_dynamo/eval_frame.py", 7)
+    calls = [
+        frame("_wrapped_call_impl", "/x/torch/nn/modules/module.py", 9),
+        frame("main", "train.py", 1),
+    ]
+    made = trace().alloc("weight", MIB, frames=[frame("build", "model.py", 2)])
+    made.alloc("kept", 20 * MIB, frames=[compiled, runs, frame("forward", "model.py", 5), *calls])
+    if trains:
+        made.free("kept", frames=[frame("backward", "/x/torch/_tensor.py", 3), *calls[1:]])
+        made.alloc("grad", MIB, frames=[frame("backward", "/x/torch/_tensor.py", 3), *calls[1:]])
+    (device,) = find(made.file()).devices
+    told = {each.code: each for found in device.diagnosis.findings for each in found.suggestions}
+    assert "20.00 MiB were made by compiled code" in told["look-inside"].text
+    assert told["look-inside"].change.startswith("TORCH_COMPILE_DISABLE=1 ")
+    assert ("activation-budget" in told) == trains
+    if trains:
+        assert "activation_memory_budget = 0.5" in told["activation-budget"].change

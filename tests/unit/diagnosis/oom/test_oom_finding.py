@@ -127,6 +127,36 @@ def test_private_pools_streams_and_pending_blocks_are_told_apart() -> None:
     assert side.pools[0].stream == diseases.SIDE_STREAM
 
 
+def test_whole_segments_that_a_pool_keeps_are_no_pieces_and_no_setting_frees_them() -> None:
+    made = diseases.stranded()
+    found = verdict_on(made)
+    assert (found.stranded, found.pieces, found.pool) == (400 * MIB, 0, "private 0,1")
+    (finding,) = findings_of(made)
+    said = finding.title + finding.explanation
+    assert not re.search("pieces|partly in use", said)
+    assert (
+        "Private pool 0,1 held 800.0 MiB, of which 400.0 MiB were free, all of it in whole segments"
+        in finding.explanation
+    )
+    first = finding.suggestions[0]
+    assert (first.code, "Begin with the pool" in first.text) == ("release-pool", True)
+    assert "allocator-setting" not in {each.code for each in finding.suggestions}
+
+
+def test_a_request_that_fits_into_another_pool_may_use_it_before_it_fails() -> None:
+    made = diseases.start()
+    made.allocators[0].begin_pool((0, 1))
+    diseases.at(made, "load")
+    made.free(made.malloc(500 * MIB))
+    made.allocators[0].end_pool()
+    (finding,) = findings_of(diseases.fail(made, 450 * MIB))
+    assert "Private pool 0,1 held 500.0 MiB, of which 500.0 MiB were free" in finding.explanation
+    (offered,) = [each for each in finding.suggestions if each.code == "release-pool"]
+    assert offered.change == "pool = torch.cuda.MemPool(use_on_oom=True)"
+    (too_small,) = findings_of(diseases.locked())
+    assert "release-pool" not in {each.code for each in too_small.suggestions}
+
+
 def test_what_others_took_is_known_from_what_could_be_had_before() -> None:
     found = verdict_on(diseases.foreign())
     assert found.foreign == 700 * MIB - (100 + 324) * MIB

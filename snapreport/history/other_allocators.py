@@ -1,0 +1,168 @@
+"""Whether another allocator than CUDA's made a recording, and what its blocks are.
+
+Other backends write PyTorch's format, too, but their allocators need not round as CUDA's does. That
+of Ascend's NPUs adds 32 bytes to every request before it rounds up to 512, and is otherwise the
+same. Of the others no rule is known: a block is then at least what was asked for.
+
+Nothing in the file says which allocator wrote it. Call stacks may pass through its package; the
+final blocks have other sizes than CUDA's rounding gives; or blocks live at the same time overlap,
+or never touch, where by CUDA's rounding they would.
+
+Source: torch_npu, NPUCachingAllocator.cpp, ``round_size``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.units import format_count
+from snapreport.history.block_sizes import (
+    NPU_PADDING,
+    SMALL_SIZE,
+    SplitRules,
+    find_unsplit_pools,
+    round_sizes,
+)
+from snapreport.history.pairing import ABSENT, Pairs
+from snapreport.model.history import OtherAllocator
+from snapreport.model.snapshot import INACTIVE, Segments, Trace
+from snapreport.model.stacks import StackTable
+from snapreport.native.sorting import distinct
+
+_PACKAGES = {
+    "npu": ("torch_npu", r"c10_npu::|at_npu::"),
+    "mlu": ("torch_mlu", r"torch_mlu::"),
+    "musa": ("torch_musa", r"c10::musa::|at::musa::"),
+    "gcu": ("torch_gcu", r"torch_gcu::"),
+    "hpu": ("habana_frameworks", r"habana::"),
+    "xla": ("torch_xla", r"torch_xla::"),
+    "xpu": ("intel_extension_for_pytorch", r"c10::xpu::|at::xpu::"),
+}
+"""Of each kind of device its package, and how its functions in C++ begin."""
+_SIGNS = 4
+"""From this many blocks on that CUDA's rule would not give, it is no accident."""
+_NEVER = 8
+"""From this many blocks on, it is no accident that none touches the next."""
+_MOST_WATCHED = 100_000
+"""Of so many allocations the neighbours are looked at: enough to tell, and quick."""
+
+
+def backend_in(stacks: StackTable) -> tuple[str, str]:
+    """Return the other kind of device whose package is in the call stacks, and the package.
+
+    Both are ``""`` if none is.
+    """
+    texts = {*stacks.frames.filenames, *stacks.frames.names}
+    for kind, (package, native) in _PACKAGES.items():
+        pattern = re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({native})")
+        if any(package in text or "::" in text for text in texts) and any(
+            pattern.search(text) for text in texts
+        ):
+            return kind, package
+    return "", ""
+
+
+def other_allocator(
+    backend: tuple[str, str],
+    trace: Trace,
+    pairs: Pairs,
+    segments: Segments,
+    rules: SplitRules,
+    default_pool: int,
+) -> OtherAllocator | None:
+    """Say which other allocator a device's memory is from; None if CUDA's rule explains it.
+
+    Args:
+        backend: from ``backend_in``.
+        trace, pairs, segments: of the device.
+        rules: CUDA's, under the recorded settings.
+        default_pool: the row of the default pool in the file's pools.
+    """
+    kind, package = backend
+    padded = SplitRules(divisions=rules.divisions, padding=NPU_PADDING)
+    size, rounded, as_npu = _final_blocks(segments, rules, padded, default_pool)
+    odd = int((size != rounded).sum())
+    near = _Neighbours(0, 0, 0)
+    if not odd or kind:
+        near = _neighbours(trace, pairs, rules, padded)
+    fits_npu = bool((size == as_npu).all()) and near.overlapping < _SIGNS > near.touching
+    signs = [f"call stacks pass through {package}"] if package else []
+    if odd >= _SIGNS:
+        signs.append(f"{format_count(odd)} final blocks are not their requests rounded to 512")
+    if near.overlapping >= _SIGNS:
+        signs.append(
+            f"{format_count(near.overlapping)} blocks would overlap the next one, rounded to 512"
+        )
+    if fits_npu and not near.touching and near.apart >= _NEVER:
+        signs.append(
+            f"none of {format_count(near.apart)} blocks touches the next, which lies 512 bytes on"
+        )
+    if not signs:
+        return None
+    told = odd >= _SIGNS or near.apart >= _NEVER
+    if fits_npu and (kind == "npu" or (not kind and told)):
+        return OtherAllocator("npu", " and ".join(signs), known=True)
+    return OtherAllocator(kind or "cuda", " and ".join(signs), known=False)
+
+
+def _final_blocks(
+    segments: Segments, rules: SplitRules, padded: SplitRules, default_pool: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sizes of small final blocks in use, and what CUDA's rule and Ascend's give.
+
+    In the small pool every block is split, so it is no larger than its rounded request.
+    """
+    of = segments.block_segment
+    chosen = (segments.block_state != INACTIVE) & ~segments.large[of]
+    chosen &= (segments.pool[of] == default_pool) & (segments.block_requested > 0)
+    chosen &= ~np.isin(segments.pool[of], find_unsplit_pools(segments, rules))
+    asked = segments.block_requested[chosen].astype(np.int64)
+    size = segments.block_size[chosen].astype(np.int64)
+    return size, round_sizes(asked, rules), round_sizes(asked, padded)
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """How small blocks lie beside those that live at the same time."""
+
+    overlapping: int
+    """They would reach into the next one, if rounded as CUDA does."""
+    touching: int
+    """The next one begins where they end by CUDA's rule, and not by Ascend's."""
+    apart: int
+    """The next one begins where they end by Ascend's rule, and not by CUDA's."""
+
+
+def _neighbours(trace: Trace, pairs: Pairs, rules: SplitRules, padded: SplitRules) -> _Neighbours:
+    made = np.flatnonzero(pairs.alloc != ABSENT)[:_MOST_WATCHED]
+    if not len(made):
+        return _Neighbours(0, 0, 0)
+    addr, born = pairs.addr[made].astype(np.int64), pairs.alloc[made].astype(np.int64)
+    gone = np.where(pairs.completed[made] == ABSENT, len(trace), pairs.completed[made])
+    asked = trace.size[pairs.first[made]].astype(np.int64)
+    places, place = distinct(addr)
+    order = np.lexsort((born, place))
+    key = place[order] * (len(trace) + 1) + born[order]
+
+    def lives_with(rows: NDArray[np.int64], at: NDArray[np.int64]) -> int:
+        """Count the rows during whose life a block begins at an address."""
+        there = np.minimum(np.searchsorted(places, at), len(places) - 1)
+        last = np.searchsorted(key, there * (len(trace) + 1) + gone[rows]) - 1
+        other = order[np.maximum(last, 0)]
+        alive = (last >= 0) & (place[other] == there) & (gone[other] > born[rows])
+        return int((alive & (places[there] == at)).sum())
+
+    small = np.flatnonzero(asked < SMALL_SIZE - NPU_PADDING)
+    end, padded_end = addr + round_sizes(asked, rules), addr + round_sizes(asked, padded)
+    following = places[np.minimum(place + 1, len(places) - 1)]
+    into = small[(following > addr)[small] & (following < end)[small]]
+    differs = small[(end != padded_end)[small]]
+    return _Neighbours(
+        overlapping=lives_with(into, following[into]),
+        touching=lives_with(differs, end[differs]),
+        apart=lives_with(differs, padded_end[differs]),
+    )
