@@ -59,6 +59,8 @@ CODES = MappingProxyType(
             "Memory that grew with every step and was freed in the end.",
         ),
         "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
+        "reference-cycles": ("growth", "Memory that only Python's garbage collector frees."),
+        "earlier-attempt": ("growth", "What an earlier attempt made is live in the next one."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed
@@ -95,6 +97,8 @@ SUGGESTION_CODES = MappingProxyType(
         "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every step adds.",
+        "break-cycle": "Let objects not refer to each other in a circle.",
+        "drop-attempt": "Let go of one attempt before the next begins.",
         "largest-site": "Begin with the call site that raises the peak most.",
         "plan": "Several changes that make room together.",
         "make-room": "Reduce what kept a failed request from being served.",
