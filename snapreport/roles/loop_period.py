@@ -49,6 +49,8 @@ _SAMPLED = 16
 _KEPT = 0.5
 """A loop that keeps more than this part of the bytes it allocates loads or builds something, or
 iterates over layers and keeps activations for the backward pass. Steps keep little."""
+_SEARCHED = 1 << 16
+"""A period is looked for among so many allocations, and then held against all."""
 _FRAMED, _UNFRAMED = 0.9, 0.6
 """The highest confidence: a period is inferred, and without stacks inner loops are not excluded."""
 
@@ -174,15 +176,18 @@ def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
     Returns:
         The places of each complete turn, shape (turns, length), at least FEWEST; else None.
     """
-    n, width, tried = len(ids), 1, set()
-    words = ids
+    n, width, tried = len(ids), 1, set[int]()
+    # Any part of a loop shows its period; near its end it has begun, and the program still runs.
+    skip = max(n - _SEARCHED, 0)
+    words = distinct(ids[skip - skip // 4 : n - skip // 4])[1]
+    n_words = len(words)
     # The usual distance of equal words is the period, unless they come more than once in a turn.
     # Longer words do so more rarely.
-    while width * FEWEST <= n:
+    while 2 * width <= n_words:
         order = stable_order(words)
         same = words[order[1:]] == words[order[:-1]]
         gaps = np.diff(order)[same]
-        if int((gaps <= n // FEWEST).sum()) < _FILLS_IN_ORDER / 2 * n:
+        if len(gaps) < _FILLS_IN_ORDER / 2 * (n_words - width):
             return None
         period = int((np.bincount(gaps) * np.arange(gaps.max() + 1)).argmax())
         if period >= _BODY and period not in tried and period * FEWEST <= n:
@@ -194,7 +199,7 @@ def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
             if covered >= max(FEWEST * period, _FILLS_IN_ORDER * (n - start)):
                 turns = covered // period
                 return np.arange(start, start + turns * period).reshape(turns, period)
-        words = distinct(words[:-width] * n + words[width:])[1]
+        words = distinct(words[:-width] * n_words + words[width:])[1]
         width *= 2
     return None
 
