@@ -250,12 +250,12 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
         suggestions=(
             Suggestion(
                 "break-cycle",
-                "Break the circle: let one of the references be weak (weakref.ref), or set it to"
-                " None before the object is dropped. An object that has itself, a parent that has"
-                " its children and they it, a closure stored on what it uses, a caught exception in"
-                " a variable: each is one. PyTorch can draw those that hold GPU memory (below)."
-                " gc.collect() in each step frees the memory too, but takes time in each step;"
-                " gc.freeze() and rarer collections make it stay longer.",
+                "Break the circle: make one of the references weak (weakref.ref), or set it to None"
+                " before the object is dropped. Typical circles are an object stored on itself, a"
+                " parent and a child that refer to each other, a closure kept by the object that it"
+                " uses, and a caught exception kept in a variable. PyTorch can draw those that hold"
+                " GPU memory (below). gc.collect() in each step frees the memory too, but takes"
+                " time; with gc.freeze() or rarer collections it stays longer.",
                 "from torch.utils.viz._cycles import warn_tensor_cycles; warn_tensor_cycles()",
                 frees=found.frees,
                 sites=(who,),
