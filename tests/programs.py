@@ -181,6 +181,27 @@ def holds_over(size: int) -> Each:
     return each
 
 
+def cycles(count: int, size: int, *, broken: bool = False) -> Each:
+    """Make an object with a tensor that refers to itself, as if the collector ran now and then.
+
+    It runs inside a later call of a layer, and leaves what the last iteration made. Broken, the
+    object is freed as it is dropped.
+    """
+
+    def each(program: Program, number: int) -> None:
+        program.keep(size, line=70)
+        if broken:
+            with program.call("main", "train.py", 82):
+                program.drop(program.kept.pop())
+        elif number % count == count - 1:
+            layer_norm = program.call("layer_norm", "torch/nn/functional.py", 2935)
+            with program.module("model.py", 14), layer_norm:
+                program.drop(*program.kept[:-1])
+            del program.kept[:-1]
+
+    return each
+
+
 def empties(program: Program, _: int) -> None:
     """Call ``empty_cache()``."""
     with (

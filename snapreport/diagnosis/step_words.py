@@ -27,6 +27,8 @@ def _where(steps: Steps) -> str:
         place = f"in step {format_count(step.number)} of {count}{named}"
     elif steps.peak_before:
         place = f"before the first of {count} steps"
+        if steps.as_high is not None:
+            place += f" (step {format_count(steps.as_high)} gets as high)"
     else:
         place = f"after the last of {count} complete steps"
     source = ", judging by repeating allocations" if steps.source == "pattern" else ""

@@ -55,15 +55,17 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     kinds = _kinds(_steady(peak - start, made, end - start))
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
-    # The first step that gets as high, even if the program did so before.
     inside_peak = np.maximum.reduceat(allocated[: bounds[-1] + 1], bounds[:-1] + 1)
     highest = np.flatnonzero(inside_peak == allocated.max())
+    event = int(allocated.argmax()) - 1
+    number = int(np.searchsorted(bounds, event, side="right"))
     return Steps(
         source=turns.source,
         confidence=turns.confidence,
         how=turns.how,
-        peak=int(highest[0]) + 1 if len(highest) else None,
-        peak_before=not len(highest) and int(allocated.argmax()) <= int(bounds[0]),
+        peak=number if 0 < number <= n else None,
+        peak_before=number == 0,
+        as_high=int(highest[0]) + 1 if len(highest) else None,
         steps=tuple(
             StepUse(i, "" if name == f"step {i}" else name, *figures)
             for i, (name, *figures) in enumerate(found, 1)

@@ -61,6 +61,8 @@ CODES = MappingProxyType(
         ),
         "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
         "graph-capture": ("growth", "Memory kept with each CUDA graph that is captured."),
+        "reference-cycles": ("growth", "Memory that only Python's garbage collector frees."),
+        "earlier-attempt": ("growth", "What an earlier attempt made is live in the next one."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),
         "optimizer-state": ("growth", "Memory made in the first optimizer step and kept."),
         # churn: allocating more often than needed
@@ -99,6 +101,8 @@ SUGGESTION_CODES = MappingProxyType(
         "split-evenly": "Move work from the fullest device to the others.",
         "ask-for-less": "Ask for less at a time.",
         "leak": "Drop what every step adds.",
+        "break-cycle": "Let objects not refer to each other in a circle.",
+        "drop-attempt": "Let go of one attempt before the next begins.",
         "largest-site": "Begin with the call site that raises the peak most.",
         "look-inside": "See the lines that the compiler hides.",
         "activation-budget": "Let the compiler keep less for the backward pass.",

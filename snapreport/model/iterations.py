@@ -88,9 +88,11 @@ class Steps(Shown):
     how: str
     """As in ``Iterations``, as are the two fields before."""
     peak: int | None
-    """The number of the first step that attains the device's allocated peak; None for none."""
+    """The number of the step in which the device's allocated peak is; None if it is outside."""
     peak_before: bool
-    """Whether the peak is before the first of them, and none of them attains it."""
+    """Whether the peak is before the first of them."""
+    as_high: int | None
+    """The number of the first step that gets as high as the peak, be it again; None for none."""
     steps: tuple[StepUse, ...]
 
     def __len__(self) -> int:

@@ -1,6 +1,8 @@
-"""Find the period of a device's allocations: a mark that occurs once in every turn of a loop.
+"""Find the period of a device's allocations: what comes once in every turn of a loop.
 
-A mark is a call stack (or a size, if there is no stack). It marks the program's outer loop if its
+Where the same allocations come again and again in the same order, that order is the period. Else a
+mark is looked for, a call stack (or a size, if there is no stack) that comes once in every turn. It
+marks the program's outer loop if its
 distances are alike, counted in allocations, and fill the recording from its first occurrence on. A
 loop over the layers of a model is just as regular. It is recognized by its stacks, which all pass
 through one line inside a module, an optimizer, the backward pass, or the building of a model.
@@ -9,6 +11,7 @@ through one line inside a module, an optimizer, the backward pass, or the buildi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import classify_frames
-from snapreport.ground.units import rounded_share
+from snapreport.ground.units import format_count, rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.stacks import GRADIENT_OF, StackTable
-from snapreport.native.sorting import medians, stable_order, unique
+from snapreport.native.sorting import distinct, medians, stable_order, unique
+from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, stack_marks
 
 FEWEST = 5
 """A mark must occur this often: fewer equal distances are chance, or the parts of one step."""
@@ -36,6 +40,8 @@ _FILLS_UNFRAMED = 0.9
 """``_FILLS`` if marks are sizes, as many different tensors have one size."""
 _BODY = 2
 """A turn with fewer allocations than this is not a step."""
+_FILLS_IN_ORDER = 0.9
+"""``_FILLS`` if all allocations come in the same order: less is a part of the program."""
 _TRIED = 200
 """At most this many marks are examined; those of one loop are all alike."""
 _SAMPLED = 16
@@ -43,6 +49,8 @@ _SAMPLED = 16
 _KEPT = 0.5
 """A loop that keeps more than this part of the bytes it allocates loads or builds something, or
 iterates over layers and keeps activations for the backward pass. Steps keep little."""
+_SEARCHED = 1 << 16
+"""A period is looked for among so many allocations, and then held against all."""
 _FRAMED, _UNFRAMED = 0.9, 0.6
 """The highest confidence: a period is inferred, and without stacks inner loops are not excluded."""
 
@@ -56,12 +64,19 @@ _WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """A mark that occurs at even distances."""
+    """Places of one kind in the turns of a loop, one in each."""
 
     events: NDArray[np.int64]
-    """The event of each occurrence; int64, shape (n,), ascending."""
+    """The event of each; int64, shape (n,), ascending."""
     confidence: float
     how: str
+    made: NDArray[np.int64]
+    """The events of all allocations; int64, shape (n_made,), ascending."""
+    mark: NDArray[np.int64]
+    """The mark of each: equal ones are of one call stack, or, without one, of one size."""
+    order: NDArray[np.int64] | None
+    """If the same allocations come in the same order in each turn: which they are, by their places
+    in ``made``; int64, shape (n, allocations in a turn)."""
 
 
 def find_period(tables: History, history: DeviceHistory) -> Period | None:
@@ -75,24 +90,117 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
     framed = node >= 0
     # Sizes are numbered after the stacks, so that no mark means both.
     mark = np.where(framed, rows.stack[made], len(tables.stacks) + rows.size[made])
-    marks = _Marks(mark)
     within = _outermost_within(tables.stacks)
     inside = np.where(framed, within[node], -1)
+    events = rows.alloc_event[made].astype(np.int64)
+
+    def judged(
+        places: NDArray[np.int64], share: float, how: str, order: NDArray[np.int64] | None = None
+    ) -> Period | None:
+        """Return the period that begins at some places, None if it is not the outer loop's."""
+        if _is_inner(inside, framed, places) or _kept(history, made, places) > _KEPT:
+            return None
+        sure = _FRAMED if framed[places[0]] else _UNFRAMED
+        how = f"by the pattern of the allocations: {how}"
+        return Period(events[places], share * sure, how, events, mark.astype(np.int64), order)
+
+    in_order = None
+    for order in _in_order(mark, rows.size[made]):
+        times, length = map(format_count, order.shape)
+        how = f"the same {length} come {times} times in a row"
+        in_order = judged(order[:, 0], 1.0, how, order)
+        if in_order is not None:
+            break
+    trains = _trains(tables.stacks, rows.stack[made])
+    if in_order is not None and trains is None:
+        return in_order
+    marks = _Marks(mark)
     for group in marks.best():
         places = marks.places(group)
-        if _is_inner(inside, framed, places):
-            continue
-        sure = _FRAMED if framed[places[0]] else _UNFRAMED
         share = float(marks.filled[group])
         if not framed[places[0]] and share < _FILLS_UNFRAMED:
             continue
-        if _kept(history, made, places) > _KEPT:
-            continue
         how = (
-            f"by the pattern of the allocations: one comes {len(places)} times, at even distances"
+            f"one comes {format_count(len(places))} times, at even distances"
             f" that cover {rounded_share(share)} of the allocations after it first comes"
         )
-        return Period(rows.alloc_event[made[places]], share * sure, how)
+        found = judged(places, share, how)
+        if found is not None:
+            break
+    else:
+        return in_order
+    # What a program does every tenth step makes a longer period of ten steps, each of which trains.
+    if in_order is None or (3 * len(in_order.events) < 2 * len(places) and _each(trains, places)):
+        return found
+    return in_order
+
+
+def _trains(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """Return which allocations optimizer steps made, or else backward passes; None for none."""
+    marks = stack_marks(stacks)[stack]
+    for wanted in (IN_OPTIMIZER, IN_BACKWARD):
+        found = np.flatnonzero(marks & wanted)
+        if len(found):
+            return found
+    return None
+
+
+def _each(wanted: NDArray[np.int64] | None, places: NDArray[np.int64]) -> bool:
+    """Whether some allocations are in most of the turns that begin at some places."""
+    if wanted is None:
+        return False
+    inside = np.diff(np.searchsorted(wanted, places)) > 0
+    return bool(2 * inside.sum() > len(inside))
+
+
+def _in_order(mark: NDArray[Any], size: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the turns in which the same allocations come in the same order, as ``Period.order``.
+
+    A line that makes tensors of several sizes in each turn is told by the sizes, too. Where these
+    change from turn to turn, the call stacks alone may repeat.
+    """
+    alone = distinct(mark)[1]
+    sizes, place = distinct(size)
+    for ids in (distinct(alone * len(sizes) + place)[1], alone):
+        found = _repeated(ids)
+        if found is not None:
+            yield found
+
+
+def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the turns of a sequence, if from one place on nearly all of it repeats exactly.
+
+    Args:
+        ids: int64, shape (n,), from 0 on.
+
+    Returns:
+        The places of each complete turn, shape (turns, length), at least FEWEST; else None.
+    """
+    n, width, tried = len(ids), 1, set[int]()
+    # Any part of a loop shows its period; near its end it has begun, and the program still runs.
+    skip = max(n - _SEARCHED, 0)
+    words = distinct(ids[skip - skip // 4 : n - skip // 4])[1]
+    n_words = len(words)
+    # The usual distance of equal words is the period, unless they come more than once in a turn.
+    # Longer words do so more rarely.
+    while 2 * width <= n_words:
+        order = stable_order(words)
+        same = words[order[1:]] == words[order[:-1]]
+        gaps = np.diff(order)[same]
+        if len(gaps) < _FILLS_IN_ORDER / 2 * (n_words - width):
+            return None
+        period = int((np.bincount(gaps) * np.arange(gaps.max() + 1)).argmax())
+        if period >= _BODY and period not in tried and period * FEWEST <= n:
+            tried.add(period)
+            unlike = np.flatnonzero(np.append(ids[period:] != ids[:-period], True))
+            lengths = np.diff(unlike, prepend=-1) - 1
+            run = int(lengths.argmax())
+            start, covered = int(unlike[run] - lengths[run]), int(lengths[run]) + period
+            if covered >= max(FEWEST * period, _FILLS_IN_ORDER * (n - start)):
+                turns = covered // period
+                return np.arange(start, start + turns * period).reshape(turns, period)
+        words = distinct(words[:-width] * n_words + words[width:])[1]
+        width *= 2
     return None
 
 

@@ -41,6 +41,10 @@ _LONGEST = 64
 """A turn is not taken to have more optimizer steps than this."""
 _LIMIT = 1 + _TOGETHER
 """Building a model that ends within this many usual turns before the first mark precedes turn 1."""
+_SHORT = 0.5
+"""What makes fewer allocations than this part of the usual turn is none."""
+_LONGEST_FIRST = 4
+"""The first turn may make this many times the allocations of the next: states, workspaces."""
 _CYCLES = 3
 """Optimizers that alternate must do so this often, as each makes its state the first time."""
 _AFTER_STEP, _AFTER_BACKWARD, _ELSEWHERE, _INSIDE = range(4)
@@ -211,19 +215,107 @@ def _from_markers(
 
 
 def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -> Iterations | None:
-    """Put the bounds where the least is allocated in each period: between two turns."""
+    """Put the bounds where the least is allocated in each period: between two turns.
+
+    What comes before the first bound, or after the last, is a turn too if it makes what the turn
+    beside it does.
+    """
     marks, events = period.events, len(allocated) - 1
     usual = median(np.diff(marks))
-    if events - marks[-1] >= (1 - _TOGETHER) * usual:
-        marks = np.append(marks, np.int64(events))
-    bounds = unique(_at_lowest(allocated, marks[:-1], marks[1:], _places(passes, events)))
-    if not len(bounds):
+    places = _places(passes, events)
+    if period.order is not None:
+        bounds = period.made[
+            period.order[:, _lowest_in_turn(period, period.order, allocated, places)]
+        ]
+    else:
+        # Each span begins with its mark: of equally low places, where the loop was entered.
+        bounds = unique(_at_lowest(allocated, marks[:-1] - 1, marks[1:] - 1, places))
+    count = np.diff(np.searchsorted(period.made, bounds))
+    if len(count):
+        bounds = bounds[np.append(True, count >= _SHORT * median(count))]
+    if len(bounds) < _FEWEST:
         return None
-    # If the model was built just before, the first turn is complete as well.
+    while (first := _turn_before(period, bounds)) is not None:
+        bounds = np.append(np.int64(first), bounds)
+    while (last := _turn_after(period, bounds, allocated, places)) is not None:
+        bounds = np.append(bounds, np.int64(last))
+    # If the model was built just before, the first turn is complete, however much it differs.
     built = passes.of(BUILD)[1] + 1
-    built = built[(built <= marks[0]) & (built >= marks[0] - _LIMIT * usual)]
-    bounds = np.append(built[-1:], bounds)
+    built = built[(built < bounds[0]) & (built >= marks[0] - _LIMIT * usual)][-1:]
+    first, second, third = np.searchsorted(period.made, [*built, *bounds[: 3 - len(built)]])
+    if len(built) and second - first >= _SHORT * (third - second):
+        bounds = np.append(built, bounds)
     return _iterations("pattern", period.confidence, bounds, period.how)
+
+
+def _lowest_in_turn(
+    period: Period, order: NDArray[np.int64], allocated: NDArray[np.int64], places: NDArray[np.int8]
+) -> int:
+    """Return before which allocation of its turns the least is allocated, as if memory never grew.
+
+    Where memory grows from turn to turn, the first place in a turn would else be the lowest.
+    """
+    at = period.made[order]
+    live = allocated[at]
+    grown = np.median(np.diff(live, axis=0), axis=0).min()
+    level = np.median(live, axis=0) - grown * np.arange(order.shape[1]) / order.shape[1]
+    kinds = np.sort(places[at], axis=0)[len(order) // 2]
+    return int(np.where(kinds == kinds.min(), level, np.inf).argmin())
+
+
+def _turn_before(period: Period, bounds: NDArray[np.int64]) -> int | None:
+    """Return the event with which a complete turn begins that ends at the first bound."""
+    low, high = np.searchsorted(period.made, bounds[:2]).tolist()
+    turn, before = period.mark[low:high], period.mark[:low]
+    found = _reach(turn[::-1], before[::-1], until=turn[:1])
+    return None if found is None else int(period.made[low - found])
+
+
+def _turn_after(
+    period: Period,
+    bounds: NDArray[np.int64],
+    allocated: NDArray[np.int64],
+    places: NDArray[np.int8],
+) -> int | None:
+    """Return the event before which a complete turn ends that begins at the last bound."""
+    made = period.made
+    low = np.searchsorted(made, bounds)
+    turn = period.mark[low[-2] : low[-1]]
+    found = _reach(turn, period.mark[low[-1] :])
+    if found is None:
+        return None
+    last = int(made[low[-1] + found - 1])
+    # After the last turn the program cleans up; to leave that out, the turn ends as others do.
+    ends = last + int((bounds[1:] - made[np.maximum(low[1:] - 1, 0)]).max())
+    again = np.flatnonzero(period.mark[low[-1] + found :] == turn[0])[:1] + low[-1] + found
+    ends = min(ends, int(made[again[0]]) if len(again) else ends, len(allocated) - 1)
+    at = _at_lowest(allocated, np.array([last]), np.array([ends]), places)
+    return int(at[0]) if len(at) else None
+
+
+def _reach(
+    turn: NDArray[np.int64], beside: NDArray[np.int64], until: NDArray[np.int64] | None = None
+) -> int | None:
+    """Return how many allocations beside a turn make most of what it makes; None if too few do.
+
+    Args:
+        turn: the marks of its allocations.
+        beside: those that follow, the nearest first.
+        until: where given, the last must be this.
+    """
+    n = len(turn)
+    if not n:
+        return None
+    if len(beside) >= n and np.array_equal(beside[:n], turn):
+        return n
+    wanted, left = Counter(turn.tolist()), n
+    for count, mark in enumerate(beside[: _LONGEST_FIRST * n].tolist(), 1):
+        if wanted[mark] > 0:
+            wanted[mark] -= 1
+            left -= 1
+        if left <= _TOGETHER * n and (until is None or mark == until[0]):
+            return count
+    return None
 
 
 def _places(passes: Passes, events: int) -> NDArray[np.int8]:

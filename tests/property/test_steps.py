@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.conclude import find, find_figures
 from snapreport.diagnosis.step_words import steps_sentence
 from snapreport.figures.step_use import ALIKE, measure_steps
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.iterations import Iterations, Steps, runs_of
 from snapreport.reporters.words.step_rows import step_rows
+from snapreport.roles.loop_period import FEWEST
 from snapreport.roles.repeating_step import find_iterations
+from tests.builders import KIB, MIB, TraceBuilder, frame, trace
+from tests.corpus import corpus_files, findings_of, representative
 from tests.programs import Plan, Program
 from tests.property.simulated import Simulated, for_simulations
 from tests.turns import Turns
@@ -39,13 +46,15 @@ def check(device: DeviceFigures, found: Steps) -> None:
         assert step.kept_bytes == rows.block_size[made & (rows.free_requested_event >= end)].sum()
         assert step.change == step.allocated_bytes - rows.block_size[freed].sum()
     peak = int(curve.argmax()) - 1
+    of_the_peak = [step.number for step in found.steps if step.start_event <= peak < step.end_event]
+    assert found.peak == (of_the_peak[0] if of_the_peak else None)
+    assert found.peak_before == (peak < found.steps[0].start_event)
     as_high = [
         step.number
         for step in found.steps
         if curve[step.start_event + 1 : step.end_event + 1].max() == curve.max()
     ]
-    assert found.peak == (as_high[0] if as_high else None)
-    assert found.peak_before == (not as_high and peak < found.steps[0].start_event)
+    assert found.as_high == (as_high[0] if as_high else None)
     steady = found.of_kind("steady")
     for name in ("rise", "allocated_bytes"):
         values = [
@@ -57,7 +66,61 @@ def check(device: DeviceFigures, found: Steps) -> None:
     shown, left = step_rows(found, 3)
     assert len(shown) <= 4
     assert 0 <= left < len(found)
-    assert steps_sentence(found).startswith("The peak is ")
+    agrees(steps_sentence(found), found, peak)
+
+
+def agrees(sentence: str, found: Steps, peak: int) -> None:
+    """Hold what is said of steps against the table of them and the event of the peak."""
+    said = _SAID.match(sentence)
+    assert said is not None, sentence
+    named, of, before, high, after = (
+        None if text is None else int(text.replace(",", "")) for text in said.groups()
+    )
+    assert len(found) in (of, before, after)
+    if named is not None:
+        step = found.steps[named - 1]
+        assert step.number == named
+        assert step.start_event <= peak < step.end_event
+        assert step.peak_event == peak or step.start_bytes == step.peak_bytes
+    elif before is not None:
+        assert peak < found.steps[0].start_event
+    else:
+        assert peak >= found.steps[-1].end_event
+    most = max(step.peak_bytes for step in found.steps)
+    if high is not None:
+        assert found.steps[high - 1].peak_bytes == most
+    steady = [step.number for step in found.of_kind("steady")]
+    rest = sentence[said.end() :]
+    alike = _ALIKE.search(rest)
+    if alike is None:
+        assert not steady
+    elif alike[1] in ("all", "both"):
+        assert len(steady) == len(found)
+    elif alike[2]:
+        assert len(steady) == int(alike[2].replace(",", ""))
+    else:
+        spans = re.findall(r"([\d,]+)(?: to ([\d,]+))?", alike[4])
+        each = {
+            number
+            for first, last in spans
+            for number in range(
+                int(first.replace(",", "")), int((last or first).replace(",", "")) + 1
+            )
+        }
+        every = {step.number for step in found.steps}
+        assert set(steady) == (every - each if alike[3] else each)
+
+
+_SAMPLES = sorted((Path(__file__).parents[2] / "sample_snapshots").glob("*_*.[jp][si]*"))
+_SAID = re.compile(
+    r"The peak is (?:in step ([\d,]+) of ([\d,]+)(?: \(.*?\))?"
+    r"|before the first of ([\d,]+) steps(?: \(step ([\d,]+) gets as high\))?"
+    r"|after the last of ([\d,]+) complete steps)"
+)
+_ALIKE = re.compile(
+    r"(?:(all|both)|([\d,]+) of them|(all but )?steps? ([\d,]+(?:(?:, | and | to )[\d,]+)*))"
+    r" are alike"
+)
 
 
 @for_simulations(60)
@@ -124,9 +187,100 @@ def test_a_healthy_training_has_a_first_step_and_steady_ones(
     (device,) = find(program.history()).devices
     assert device.steps is not None
     check(device, device.steps)
+    assert steps_sentence(device.steps) in device.answer
     assert "The peak is in step" in device.answer
     kinds = [step.kind for step in device.steps.steps]
     if not varied:
         assert kinds[0] == "warm-up"
         assert set(kinds[1:]) == {"steady"}
         assert device.steps.steps[0].kept_bytes > device.steps.steps[1].kept_bytes
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop, event by event, with what comes before it and after it."""
+
+    builder: TraceBuilder
+    start: int
+    """Its first event."""
+    length: int
+    """Events of each turn."""
+    turns: int
+    crosses: bool
+    """Whether memory of one turn is freed in the next."""
+
+
+@st.composite
+def made_loops(draw: st.DrawFn) -> Loop:
+    """Return a loop of any length, started after anything, with the stacks of any program."""
+    each = draw(st.integers(2, draw(st.sampled_from((8, 30, 166)))))
+    turns = draw(st.integers(FEWEST, max(FEWEST, min(30, 400 // each))))
+    kind = draw(st.sampled_from(("a line each", "few lines", "one line", "none")))
+    sizes = draw(st.lists(st.integers(1, 40), min_size=each, max_size=each, unique=each <= 20))
+    lines = [{"few lines": k % 3, "one line": 0}.get(kind, k) for k in range(each)]
+    # An allocation is freed before the next of a turn, at its end, or in the next turn.
+    ends = draw(st.lists(st.integers(1, 3), min_size=each, max_size=each))
+    crosses = draw(st.booleans())
+    told = list(zip(sizes, lines if kind != "none" else [0] * each, strict=True))
+    assume(not any(each % n == 0 and told == told[:n] * (each // n) for n in range(1, each)))
+
+    def frames(line: int) -> list[dict[str, Any]]:
+        return [] if kind == "none" else [frame("work", line=line), frame("main", line=1)]
+
+    b = trace()
+    for k in range(draw(st.sampled_from((0, 1, 7)))):
+        b.alloc(f"weight {k}", MIB + 512 * k, frames=frames(1000 + k))
+    for k in range(draw(st.sampled_from((0, 0, 1, 9)))):
+        b.alloc("early", 3 * MIB + 512 * k, frames=frames(2000 + k)).free("early")
+    begun, live = list[int](), list[str]()
+    for turn in range(turns):
+        begun.append(len(b.events))
+        held = list[str]()
+        for k in range(each):
+            b.alloc(f"{turn % 2}.{k}", KIB * sizes[k], frames=frames(lines[k]))
+            if ends[k] == 1:
+                b.free(f"{turn % 2}.{k}")
+            elif ends[k] == 2 or not crosses:
+                held.append(f"{turn % 2}.{k}")
+            else:
+                live.append(f"{turn % 2}.{k}")
+            if not k:
+                for place in [place for place in live if place[0] != str(turn % 2)]:
+                    b.free(place)
+                    live.remove(place)
+        for place in held:
+            b.free(place)
+    # The first turn has nothing of a turn before to free.
+    return Loop(b, begun[0], begun[-1] - begun[-2], turns, crosses and 3 in ends)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made_loops())
+def test_a_loop_is_found_from_its_first_turn_to_its_last(loop: Loop) -> None:
+    file = loop.builder.file()
+    found = find_iterations(file.devices[0], file)
+    assert found is not None
+    bounds = found.bounds.tolist()
+    inner = set(np.diff(bounds)[1:-1].tolist())
+    assert inner <= {loop.length}, "each turn is as long as the loop's"
+    if loop.crosses:  # where one ends and the next begins is a matter of taste
+        assert loop.turns - 1 <= len(found) <= loop.turns
+    else:
+        assert bounds == list(
+            range(loop.start, loop.start + loop.turns * loop.length + 1, loop.length)
+        )
+    device = find_figures(file, 0)
+    assert device.steps is not None
+    assert len(device.steps) == len(found)
+    check(device, device.steps)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*_SAMPLES, *representative(corpus_files())],
+    ids=lambda path: path.name,
+)
+def test_what_is_said_of_steps_agrees_with_their_table_on_files(path: Path) -> None:
+    for device in findings_of(path).devices:
+        if device.steps is not None:
+            check(device, device.steps)

@@ -12,6 +12,7 @@ from snapreport.diagnosis.allocator_use.allocator_faults import find_captures
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
 from snapreport.diagnosis.growth.step_growth import find_step_growth
+from snapreport.diagnosis.growth.unreleased import find_unreleased
 from snapreport.figures.callsites import name_sites, short_site
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import (
@@ -64,6 +65,7 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         return
     yield from _optimizer_state(tables, device)
     turns = find_iterations(device.history, tables)
+    yield from find_unreleased(tables, device, turns)
     if turns is None:
         return
     growth = find_step_growth(tables, device, turns)

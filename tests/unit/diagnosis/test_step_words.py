@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapreport.diagnosis.step_words import steps_sentence
-from snapreport.model.iterations import Kind, Steps, StepUse
+from snapreport.model.iterations import Kind, Source, Steps, StepUse
 from snapreport.reporters.words.step_rows import identified_text, step_rows
 
 MIB = 2**20
@@ -20,10 +20,15 @@ def use(
     )  # fmt: skip
 
 
-def steps(*each: StepUse, peak: int | None = None, before: bool = False, how: str = "") -> Steps:
-    return Steps(
-        "pattern" if how else "optimizer", 0.5, how or "by the stage x", peak, before, each
-    )
+def steps(
+    *each: StepUse,
+    peak: int | None = None,
+    before: bool = False,
+    high: int | None = None,
+    how: str = "",
+) -> Steps:
+    source: Source = "pattern" if how else "optimizer"
+    return Steps(source, 0.5, how or "by the stage x", peak, before, high or peak, each)
 
 
 FOUR = (use(1, 100, "warm-up"), *(use(number, 140) for number in (2, 3, 4)))
@@ -43,6 +48,13 @@ def test_the_step_of_the_peak_the_steady_ones_and_how_far_below_the_first_stays(
             (
                 "The peak is before the first of 4 steps; steps 2 to 4 are alike, and step 1 peaks"
                 " 40.00 MiB lower."
+            ),
+        ),
+        (
+            steps(use(1, 100), use(2, 100), use(3, 100), before=True, high=1, how="by a pattern"),
+            (
+                "The peak is before the first of 3 steps (step 1 gets as high), judging by"
+                " repeating allocations; all are alike."
             ),
         ),
         (

@@ -87,12 +87,12 @@ def test_a_peak_before_or_after_the_steps_is_in_none_of_them() -> None:
     assert (late.peak, late.peak_before) == (None, False)
 
 
-def test_of_equal_peaks_the_first_step_that_has_it_is_named() -> None:
+def test_a_peak_before_the_steps_is_in_none_though_one_gets_as_high() -> None:
     builder = trace().alloc("loading", 5 * MIB).free("loading")
     for number in range(3):
         step(builder, number)
     found = steps_of(builder)
-    assert (found.peak, found.peak_before) == (1, False)
+    assert (found.peak, found.peak_before, found.as_high) == (None, True, 1)
 
 
 def alike(rise: list[int], made: list[int] | None = None, change: list[int] | None = None) -> str:

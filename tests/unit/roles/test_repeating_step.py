@@ -90,9 +90,53 @@ def test_the_pattern_of_allocations_is_found_without_stages() -> None:
     assert found is not None
     assert found.source == "pattern"
     assert 0.8 < found.confidence < 1
-    # Between two turns nothing is live, so that is where they are parted.
-    assert set(found.bounds.tolist()) <= set(range(0, 109, 12))
-    assert len(found) >= 7
+
+
+def test_a_pattern_begins_with_the_first_turn_and_ends_with_the_last() -> None:
+    found = iterations(loop(9))
+    assert found is not None
+    assert found.bounds.tolist() == list(range(0, 109, 12))
+    assert "the same 4 come 9 times in a row" in found.how
+
+
+def test_what_comes_before_a_loop_is_no_turn_and_a_cut_turn_at_its_end_is_none() -> None:
+    builder = trace()
+    for number in range(5):
+        builder.alloc(f"load {number}", MIB, frames=[frame("load", line=number)])
+    begin = len(builder.events)
+    for turn in range(8):
+        for place in range(6):  # 18 events a turn
+            builder.alloc(f"{turn}.{place}", MIB, frames=[frame("work", line=place), frame("main")])
+            if (turn, place) == (7, 3):
+                break
+            builder.free(f"{turn}.{place}")
+    found = iterations(builder)
+    assert found is not None
+    assert found.bounds.tolist() == list(range(begin, begin + 7 * 18 + 1, 18))
+
+
+def test_one_line_that_makes_several_sizes_in_each_turn_is_a_pattern() -> None:
+    builder = trace()
+    for turn in range(7):
+        for size in (3, 1, 4, 1, 5, 9, 2, 6):  # 24 events a turn
+            name = f"{turn}.{size}"
+            builder.alloc(name, size * MIB, frames=[frame("work"), frame("main")]).free(name)
+    found = iterations(builder)
+    assert found is not None
+    assert found.bounds.tolist() == list(range(0, 7 * 24 + 1, 24))
+
+
+def test_memory_that_grows_does_not_move_the_bounds_of_a_pattern() -> None:
+    builder = trace().alloc("weights", MIB, frames=[frame("build")])
+    for turn in range(8):
+        for place in range(4):
+            stack = [frame("work", line=place), frame("main")]
+            builder.alloc(f"{turn}.{place}", MIB, frames=stack)
+        for place in (0, 2, 3):  # one is kept
+            builder.free(f"{turn}.{place}")
+    found = iterations(builder)
+    assert found is not None
+    assert found.bounds.tolist() == list(range(1, 8 * 10 + 2, 10))
 
 
 def test_turns_of_uneven_length_are_found_with_no_more_confidence() -> None:
