@@ -80,8 +80,8 @@ _STEPS, _AROUND, _BETWEEN, _WITHIN = (np.int8(1 << bit) for bit in range(4))
 PyTorch's own."""
 
 
-def _file_bits(filename: str) -> np.int8:
-    bits = np.int8(0)
+def _file_bits(filename: str) -> int:
+    bits = 0
     if is_native_file(filename) or _DECORATORS.match(filename):
         bits |= _BETWEEN
     if _TORCH.match(filename):

@@ -146,9 +146,9 @@ class TrustFacts:
     unknown_actions: dict[str, int]
     """Events of unknown kinds, with how often."""
     anomalies: dict[str, int]
+    """Events that fit nothing, by kind, with how often."""
     blocks_known: bool
     """Whether it is known how the allocator rounds."""
-    """Events that fit nothing, by kind, with how often."""
     oddities: dict[str, int]
     """Parts of the file that were left out, with how often."""
     replay: FactualReplay | None

@@ -18,7 +18,7 @@ class AutocastInference(GradLeftOn):
     """Inference under autocast, with several batches in one of its blocks."""
 
     name = "autocast-no-grad"
-    variants = ("autocast-cache", "low-precision-weights", "smaller-batch:2")
+    variants: tuple[str, ...] = ("autocast-cache", "low-precision-weights", "smaller-batch:2")
     batch = 2
     autocasts = True
     gradients = False

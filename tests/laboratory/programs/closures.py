@@ -47,7 +47,7 @@ class Sharpness(torch.optim.Optimizer):
         super().__init__(parameters, {"rate": rate})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any]) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> None:
         closure = torch.enable_grad()(closure)
         closure()
         weights = [p for group in self.param_groups for p in group["params"]]
