@@ -74,7 +74,7 @@ BANNED = {"argparse", "json", "sqlite3"}
 # What loads us; to be imported where it is there already.
 HOSTS = {"IPython", "lightning", "pytest", "pytorch_lightning", "transformers"}
 
-MOST_LINES = 470
+MOST_LINES = 500
 MOST_MODULES = 20
 
 

@@ -277,7 +277,7 @@ def _trust(device: DeviceFigures) -> Trust:
     window = Window(device.history.events, None, None, 0, 0, 0, 0, None, 0, 0)
     facts = TrustFacts(
         window, Loss("not known", (), None, False), (), "both", 0, device.peaks, None, None, None,
-        {}, {}, {}, None,
+        {}, {}, True, {}, None,
     )  # fmt: skip
     checks = (Check("history", "ok", "History", "Some events were recorded."),)
     return Trust("trusted", "You can trust the figures.", facts, checks, ())
