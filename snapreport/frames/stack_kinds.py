@@ -75,13 +75,13 @@ def parents_with_closures(stacks: StackTable) -> NDArray[np.int32]:
     return shared(np.where(begins, parent[outermost], parent)) if begins.any() else parent
 
 
-_STEPS, _AROUND, _BETWEEN, _WITHIN = (np.int8(1 << bit) for bit in range(4))
+_STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
 """Bits of files: of optimizers; around every optimizer's step; between a step and its closure;
 PyTorch's own."""
 
 
-def _file_bits(filename: str) -> np.int8:
-    bits = np.int8(0)
+def _file_bits(filename: str) -> int:
+    bits = 0
     if is_native_file(filename) or _DECORATORS.match(filename):
         bits |= _BETWEEN
     if _TORCH.match(filename):
