@@ -75,7 +75,7 @@ def parents_with_closures(stacks: StackTable) -> NDArray[np.int32]:
     return shared(np.where(begins, parent[outermost], parent)) if begins.any() else parent
 
 
-_STEPS, _AROUND, _BETWEEN, _WITHIN = (np.int8(1 << bit) for bit in range(4))
+_STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
 """Bits of files: of optimizers; around every optimizer's step; between a step and its closure;
 PyTorch's own."""
 
