@@ -14,11 +14,9 @@ from snapreport.api.rank_figures import rank_facts
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.viewpoint import Viewpoint
 from snapreport.mcp.answering.overview import _amounts
-from snapreport.model.run.rank_facts import RankFacts
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.page.page_report import HtmlReporter
-from snapreport.reporters.run.run_text import write_files
 from snapreport.reporters.terminal.answers_text import amounts
 from snapreport.reporters.terminal.summary_text import TextReporter
 from snapreport.reporters.terminal.text_tables import Page
@@ -104,13 +102,9 @@ def test_a_budget_for_it_is_neither_kept_nor_broken(snapshot: snapreport.Snapsho
     assert "segment events are missing" in check.text
 
 
-def test_the_rows_of_a_moment_and_of_several_files_say_that_it_is_not_known(
+def test_the_rows_of_a_moment_say_that_it_is_not_known(
     snapshot: snapreport.Snapshot,
 ) -> None:
     moment, page = snapshot.device().at(None), Page(120)
     amounts(page, "", moment.amounts, moment.parts(), 0, None)
     assert re.search(r"reserved +not known *\n", page.render().decode())
-    page = Page(120)
-    file = SimpleNamespace(source="a.pickle", devices=rank_facts(snapshot.findings()))
-    write_files(page, [cast("RankFacts", file)])
-    assert re.search(r"9\.00 MiB +not known +a\.pickle", page.render().decode())
