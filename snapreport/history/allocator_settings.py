@@ -48,6 +48,13 @@ _WITHOUT_EFFECT = {
     "pinned_reserve_segment_size_mb", "pinned_max_register_threads",
     "pinned_free_catch_all", "graph_capture_record_stream_reuse",
 }  # fmt: skip
+_FIELDS = {
+    "expandable_segments", "max_split_size", "garbage_collection_threshold",
+    "roundup_power2_divisions", "max_round_threshold", "max_cached_size",
+    "trace_alloc_max_entries", "trace_alloc_overflowed",
+}  # fmt: skip
+"""Fields of ``allocator_settings`` that are no settings by these names, and are read elsewhere."""
+_MOST_NAMED = 8
 _NOT_MODELLED = {
     "throw_on_cudamalloc_oom": "it refuses requests before anything cached is given back",
     "expandable_segments_reserve": "it limits how far an expandable segment can grow",
@@ -108,7 +115,7 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
     """Read the settings that a snapshot records; defaults if it has none.
 
     Settings that have no field of their own are read from the environment variable's text. What
-    cannot be read there is kept as not modelled.
+    cannot be read there, and a field that no version is known to have, is kept as not modelled.
     """
     text = next((each for name in _TEXTS if isinstance(each := settings.get(name), str)), "")
     found, unknown = AllocatorSettings(), list[str]()
@@ -129,9 +136,17 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
         values = [table.get(str(2**power), 0) for power in range(INTERVALS)]
         given = all(isinstance(value, int) for value in values) and any(v > 1 for v in values)
         found = replace(found, roundup_power2_divisions=tuple(values) if given else ())
+    for name, value in settings.items():
+        # Nothing, zero and -1 are what fields have that were not set.
+        if name in _FIELDS or name in _TEXTS or not value or value == -1:
+            continue
+        try:
+            found = _with(found, name, str(value) if isinstance(value, str | int | float) else "")
+        except AllocatorSettingsError:
+            unknown.append(f"{name}:{value}" if isinstance(value, str | int | float) else name)
     if not expandable:
         unknown = [each for each in unknown if not each.startswith("expandable_segments_reserve")]
-    return replace(found, expandable_segments=expandable, not_modelled=tuple(unknown))
+    return replace(found, expandable_segments=expandable, not_modelled=tuple(unknown[:_MOST_NAMED]))
 
 
 def possible_settings(

@@ -12,7 +12,7 @@ from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict
 from snapreport.compare.gate_words import budget_text, growth_text
 from snapreport.ground.errors import BudgetError
 from snapreport.ground.patterns import compile_glob
-from snapreport.ground.units import format_bytes
+from snapreport.ground.units import format_bytes, plural
 from snapreport.model.diagnoses import Finding
 from snapreport.model.run.rank_facts import DeviceFacts, RankFacts
 from snapreport.model.snapshot import Source
@@ -74,7 +74,7 @@ def check_run(
     run = loaded.run
     return Verdict(
         source=Source(run.title or "the run", sum(each.size for each in run.ranks), ""),
-        devices=(f"{len(rows):,} devices of {len(run.ranks):,} files",),
+        devices=(f"{plural(len(rows), 'device')} of {plural(len(run.ranks), 'file')}",),
         budget=None if budget is None else str(Path(budget)),
         fail_on=wanted.fail_on,
         checks=tuple(checks),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import orjson
 import pytest
 
+from tests.builders import trace
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error
 
@@ -116,3 +118,12 @@ def test_ranks_among_several_files_are_told_how_to_be_compared(
     named = run("summary", "rank0.pickle", "rank1.pickle", "--name", "rank{rank}.pickle", "-q")
     assert named.stdout.startswith("2 files, 2 ranks")
     assert run("summary", "rank0.pickle", "rank1.pickle", "--json").exit_code == 2
+
+
+def test_devices_without_memory_share_a_line(run: Run, folder: Path) -> None:
+    made = trace().alloc("a", MIB).snapshot()
+    made["device_traces"] += [[], [], []]
+    (folder / "four.pickle").write_bytes(pickle.dumps(made))
+    assert run("summary", "four.pickle").stdout.endswith(
+        "\n\ncuda:1, cuda:2 and cuda:3: nothing was allocated\n"
+    )

@@ -8,6 +8,7 @@ and again, is a layer itself: its lines are parts of one call.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from math import gcd
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.site_names import COMPILED
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
 from snapreport.model.stacks import StackTable
@@ -25,6 +27,7 @@ from snapreport.native.sorting import is_among, stable_order, unique
 _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"
 _SEQUENTIAL = "torch/nn/modules/container.py"
+_COMPILER = re.compile(r"(^|/)torch/_(inductor|functorch|dynamo|compile)\b")
 _STACKS = 4000
 """How many distinct stacks are searched, those with the most bytes first."""
 _GROUPS = 8
@@ -171,14 +174,17 @@ def keep_much(kept: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.bool_
 def name_caller(stacks: StackTable, blocks: Blocks) -> str:
     """Say where blocks are called from: ``forward (model.py:20)``.
 
-    If a library's line calls them, this also names the program's line that called the library.
+    If a library's line calls them, this also names the program's line that called the library, and
+    only that one if the library runs compiled code.
     """
     caller = short_site(site_text(stacks, blocks.caller))
     if blocks.own in (-1, blocks.caller):
         return caller
+    own = short_site(site_text(stacks, blocks.own)).removeprefix(f"{COMPILED} called from ")
     file = stacks.frames.filenames[blocks.caller].replace("\\", "/")
-    library = "nn.Sequential" if file.endswith(_SEQUENTIAL) else caller
-    return f"{library} at {short_site(site_text(stacks, blocks.own))}"
+    if _COMPILER.search(file):
+        return own
+    return f"{'nn.Sequential' if file.endswith(_SEQUENTIAL) else caller} at {own}"
 
 
 def program_call(stacks: StackTable, stack: int) -> int:

@@ -209,9 +209,9 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
             "allocator-internal",
             "note",
             f"{plural(len(sizes), 'allocation')} of the allocator's own, left out of every figure",
-            "To hand out memory at an address that was asked for (resize_ with an address), the"
-            " allocator takes the memory before it for an instant, which no tensor ever uses. It"
-            f" took {format_bytes(int(sizes.max()))} at most; PyTorch's own counters include it.",
+            "To hand out memory at an address that was asked for, the allocator takes the memory"
+            " before it for an instant; no tensor ever uses that. It took at most"
+            f" {format_bytes(int(sizes.max()))}, which PyTorch's own counters include.",
             evidence=(
                 Figure("allocations", len(sizes), "count"),
                 Figure("largest", int(sizes.max())),

@@ -67,7 +67,7 @@ def write_files(page: Page, files: Sequence[RankFacts]) -> None:
             rows.append(
                 (
                     peak_text(device),
-                    "" if device.reserved is None else format_bytes(device.reserved),
+                    "not known" if device.reserved is None else format_bytes(device.reserved),
                     device.device,
                     file.source,
                     failed_text(device),

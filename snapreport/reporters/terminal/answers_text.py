@@ -25,7 +25,9 @@ def amounts(
     page.table(
         ("", "", "bytes"),
         [
-            (field, amount(value), "" if value is None else format_count(value))
+            (field, "not known", "")
+            if value is None
+            else (field, format_bytes(value), format_count(value))
             for field, value in values
         ],
     )

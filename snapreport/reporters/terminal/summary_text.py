@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from snapreport.ground.units import format_bytes, format_count, format_share
+from snapreport.ground.units import format_bytes, format_count, format_share, list_of
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
 from snapreport.model.iterations import Steps
 from snapreport.reporters.terminal.answers_text import stage_table
@@ -54,10 +54,10 @@ def write_summary(page: Page, findings: Findings, full: bool = False) -> None:
     default = findings.devices[findings.default] if findings.devices else None
     for device in sorted(shown, key=lambda device: device is not default):
         _device(page, device, lines_note(findings.history), full)
-    for device in findings.devices:
-        if device not in shown:
-            page.say()
-            page.say(f"{device.device}: nothing was allocated")
+    unused = [str(each.device) for each in findings.devices if each not in shown]
+    if unused:
+        page.say()
+        page.say(f"{list_of(unused)}: nothing was allocated")
 
 
 def _device(page: Page, device: DeviceFindings, note: str, full: bool) -> None:

@@ -119,6 +119,15 @@ def grown(*events: tuple[str, int, int], text: str = "") -> list[int]:
     return [each.large_segment_size // MIB for each in found]
 
 
+def test_a_field_that_no_known_version_records_is_named_and_not_ignored() -> None:
+    fields = {"brand_new": 7, "unset": 0, "none": None, "no_limit": -1, "nested": {"a": 1}}
+    found = recorded_settings(
+        fields | {"large_segment_size_mb": 64, "pinned_num_register_threads": 1}
+    )
+    assert found.not_modelled == ("brand_new:7", "nested")
+    assert found.large_segment_size == 64 * MIB
+
+
 def test_large_segments_of_another_size_than_recorded_were_set_at_run_time() -> None:
     assert grown() == [20]
     assert grown(("segment_alloc", 20, 3)) == [20]

@@ -17,7 +17,9 @@ from snapreport.mcp.answering.overview import _amounts
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.terminal.answers_text import amounts
 from snapreport.reporters.terminal.summary_text import TextReporter
+from snapreport.reporters.terminal.text_tables import Page
 from tests.builders import MIB, frame, trace
 
 F: dict[str, Any] = {"frames": [frame("f")]}
@@ -98,3 +100,11 @@ def test_a_budget_for_it_is_neither_kept_nor_broken(snapshot: snapreport.Snapsho
     (check,) = snapreport.check(snapshot, max_reserved=MIB).checks
     assert check.outcome == "unknown"
     assert "segment events are missing" in check.text
+
+
+def test_the_rows_of_a_moment_say_that_it_is_not_known(
+    snapshot: snapreport.Snapshot,
+) -> None:
+    moment, page = snapshot.device().at(None), Page(120)
+    amounts(page, "", moment.amounts, moment.parts(), 0, None)
+    assert re.search(r"reserved +not known *\n", page.render().decode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from snapreport.diagnosis.advice.alike_layers import find_layers, layers_sentence
@@ -106,12 +108,21 @@ def test_an_operation_inside_of_each_layer_is_no_layer() -> None:
     assert layers_sentence(found, found.event) == ""
 
 
-def test_of_modules_in_a_sequential_the_line_of_the_program_is_named() -> None:
-    container = frame("forward", "/x/torch/nn/modules/container.py", 253)
+@pytest.mark.parametrize(
+    ("library", "named"),
+    [
+        (frame("forward", "/x/torch/nn/modules/container.py", 253), "nn.Sequential at "),
+        (frame("run", "/x/torch/_inductor/utils.py", 2128), ""),
+    ],
+    ids=["in nn.Sequential", "compiled"],
+)
+def test_of_layers_that_a_library_calls_the_line_of_the_program_is_named(
+    library: dict[str, Any], named: str
+) -> None:
     made = trace()
     for turn in range(2):
         for layer in range(5):
-            inside = [container, *CALL, frame("run", "train.py", 7), MAIN]
+            inside = [library, *CALL, frame("run", "train.py", 7), MAIN]
             for line in (3, 4):
                 frames = [frame("forward", "layer.py", line), *CALL, *inside]
                 made.alloc(f"{turn}.{layer}.{line}", MIB, frames=frames)
@@ -120,7 +131,7 @@ def test_of_modules_in_a_sequential_the_line_of_the_program_is_named() -> None:
                 made.free(f"{turn}.{layer}.{line}", frames=BACK)
     found = situation(made.file())
     assert layers_sentence(found, found.event) == (
-        "The 5 calls of layers from nn.Sequential at run (train.py:7) held 10.00 MiB (100.0%)"
+        f"The 5 calls of layers from {named}run (train.py:7) held 10.00 MiB (100.0%)"
         " of what was allocated, 2.00 MiB each. "
     )
 
