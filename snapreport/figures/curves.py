@@ -13,9 +13,10 @@ from snapreport.native.sweeps import sum_live
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
-where no allocator reserves memory (profiler files), and where events of segments are left out;
-figures of it begin at ``reserved_from()``."""
+where no allocator reserves memory (profiler files); figures of it begin at ``reserved_from()``,
+which is the end where events of segments are left out."""
 SEGMENT_ACTIONS = frozenset(("segment_alloc", "segment_free"))
+_NOT_KNOWN = -1
 _BOUNDS = {"allocated": ("free_requested", "most")} | dict.fromkeys(
     ("requested", "active"), ("free_completed", "least")
 )
@@ -34,9 +35,12 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         name: sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
         for name in ("requested", "allocated", "active")
     }
-    if reserves and not SEGMENT_ACTIONS & set(history.skipped):
+    if reserves:
         events, values = reserved_changes(history)
-        curves["reserved"] = np.repeat(values, np.diff(np.append(events, history.events)))
+        curve = np.repeat(values, np.diff(np.append(events, history.events)))
+        if SEGMENT_ACTIONS & set(history.skipped):
+            curve[:-1] = _NOT_KNOWN
+        curves["reserved"] = curve
     return curves
 
 

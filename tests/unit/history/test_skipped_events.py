@@ -83,8 +83,9 @@ def test_without_events_of_segments_no_reserved_bytes_are_told(
     snapshot: dict[str, Any], skipped: tuple[str, ...]
 ) -> None:
     device = told(snapshot, *skipped)
-    assert "reserved" not in device.curves
+    assert "reserved" not in device.peaks
     assert device.peak.reserved is None
+    assert device.end.reserved == device.history.segments.size.sum()
     assert device.peak.allocated == told(snapshot).peak.allocated
     title = of_code(device, "skipped-actions").title
     assert title.endswith("reserved memory is not known before the end")
