@@ -264,3 +264,19 @@ def test_what_the_program_makes_and_frees_after_its_last_pass_is_temporary() -> 
     made.alloc("judged", 24 * KIB, frames=MODEL).free("judged", frames=MODEL)
     made.alloc("mean", 40 * KIB, frames=[MAIN]).free("mean", frames=[MAIN])
     assert roles_of(made.file())[40] == {"temporary of forward"}
+
+
+def test_a_forked_process_runs_its_program_in_no_class() -> None:
+    fork = [
+        frame("run", "/lib/python3.12/multiprocessing/process.py", 108),
+        frame("_launch", "/lib/python3.12/multiprocessing/popen_fork.py", 71),
+        frame("__init__", "/lib/python3.12/multiprocessing/popen_fork.py", 19),
+        MAIN,
+    ]
+    forked, plain = training(), training()
+    for made, load in ((forked, [MAIN, *fork]), (plain, [MAIN])):
+        for event in made.events:
+            inner = [MAIN] if event["frames"] == LOAD else event["frames"]
+            event["frames"] = [*inner[:-1], *load]
+    assert roles_of(forked.file()) == roles_of(plain.file())
+    assert roles_of(forked.file())[32] == {"input"}
