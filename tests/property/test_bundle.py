@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def test_a_bundle_gives_back_what_was_put_in(simulation: Simulated) -> None:
 def test_every_layout_survives_a_bundle(simulation: Simulated) -> None:
     snapshot = simulation.snapshot()
     for layout in (
-        layouts.torch20,
-        layouts.torch21,
+        *(partial(layouts.as_of, version=version) for version in layouts.VERSIONS[:-1:2]),
+        layouts.pinned,
         layouts.segment_list,
         layouts.only_free_completed,
         layouts.profiler_layout,
