@@ -128,7 +128,7 @@ def test_no_text_that_pytorch_noted_of_an_allocation_tells_who_ran_it(
     take = gpu.torch.cuda.memory._snapshot
 
     def snapshot() -> dict[str, Any]:
-        taken = take()
+        taken: dict[str, Any] = take()
         for event in taken["device_traces"][0]:
             event.update(said, frames=[traced])
         for segment in taken["segments"]:
