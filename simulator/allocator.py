@@ -138,6 +138,18 @@ class DeviceAllocator:
         """Record an event of a kind that moves no bytes."""
         self._record(action, addr, size, stream, self.small, self.recorder.gather(ALL))
 
+    def internal_pair(self, size: int) -> None:
+        """Take some free memory and give it back, as ``mallocWithAddress`` does in one call.
+
+        Nothing counts it: no tensor is ever there. Older versions do not have such events.
+        """
+        free = [*self.large.all_free(), *self.small.all_free()]
+        if free and "internal_metadata" in self.recorder.optional_keys:
+            context, pool = self.recorder.gather(STATE), free[0].pool.pool_id
+            place = free[0].address, min(size, free[0].size), free[0].stream, pool, context
+            for action in ("alloc", "free_requested", "free_completed"):
+                self.trace.record(action, *place, self.counters, "mallocWithAddress")
+
     def heads(self) -> list[Block]:
         """Return the first block of every run of mapped blocks, in address order."""
         pools = [self.small, self.large]

@@ -27,12 +27,23 @@ _ODD = (
     ("entraîner", "C:\\run\\modèle.py", 3),
     ("<lambda>", "<string>", 1),
     ("</script><b>", "a & b.py", 2),
+    ("forward", "fx_generated_a1.py", 8),
 )
+
+
+_TRACED = {
+    "fx_node_op": "call_function",
+    "fx_node_name": "relu_1",
+    "fx_node_target": "aten.relu.default",
+    "fx_original_trace": 'File "model/block.py", line 39, in forward\n    return self.act(x)\n',
+}
+"""What PyTorch adds to a frame of a traced graph's generated file."""
 
 
 def make_frame(name: str, filename: str, line: int) -> Frame:
     """Return a frame as snapshots write it."""
-    return {"name": name, "filename": filename, "line": line}
+    traced = _TRACED if filename.startswith("fx_generated_") else {}
+    return {"name": name, "filename": filename, "line": line, **traced}
 
 
 class CallTree:

@@ -197,7 +197,7 @@ class _Replay:
         extents: _Extents,
         settings: AllocatorSettings,
     ) -> None:
-        self.trace = trace
+        self.trace = [event for event in trace if "internal_metadata" not in event]
         self.extents = extents
         self.settings = settings
         self.found: list[str] = []

@@ -6,40 +6,83 @@ from typing import Any
 
 Snapshot = dict[str, Any]
 
-_NEW_EVENT_KEYS = frozenset(("time_us", "compile_context", "user_metadata", "pool_id"))
-_NEW_SEGMENT_KEYS = frozenset(("segment_pool_id", "is_expandable", "frames"))
+Version = tuple[int, int]
+
+_EVENT_KEYS = {
+    "time_us": (2, 2),
+    "compile_context": (2, 8),
+    "user_metadata": (2, 10),
+    "forward_frames": (2, 12),
+    "pool_id": (2, 13),
+    "internal_metadata": (2, 14),
+}
+_FRAME_KEYS = {
+    "fx_node_op": (2, 10),
+    "fx_node_name": (2, 10),
+    "fx_node_target": (2, 10),
+    "fx_original_trace": (2, 10),
+}
+_SEGMENT_KEYS = {"segment_pool_id": (2, 1), "is_expandable": (2, 1), "frames": (2, 1)}
+_TOP_KEYS = {"allocator_settings": (2, 3), "external_annotations": (2, 5)}
+VERSIONS: tuple[Version, ...] = (
+    (2, 0), (2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (2, 10), (2, 12), (2, 13), (2, 14),
+)  # fmt: skip
+"""Those that write something that the one before did not; see docs/pytorch-keys.md."""
+
+
+def as_of(snapshot: Snapshot, version: Version) -> Snapshot:
+    """Return it as a version of PyTorch would write it, without the keys that are newer.
+
+    Of 2.0, blocks have a ``history`` and no address.
+    """
+
+    def row(row: dict[str, Any]) -> dict[str, Any]:
+        if "frames" in row and version < (2, 10):
+            row = row | {"frames": [_since(_FRAME_KEYS, f, version) for f in row["frames"]]}
+        return _since(_EVENT_KEYS, row, version)
+
+    segments = [
+        _since(_SEGMENT_KEYS, row(segment), version) | {"blocks": list(map(row, segment["blocks"]))}
+        for segment in snapshot["segments"]
+    ]
+    traces = [
+        [row(event) for event in trace if is_recorded(event, version)]
+        for trace in snapshot["device_traces"]
+    ]
+    if version < (2, 1):
+        for segment in segments:
+            segment["blocks"] = [_old_block(block) for block in segment["blocks"]]
+    old = _since(_TOP_KEYS, snapshot, version)
+    return {**old, "segments": segments, "device_traces": traces}
+
+
+def is_recorded(event: dict[str, Any], version: Version) -> bool:
+    """Say whether a version of PyTorch has an event; the pairs of 2.14 would be tensors before."""
+    newer = event["action"] == "annotate" or "internal_metadata" in event
+    return not newer or version >= (2, 14)
 
 
 def torch21(snapshot: Snapshot) -> Snapshot:
     """Return it as PyTorch 2.1 would write it: no times, settings or annotations."""
-    return {
-        "segments": snapshot["segments"],
-        "device_traces": [
-            [_without(event, _NEW_EVENT_KEYS) for event in trace]
-            for trace in snapshot["device_traces"]
-        ],
-    }
+    return as_of(snapshot, (2, 1))
 
 
 def torch20(snapshot: Snapshot) -> Snapshot:
     """Return it as PyTorch 2.0 would write it: blocks have a ``history`` and no address."""
-    traces = [
-        [
-            {**event, "frames": [_old_frame(frame) for frame in event["frames"]]}
-            if "frames" in event
-            else event
-            for event in trace
-        ]
-        for trace in torch21(snapshot)["device_traces"]
-    ]
-    segments = [
-        {
-            **_without(segment, _NEW_SEGMENT_KEYS),
-            "blocks": [_old_block(block) for block in segment["blocks"]],
-        }
-        for segment in snapshot["segments"]
-    ]
-    return {"segments": segments, "device_traces": traces}
+    return as_of(snapshot, (2, 0))
+
+
+def pinned(snapshot: Snapshot) -> Snapshot:
+    """Return it with the last device as pinned host memory, as recorded since PyTorch 2.14."""
+    *gpus, host = snapshot["device_traces"]
+    last = len(gpus)
+    return {
+        **snapshot,
+        "device_traces": [*gpus, []],
+        "segments": [each for each in snapshot["segments"] if each["device"] != last],
+        "host_traces": [host],
+        "host_segments": [each for each in snapshot["segments"] if each["device"] == last],
+    }
 
 
 def segment_list(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -109,12 +152,12 @@ def as_json(value: object) -> Any:
     return value
 
 
+def _since(keys: dict[str, Version], row: dict[str, Any], version: Version) -> dict[str, Any]:
+    return _without(row, frozenset(key for key, first in keys.items() if first > version))
+
+
 def _without(mapping: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in mapping.items() if key not in keys}
-
-
-def _old_frame(frame: dict[str, Any]) -> dict[str, Any]:
-    return {key: frame[key] for key in ("filename", "name", "line")}
 
 
 def _old_block(block: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +165,7 @@ def _old_block(block: dict[str, Any]) -> dict[str, Any]:
     if block["state"] != "inactive":
         entry = {"addr": block["address"], "real_size": block["requested_size"]}
         if block["frames"]:
-            entry["frames"] = [_old_frame(frame) for frame in block["frames"]]
+            entry["frames"] = block["frames"]
         old["history"] = [entry]
     return old
 

@@ -42,7 +42,7 @@ class Recorder:
     def __init__(self, rng: random.Random, optional_keys: Sequence[str]) -> None:
         self.clock = Clock(rng)
         self.optional_keys = frozenset(optional_keys)
-        """Of ``compile_context``, ``user_metadata`` and ``pool_id``: written on every event."""
+        """Of OPTIONAL_KEYS, those that events have; the first three are on every one."""
         self.on = False
         self.level = NEVER
         self.max_entries = 1
@@ -50,6 +50,9 @@ class Recorder:
         self.user_metadata = ""
         self.frames: Sequence[dict[str, Any]] = ()
         """The Python stack at this moment, innermost frame first."""
+        self.forward: Sequence[str] = ()
+        """The lines of the forward traceback behind the backward node that runs, if one does."""
+        self._forwards: dict[int, tuple[Stack, dict[str, Any]]] = {}
         self.annotations: deque[dict[str, Any]] = deque()
 
     def start(self, enabled: str, context: str | None, max_entries: int) -> None:
@@ -66,7 +69,16 @@ class Recorder:
 
     def gather(self, level: int) -> Stack | None:
         """Return the stack as a list of its own, or None if nobody asked for this level."""
-        return list(self.frames) if self.on and self.level >= level else None
+        if not self.on or self.level < level:
+            return None
+        context = list(self.frames)
+        if self.forward and "forward_frames" in self.optional_keys:
+            self._forwards[id(context)] = context, {"forward_frames": list(self.forward)}
+        return context
+
+    def forward_of(self, context: Stack | None) -> dict[str, Any]:
+        """Return the field of an event or block whose stack was gathered in a backward node."""
+        return dict(self._forwards.get(id(context), ((), {}))[1])
 
     def annotate(self, name: str, stage: str, device: int) -> None:
         """Note the START or END of a named span."""
@@ -109,8 +121,9 @@ class DeviceTrace:
         pool_id: tuple[int, int],
         context: Stack | None,
         counters: Counters,
+        internal: str = "",
     ) -> int:
-        """Append an event.
+        """Append an event; ``internal`` names what in the allocator made it, if not the program.
 
         Returns:
             Its number, counted from the first ever recorded; -1 if recording is off.
@@ -132,8 +145,11 @@ class DeviceTrace:
             event["user_metadata"] = recorder.user_metadata
         if "pool_id" in keys:
             event["pool_id"] = pool_id
+        if internal:
+            event["internal_metadata"] = internal
         if context is not None and recorder.level >= ALLOC:
             event["frames"] = context
+            event.update(recorder.forward_of(context))
         if len(self.ring) == self.ring.maxlen:
             self.before = self.after[0]
         self.ring.append(event)

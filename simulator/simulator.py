@@ -15,7 +15,9 @@ from simulator.settings import AllocatorSettings
 from simulator.truth import DeviceTruth, device_truth
 
 GIB = 1 << 30
-OPTIONAL_KEYS = ("compile_context", "user_metadata", "pool_id")
+OPTIONAL_KEYS = (
+    "compile_context", "user_metadata", "pool_id", "forward_frames", "internal_metadata",
+)  # fmt: skip
 
 
 class Simulator:
@@ -26,7 +28,7 @@ class Simulator:
         devices: how many.
         capacity: bytes of memory per device.
         others: bytes of it that other users hold.
-        optional_keys: those of OPTIONAL_KEYS that every trace event gets.
+        optional_keys: those of OPTIONAL_KEYS that trace events get.
         seed: of the clock.
     """
 
@@ -104,7 +106,7 @@ class Simulator:
         """Return what ``torch.cuda.memory._snapshot()`` would; changes nothing."""
         return {
             "segments": [
-                _segment(device, head)
+                _segment(device, head, self.recorder)
                 for device, allocator in enumerate(self.allocators)
                 for head in allocator.heads()
             ],
@@ -125,7 +127,7 @@ class Simulator:
         return [self.truth(device) for device in range(len(self.allocators))]
 
 
-def _segment(device: int, head: Block) -> dict[str, Any]:
+def _segment(device: int, head: Block, recorder: Recorder) -> dict[str, Any]:
     """Describe the run of mapped blocks that begins at ``head``."""
     blocks = []
     total = allocated = active = requested = 0
@@ -146,6 +148,7 @@ def _segment(device: int, head: Block) -> dict[str, Any]:
                 "requested_size": block.requested,
                 "state": state,
                 "frames": [] if block.context is None else block.context,
+                **recorder.forward_of(block.context),
             }
         )
         block = block.next

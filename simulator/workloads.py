@@ -16,6 +16,18 @@ STREAMS = (0, 0x55D0_4A20, 0x55D0_7B80, 0x55D0_9C10)
 """Opaque as in real files; 0 is the default stream."""
 _BOUNDARIES = (512, MIB, 2 * MIB, 10 * MIB, 20 * MIB)
 _STAGES = ("ProfilerStep#0", "forward", "backward", "Optimizer.step#AdamW.step", "load")
+_METADATA = ("", "step 1", "<b>step 2</b>", '{"layer": 3, "kind": "kv"}', '{"layer": [1]}', "{")
+_FORWARD = (
+    (),
+    (
+        '  File "train.py", line 80, in <module>\n    step()\n',
+        '  File "model/block.py", line 39, in forward\n    return self.act(x * y)\n',
+        '  File "torch/nn/modules/linear.py", line 125, in forward\n',
+    ),
+    ('  File "a & b.py", line 2, in </script><b>\n  File "model/block.py", line 41, in forward\n',),
+    ("no frame at all",),
+)
+"""One text a frame, or all in one, as traced graphs have it."""
 _REGIONS = ("N/A", "Torch-Compiled Region: 0/0", "Torch-Compiled Region: 1/0")
 
 
@@ -52,7 +64,7 @@ class Config:
     unknown_actions: bool = False
     odd_frames: bool = False
     labels: bool = False
-    """Set compile contexts and user metadata."""
+    """Set compile contexts, user metadata and forward tracebacks."""
 
 
 def simulate(config: Config) -> Simulator:
@@ -93,6 +105,10 @@ class _History:
         self.sizes = [self.draw_size() for _ in range(6)]
         """Sizes that recur, as those of a model's tensors do."""
         self.rare = self._rare_operations()
+        self.chance = 0.15 if config.unknown_actions or config.labels else 0.06
+        """Of one of them."""
+        if config.labels:
+            self.label(0)
 
     def _rare_operations(self) -> list[Callable[[int], None]]:
         config = self.config
@@ -106,7 +122,7 @@ class _History:
         if config.markers:
             rare.append(lambda _: self.simulator.mark_snapshot())
         if config.unknown_actions:
-            rare.append(self.unknown)
+            rare += [self.unknown, self.internal] * 4
         if config.labels:
             rare.append(self.label)
         return rare
@@ -123,9 +139,9 @@ class _History:
         self.simulator.set_stack(rng.choice(self.stacks))
         live = self.live[device]
         chance = rng.random()
-        if chance < 0.06 and self.rare:
+        if chance < self.chance and self.rare:
             rng.choice(self.rare)(device)
-        elif len(self.streams) > 1 and chance < 0.2:
+        elif len(self.streams) > 1 and chance < 0.14 + self.chance:
             self.use_streams(device)
         elif live and rng.random() * 2 * self.config.target < len(live):
             self.free(device)
@@ -188,13 +204,19 @@ class _History:
             self.simulator.recorder.annotate(name, "END", device)
 
     def unknown(self, device: int) -> None:
-        action = self.rng.choice(["annotate", "user_defined", "something_new"])
-        addr = self.rng.choice(self.live[device]).address if self.live[device] else 0
+        live = self.live[device]  # and nothing else can be annotated
+        action = self.rng.choice(["user_defined", "something_new"] + ["annotate"] * bool(live))
+        addr = self.rng.choice(live).address if live else 0
         self.simulator.allocators[device].unknown_event(action, addr, self.rng.choice(self.sizes))
 
+    def internal(self, device: int) -> None:
+        self.simulator.allocators[device].internal_pair(self.rng.choice(self.sizes))
+
     def label(self, _: int) -> None:
-        self.simulator.recorder.compile_context = self.rng.choice(_REGIONS)
-        self.simulator.recorder.user_metadata = self.rng.choice(["", "step 1", "<b>step 2</b>"])
+        recorder = self.simulator.recorder
+        recorder.compile_context = self.rng.choice(_REGIONS)
+        recorder.user_metadata = self.rng.choice(_METADATA)
+        recorder.forward = self.rng.choice(_FORWARD)
 
     def draw_size(self) -> int:
         """Draw a request: tiny, small, large, or on the edge of one of the allocator's rules."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
+
+from snapreport.model.stacks import TRACE
 
 Frame = dict[str, Any]
 Edit = Callable[[Frame], Frame]
@@ -25,7 +28,20 @@ def edited(snapshot: dict[str, Any], edit: Edit) -> dict[str, Any]:
 
 def _edit(holder: dict[str, Any], edit: Edit) -> None:
     if "frames" in holder:
-        holder["frames"] = [edit(frame) for frame in holder["frames"]]
+        holder["frames"] = [
+            edit(frame) | ({TRACE: _moved(frame[TRACE], edit)} if TRACE in frame else {})
+            for frame in holder["frames"]
+        ]
+    if "forward_frames" in holder:
+        holder["forward_frames"] = [_moved(text, edit) for text in holder["forward_frames"]]
+
+
+def _moved(traceback: str, edit: Edit) -> str:
+    def place(found: re.Match[str]) -> str:
+        after = edit({"filename": found[1], "line": int(found[2])})
+        return f'File "{after["filename"]}", line {after["line"]}'
+
+    return re.sub(r'File "(.+)", line (\d+)', place, traceback)
 
 
 def with_lines_moved(by: int) -> Edit:

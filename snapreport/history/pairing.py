@@ -87,8 +87,9 @@ def without_internal(pairs: Pairs, trace: Trace) -> tuple[Pairs, NDArray[np.int6
     """
     if not (trace.internal != NO_ID).any():
         return pairs, np.empty(0, np.int64)
-    whole = (pairs.alloc != ABSENT) & (pairs.completed != ABSENT)
-    internal = whole & (trace.internal[pairs.alloc] != NO_ID)
+    # Its alloc may be lost where the ring was full.
+    first = np.where(pairs.alloc != ABSENT, pairs.alloc, pairs.completed)
+    internal = (pairs.completed != ABSENT) & (trace.internal[first] != NO_ID)
     columns = ("addr", "alloc", "requested", "completed")
     kept = {name: getattr(pairs, name)[~internal] for name in columns}
     events = np.unique([getattr(pairs, name)[internal] for name in columns[1:]])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 from snapreport.model.recorder_notes import RecorderInfo
 from snapreport.names.personal_data import Known, hide_command, hide_private
@@ -27,15 +25,3 @@ def hide_in_recording(noted: RecorderInfo, known: Known) -> RecorderInfo:
         title=None if noted.title is None else hide_private(noted.title, known, _BY_HAND),
         notes=hide_private(noted.notes, known, _BY_HAND),
     )
-
-
-def hide_in_stages(snapshot: dict[str, Any], known: Known) -> None:
-    """Put stand-ins for the private parts of stages' and marks' names, in place.
-
-    Args:
-        snapshot: in PyTorch's shape.
-        known: whose names are private.
-    """
-    hidden = cache(lambda name: hide_private(name, known))
-    for row in snapshot.get("external_annotations", ()):
-        row["name"] = hidden(row["name"])

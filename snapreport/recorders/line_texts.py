@@ -1,4 +1,4 @@
-"""Adds the text of the program's own source lines to a recording's frames.
+"""Adds the program's own source lines to a recording, and hides what is private in its texts.
 
 Months later, on another machine, nobody has the files as they were. Lines of libraries are left
 out, as they can be looked up.
@@ -9,40 +9,44 @@ from __future__ import annotations
 import importlib.util
 import linecache
 import os
+import re
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from snapreport.frames.frame_kinds import is_own_file
-from snapreport.model.stacks import SOURCE, short_line
+from snapreport.model.stacks import SOURCE, TRACE, short_line
 from snapreport.names.personal_data import Known, hide_private
-from snapreport.recorders.own_frames import stacks_of
+from snapreport.recorders.own_frames import rows_of, stacks_of
 
 MOST_LINES = 2000
 MOST_LETTERS = 1 << 18
 """Characters of all lines together."""
 _LARGEST_FILE = 1 << 22
 _MOST_ALIKE = 64
+_MOST_KEPT = 10_000
+_PLACE = re.compile(r'\s*File "[^"]+", line \d')
 _PYC_HEADER = struct.Struct("<4s3I")
 """Magic number, flags, and the source's modification time and size: Python, PEP 552."""
 
 
-def note_line_texts(snapshot: dict[str, Any], known: Known, began: float) -> None:
+def note_line_texts(frames: Iterable[dict[str, Any]], known: Known, began: float) -> None:
     """Add the text of their line to frames of the program's own files, in place.
 
     Frames whose line is not the one that ran, or whose file may have changed, get none.
 
     Args:
-        snapshot: in PyTorch's shape.
+        frames: from ``distinct_frames()``.
         known: the names that are private.
         began: when the recording began, in seconds since 1970.
     """
     texts: dict[tuple[str, int], str] = {}
     files: dict[str, bool] = {}
     letters = 0
-    for frame in _frames(snapshot):
+    for frame in frames:
         filename, line = frame.get("filename"), frame.get("line")
         if not isinstance(filename, str) or type(line) is not int or line <= 0:
             continue
@@ -59,6 +63,44 @@ def note_line_texts(snapshot: dict[str, Any], known: Known, began: float) -> Non
             letters += len(text)
         if texts[place]:
             frame[SOURCE] = texts[place]
+
+
+def hide_in_texts(snapshot: dict[str, Any], frames: Iterable[dict[str, Any]], known: Known) -> None:
+    """Put stand-ins for the private parts of all texts, in place.
+
+    Those are the names of stages and marks, what the program noted of its allocations, and lines of
+    code that PyTorch noted. Names of files stay: their folders tell packages from the project, and
+    whoever reads the snapshot shortens them.
+
+    Args:
+        snapshot: in PyTorch's shape.
+        frames: from ``distinct_frames()`` of it.
+        known: the names that are private.
+    """
+
+    @lru_cache(_MOST_KEPT)
+    def hidden(text: str) -> str:
+        return hide_private(text, known)
+
+    @lru_cache(_MOST_KEPT)
+    def traceback(text: str) -> str:
+        return "\n".join(line if _PLACE.match(line) else hidden(line) for line in text.split("\n"))
+
+    @lru_cache(_MOST_KEPT)
+    def tracebacks(texts: tuple[str, ...]) -> list[str]:
+        return [traceback(text) for text in texts]
+
+    for stage in snapshot.get("external_annotations", ()):
+        stage["name"] = hidden(stage["name"])
+    for row in rows_of(snapshot):
+        for key in ("user_metadata", "compile_context"):
+            if row.get(key):
+                row[key] = hidden(row[key])
+        if row.get("forward_frames"):
+            row["forward_frames"] = tracebacks(tuple(row["forward_frames"]))
+    for frame in frames:
+        if frame.get(TRACE):
+            frame[TRACE] = traceback(frame[TRACE])
 
 
 def _is_readable(filename: str, began: float) -> bool:
@@ -89,8 +131,8 @@ def _matches_compiled(filename: str, about: os.stat_result) -> bool:
     )
 
 
-def _frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every frame once."""
+def distinct_frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every frame of a snapshot in PyTorch's shape once."""
     # A million lists may hold a few hundred different stacks. Lists with the same ends are
     # compared whole, which is quick because their frames are the same objects.
     known: dict[tuple[int, int, int, int], list[list[Any]]] = {}

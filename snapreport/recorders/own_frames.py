@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 COMMAND = str(Path(__file__).resolve().parent.parent / "commands" / "record.py")
 _RUNNERS = frozenset(["<frozen runpy>", runpy.__file__])
+_FILE = re.compile(r'File "([^"\n]+)"')
 
 
 def cut_own_frames(snapshot: dict[str, Any]) -> None:
@@ -34,6 +37,16 @@ def cut_own_frames(snapshot: dict[str, Any]) -> None:
                 known.add((count, id(frames[-count])))
         if count:
             del frames[-count:]
+    for row in rows_of(snapshot):
+        if row.get("forward_frames"):
+            row["forward_frames"] = _without_own(tuple(row["forward_frames"]))
+
+
+@lru_cache(maxsize=10_000)
+def _without_own(lines: tuple[str, ...]) -> list[str]:
+    """Return the lines of a forward call stack, outermost first, from the program's first on."""
+    files = [_FILE.search(line) for line in reversed(lines)]
+    return list(lines[_count_own([{"filename": file[1] if file else ""} for file in files]) :])
 
 
 def _count_own(frames: list[dict[str, Any]]) -> int:
@@ -52,12 +65,20 @@ def _is_runner(frame: dict[str, Any]) -> bool:
     return filename in _RUNNERS or not (filename.endswith(".py") or filename.startswith("<"))
 
 
+def rows_of(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every event, segment and block of a snapshot: what can have a call stack."""
+    for key in ("device_traces", "host_traces"):
+        for trace in snapshot.get(key, ()):
+            yield from trace if isinstance(trace, list) else [trace]  # pinned memory's may be flat
+    for key in ("segments", "host_segments"):
+        for segment in snapshot.get(key, ()):
+            yield segment
+            yield from segment.get("blocks", ())
+
+
 def stacks_of(snapshot: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """Yield every call stack of a snapshot: a list of frames, never empty."""
-    holders = [event for trace in snapshot.get("device_traces", ()) for event in trace]
-    for segment in snapshot.get("segments", ()):
-        holders += [segment, *segment.get("blocks", ())]
-    for holder in holders:
-        frames = holder.get("frames")
+    for row in rows_of(snapshot):
+        frames = row.get("frames")
         if isinstance(frames, list) and frames:
             yield frames

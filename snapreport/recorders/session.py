@@ -19,10 +19,10 @@ from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.recorder_notes import recorder_info
 from snapreport.names.personal_data import known_here
-from snapreport.names.public_notes import hide_in_recording, hide_in_stages
+from snapreport.names.public_notes import hide_in_recording
 from snapreport.recorders import system
 from snapreport.recorders.cuda import observe_oom
-from snapreport.recorders.line_texts import note_line_texts
+from snapreport.recorders.line_texts import distinct_frames, hide_in_texts, note_line_texts
 from snapreport.recorders.own_frames import cut_own_frames
 from snapreport.recorders.recorder import Options, Recorder
 from snapreport.recorders.recording_folders import Place, claim
@@ -239,9 +239,10 @@ class Session:
             if self._joined:
                 cut_before(snapshot, self._started_us)
             cut_own_frames(snapshot)
+            frames = list(distinct_frames(snapshot))
             with _logged("The program's source lines could not be added"):
-                note_line_texts(snapshot, known_here(), self._started_us / 1e6)
-            hide_in_stages(snapshot, known_here())
+                note_line_texts(frames, known_here(), self._started_us / 1e6)
+            hide_in_texts(snapshot, frames, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
             dump(snapshot, path, self._settings.compress)

@@ -55,11 +55,8 @@ def test_no_call_site_at_a_peak_is_a_line_of_a_generated_file(path: Path) -> Non
             assert not site.filename.startswith(("<eval_with_key>", "fx_generated")), site
 
 
-@every_corpus_file
-def test_call_sites_of_a_compiled_model_are_lines_of_the_model(path: Path) -> None:
-    if path.name != "compiled_2.7b_forward.pickle":
-        pytest.skip("its model is not compiled")
-    (device,) = findings_of(path).devices
+def test_call_sites_of_a_compiled_model_are_lines_of_the_model(corpus: Path) -> None:
+    (device,) = findings_of(corpus / "compiled_2.7b_forward.pickle").devices
     named = [site for site in device.sites if site.frame is not None]
     assert len(named) == 13
     for site in named:

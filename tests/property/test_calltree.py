@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +119,12 @@ def test_stacks_are_those_that_were_recorded(simulation: Simulated) -> None:
         trace = simulation.snapshot()["device_traces"][device.device.ordinal]
         rows, frames = device.allocations, file.stacks.frames
         for i in np.flatnonzero(rows.alloc_event >= 0).tolist():
-            recorded = trace[int(rows.alloc_event[i])].get("frames", [])
+            event = trace[int(rows.alloc_event[i])]
+            forward = [each for text in event.get("forward_frames", ()) for each in traced(text)]
+            recorded = [
+                (traced(f.get("fx_original_trace", "")) or [f])[-1] for f in event.get("frames", ())
+            ]
+            recorded += [f | {"name": f"gradient of {f['name']}"} for f in reversed(forward)]
             found = [
                 (frames.names[f], frames.filenames[f], int(frames.lines[f]))
                 for f in file.stacks.path(int(rows.stack[i]))
@@ -125,7 +132,13 @@ def test_stacks_are_those_that_were_recorded(simulation: Simulated) -> None:
             assert found == [
                 (f["name"], f["filename"], f["line"] if f["line"] < 2**63 else -1) for f in recorded
             ]
-            assert (int(rows.stack[i]) == -1) == ("frames" not in trace[int(rows.alloc_event[i])])
+            assert (int(rows.stack[i]) == -1) == ("frames" not in event)
+
+
+def traced(text: str) -> list[dict[str, Any]]:
+    """Return the frames of a traceback, outermost first."""
+    found = re.findall(r'File "(.+)", line (\d+), in (.+)', text)
+    return [{"filename": file, "line": int(line), "name": name} for file, line, name in found]
 
 
 @pytest.mark.parametrize("curve", CURVES)

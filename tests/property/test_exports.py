@@ -155,6 +155,7 @@ def test_other_layouts_are_rebuilt_with_all_that_is_counted(simulation: Simulate
     for layout in (
         layouts.torch20,
         layouts.torch21,
+        layouts.pinned,
         layouts.segment_list,
         layouts.only_free_completed,
         layouts.profiler_layout,

@@ -40,6 +40,9 @@ NAMES = [
     "category",
     "user_metadata",
     "compile_context",
+    "internal_metadata",
+    "forward_frames",
+    "fx_original_trace",
     "name",
     "filename",
     "line",
@@ -70,6 +73,7 @@ WORDS = [
     "segment_alloc",
     "segment_map",
     "oom",
+    "annotate",
     "START",
     "END",
     "large",
@@ -101,11 +105,22 @@ def near(known: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str
 
 
 small = st.integers(0, 8).map(lambda n: n * 512)
-frames = st.lists(record(name=st.text(max_size=3), filename=st.just("a.py"), line=numbers))
+tracebacks = st.just('File "a.py", line 1, in f\n') | st.text(max_size=3)
+frames = st.lists(
+    record(
+        name=st.text(max_size=3),
+        filename=st.just("a.py"),
+        line=numbers,
+        fx_original_trace=tracebacks,
+    )
+)
+said = st.sampled_from(["", "x", '{"layer": 1}', "{"])
 events = st.builds(
     lambda base, other: {**base, **other},
     st.fixed_dictionaries({"action": st.sampled_from(WORDS), "addr": small, "size": small}),
-    st.just({}) | record(frames=frames, time_us=numbers, stream=numbers, pool_id=values),
+    st.just({})
+    | record(frames=frames, time_us=numbers, stream=numbers, pool_id=values)
+    | record(forward_frames=st.lists(tracebacks), internal_metadata=said, user_metadata=said),
 )
 blocks = record(address=small, size=small, state=st.just("inactive"), requested_size=small)
 segments = st.builds(
@@ -117,6 +132,8 @@ marks = record(stage=st.sampled_from(WORDS), name=st.text(), device=numbers, tim
 snapshots = record(
     segments=st.lists(segments, max_size=4),
     device_traces=st.lists(st.lists(events, max_size=6), max_size=3),
+    host_traces=st.lists(st.lists(events, max_size=3), max_size=2) | st.lists(events, max_size=3),
+    host_segments=st.lists(segments, max_size=2),
     external_annotations=st.lists(marks, max_size=3),
     allocator_settings=st.dictionaries(keys, values, max_size=3),
     snapreport=st.dictionaries(keys, values, max_size=5),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
-from simulator import layouts
+from simulator import DeviceTruth, layouts
 from snapreport.diagnosis.trust.self_checks import find_closing
 from snapreport.figures.curves import find_curves
 from snapreport.history.segment_replay import lives_of, segments_at
@@ -176,25 +175,54 @@ def test_fragmentation_counts_the_rest_of_segments_in_use(simulation: Simulated)
         assert end.reserved == int(segments.size.sum())
 
 
-@pytest.mark.parametrize("layout", [layouts.torch21, layouts.torch20, layouts.without_times])
-def test_older_layouts_give_the_same_curves(layout: Any) -> None:
-    @for_simulations(120)
-    def check(simulation: Simulated) -> None:
-        history = history_of(layout(simulation.snapshot()))
-        for device, truth in zip(history.devices, simulation.truths, strict=True):
+def older(simulation: Simulated, version: layouts.Version) -> list[tuple[Any, DeviceTruth]]:
+    """Return each device as a version of PyTorch writes it, with the truth about it."""
+    snapshot = simulation.snapshot()
+    kept = [
+        np.array([layouts.is_recorded(event, version) for event in trace], np.bool_)
+        for trace in snapshot["device_traces"]
+    ]
+    devices = history_of(layouts.as_of(snapshot, version)).devices
+    truths = map(DeviceTruth.keeping, simulation.truths, kept)
+    return list(zip(devices, truths, strict=True))
+
+
+@for_simulations(300)
+def test_every_versions_layout_gives_the_same_curves(simulation: Simulated) -> None:
+    version = layouts.VERSIONS[len(simulation.file) % len(layouts.VERSIONS)]
+    for device, truth in older(simulation, version):
+        curves = find_curves(device)
+        assert curves["requested"].tolist() == truth.requested.tolist()
+        assert curves["reserved"].tolist() == truth.reserved.tolist()
+
+
+@for_simulations(60)
+def test_pinned_memory_is_as_true(simulation: Simulated) -> None:
+    last = len(simulation.truths) - 1
+    for device in history_of(layouts.pinned(simulation.snapshot())).devices:
+        pinned = device.device.kind == "host"
+        assert pinned or device.device.ordinal < last or not device.events
+        if pinned or device.device.ordinal < last:
+            truth = simulation.truths[last if pinned else device.device.ordinal]
             curves = find_curves(device)
             assert curves["requested"].tolist() == truth.requested.tolist()
             assert curves["reserved"].tolist() == truth.reserved.tolist()
 
-    check()
+
+@for_simulations(60)
+def test_files_without_times_give_the_same_curves(simulation: Simulated) -> None:
+    history = history_of(layouts.without_times(simulation.snapshot()))
+    for device, truth in zip(history.devices, simulation.truths, strict=True):
+        curves = find_curves(device)
+        assert curves["requested"].tolist() == truth.requested.tolist()
+        assert curves["reserved"].tolist() == truth.reserved.tolist()
 
 
 @for_simulations(100)
 def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simulated) -> None:
     if simulation.settings != type(simulation.settings)():
         return  # that layout has no settings, so the defaults are taken
-    history = history_of(layouts.torch21(simulation.snapshot()))
-    for device, truth in zip(history.devices, simulation.truths, strict=True):
+    for device, truth in older(simulation, (2, 1)):
         ours, true = history_rows(device), truth_rows(truth)
         in_trace = device.allocations.alloc_event[ours] >= 0
         low = device.allocations.block_size[ours]
@@ -203,8 +231,7 @@ def test_torch21_gives_true_block_sizes_under_default_settings(simulation: Simul
 
 @for_simulations(100, plain=True)
 def test_torch21_gives_true_block_sizes(simulation: Simulated) -> None:
-    history = history_of(layouts.torch21(simulation.snapshot()))
-    for device, truth in zip(history.devices, simulation.truths, strict=True):
+    for device, truth in older(simulation, (2, 1)):
         ours, true = history_rows(device), truth_rows(truth)
         assert device.allocations.block_size[ours].tolist() == truth.block_size[true].tolist()
 

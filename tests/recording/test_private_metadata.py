@@ -10,6 +10,7 @@ import sys
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,41 @@ def test_a_report_of_a_file_that_has_them_is_without_secrets_too(tmp_path: Path)
     kept = snapreport.load(path, keep_paths=True).history.recorder
     assert kept is not None
     assert list(kept.command) == COMMAND
+
+
+@pytest.mark.usefixtures("somebody")
+def test_no_text_that_pytorch_noted_of_an_allocation_tells_who_ran_it(
+    gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = '  File "/home/jdoe/train.py", line 3, in forward\n'
+    code = "    x = load('/home/jdoe/shard', host='okapihost')\n"
+    said = {
+        "user_metadata": '{"data": "/home/jdoe/shard", "by": "jdoe", "on": "okapihost"}',
+        "compile_context": "of jdoe",
+        "forward_frames": [place + code],
+    }
+    traced = {"name": "forward", "filename": "fx_generated_1.py", "line": 3}
+    traced["fx_original_trace"] = place + code
+    take = gpu.torch.cuda.memory._snapshot
+
+    def snapshot() -> dict[str, Any]:
+        taken: dict[str, Any] = take()
+        for event in taken["device_traces"][0]:
+            event.update(said, frames=[traced])
+        for segment in taken["segments"]:
+            segment["blocks"][0].update(forward_frames=said["forward_frames"], frames=[traced])
+        taken |= {"host_traces": [dict(said) | {"action": "alloc", "addr": 1, "size": 2}]}
+        return taken
+
+    monkeypatch.setattr(gpu.torch.cuda.memory, "_snapshot", snapshot)
+    with snapreport.record(tmp_path):
+        gpu.alloc(MIB)
+    taken = pickle.loads((tmp_path / "1" / "snapshot.pickle").read_bytes())
+    hidden = place + "    x = load('~/shard', host='HOST')\n"
+    for event in taken["device_traces"][0] + taken["host_traces"]:
+        assert event["user_metadata"] == '{"data": "~/shard", "by": "USER", "on": "HOST"}'
+        assert event["compile_context"] == "of USER"
+        assert event["forward_frames"] == [hidden]
+    (block, *_) = taken["segments"][0]["blocks"]
+    assert block["forward_frames"] == [hidden]
+    assert block["frames"][0]["fx_original_trace"] == hidden

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from snapreport.model.history import START
 from tests.builders import MIB, TraceBuilder, trace
 
@@ -165,6 +167,16 @@ def test_what_the_allocator_took_for_itself_is_no_allocation() -> None:
     ]  # fmt: skip
     assert history.other.event.tolist() == [1, 3, 4]
     assert history.anomalies == {}
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_what_the_allocator_took_before_a_full_ring_begins_is_no_allocation(lost: int) -> None:
+    tag: dict[str, Any] = {"internal_metadata": "mallocWithAddress"}
+    builder = trace().alloc("prefix", 9 * MIB, **tag).free("prefix", **tag).alloc("wanted", 8)
+    del builder.events[:lost]
+    history = builder.history()
+    assert history.allocations.size.tolist() == [8]
+    assert len(history.other) == 3 - lost
 
 
 def test_what_the_allocator_took_and_kept_is_counted() -> None:

@@ -14,7 +14,7 @@ import pytest
 from snapreport.model.stacks import LONGEST_CODE, SOURCE
 from snapreport.names.personal_data import Known
 from snapreport.recorders import line_texts
-from snapreport.recorders.line_texts import note_line_texts
+from snapreport.recorders.line_texts import distinct_frames, note_line_texts
 from tests.builders import frame
 
 NOBODY = Known(frozenset(), frozenset())
@@ -26,7 +26,7 @@ def noted(*frames: dict[str, Any], known: Known = NOBODY, began: float = NOW) ->
         "device_traces": [[{"action": "alloc", "frames": [each]} for each in frames]],
         "segments": [{"frames": list(frames), "blocks": [{"frames": []}, {}]}],
     }
-    note_line_texts(snapshot, known, began)
+    note_line_texts(distinct_frames(snapshot), known, began)
     return [each.get(SOURCE) for each in frames]
 
 

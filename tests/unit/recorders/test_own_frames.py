@@ -48,3 +48,18 @@ def test_a_program_that_records_itself_keeps_all_frames(monkeypatch: pytest.Monk
     given = snapshot([PROGRAM, RUNPY, OURS, MAIN])
     cut_own_frames(given)
     assert given["device_traces"][0][0]["frames"] == [PROGRAM, RUNPY, OURS, MAIN]
+
+
+@pytest.mark.usefixtures("commanded")
+def test_the_forward_behind_a_gradient_begins_with_the_program_as_well() -> None:
+    ours = [
+        '  File "/usr/bin/snapreport", line 8, in <module>\n    main()\n',
+        f'  File "{COMMAND}", line 160, in _run\n    runpy.run_path(program)\n',
+        '  File "<frozen runpy>", line 88, in _run_code\n',
+    ]
+    program = ['  File "/home/me/train.py", line 3, in <module>\n    step()\n']
+    shared, elsewhere = [*ours, *program], ["not a frame", *program]
+    block, event, other = ({"forward_frames": each} for each in (shared, shared, elsewhere))
+    cut_own_frames({"device_traces": [[event, other]], "segments": [{"blocks": [block]}]})
+    assert event["forward_frames"] == block["forward_frames"] == program
+    assert other["forward_frames"] == elsewhere

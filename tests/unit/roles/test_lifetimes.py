@@ -394,3 +394,19 @@ def test_results_with_half_the_size_of_a_weight_are_no_copies(turns: int) -> Non
             made.alloc(f"{turn}.{layer}", 32 * KIB, frames=LINEAR)
         made.alloc(f"small{turn}", 8 * KIB, frames=MODEL)
     assert "autocast weight copy" not in roles_of(made.file())[32]
+
+
+def test_a_forked_process_runs_its_program_in_no_class() -> None:
+    fork = [
+        frame("run", "/lib/python3.12/multiprocessing/process.py", 108),
+        frame("_launch", "/lib/python3.12/multiprocessing/popen_fork.py", 71),
+        frame("__init__", "/lib/python3.12/multiprocessing/popen_fork.py", 19),
+        MAIN,
+    ]
+    forked, plain = training(), training()
+    for made, load in ((forked, [MAIN, *fork]), (plain, [MAIN])):
+        for event in made.events:
+            inner = [MAIN] if event["frames"] == LOAD else event["frames"]
+            event["frames"] = [*inner[:-1], *load]
+    assert roles_of(forked.file()) == roles_of(plain.file())
+    assert roles_of(forked.file())[32] == {"input"}

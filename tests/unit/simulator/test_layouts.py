@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,50 @@ def test_torch21_has_no_times(snapshot: dict[str, Any]) -> None:
     assert list(old) == ["segments", "device_traces"]
     assert not any("time_us" in event for event in old["device_traces"][0])
     assert old["segments"] == snapshot["segments"]
+
+
+def test_a_version_has_the_keys_of_its_time() -> None:
+    config = Config(seed=3, operations=300, labels=True, odd_frames=True, unknown_actions=True)
+    written = [
+        set(keys_of(layouts.as_of(simulate(config).snapshot(), v))) for v in layouts.VERSIONS
+    ]
+    new = [sorted(later - earlier) for earlier, later in itertools.pairwise(written)]
+    assert new == [
+        ["frames of a segment", "is_expandable", "segment_pool_id"],
+        ["time_us"],
+        ["allocator_settings"],
+        ["external_annotations"],
+        ["compile_context"],
+        ["fx_node_name", "fx_node_op", "fx_node_target", "fx_original_trace", "user_metadata"],
+        ["forward_frames"],
+        ["pool_id"],
+        ["annotate", "internal_metadata"],
+    ]
+
+
+def keys_of(snapshot: dict[str, Any]) -> Iterator[str]:
+    """Yield all that a snapshot has keys for, and its kinds of events."""
+    yield from snapshot
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    events = [event for trace in snapshot["device_traces"] for event in trace]
+    for segment in snapshot["segments"]:
+        yield from ("frames of a segment" if key == "frames" else key for key in segment)
+    for row in [*blocks, *events]:
+        yield from row.keys() - {"history", "frames"}
+        for frame in row.get("frames", ()):
+            yield from frame
+    yield from (event["action"] for event in events)
+
+
+def test_pinned_memory_is_that_of_the_last_device() -> None:
+    snapshot = simulate(Config(operations=80, devices=2)).snapshot()
+    pinned = layouts.pinned(snapshot)
+    assert pinned["host_traces"] == snapshot["device_traces"][1:]
+    assert pinned["device_traces"] == [snapshot["device_traces"][0], []]
+    assert sorted(map(str, pinned["segments"] + pinned["host_segments"])) == sorted(
+        map(str, snapshot["segments"])
+    )
+    assert {segment["device"] for segment in pinned["segments"]} == {0}
 
 
 def test_torch20_keeps_a_history_instead_of_addresses(snapshot: dict[str, Any]) -> None:

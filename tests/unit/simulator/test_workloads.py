@@ -43,7 +43,8 @@ def assert_true(truth: DeviceTruth, snapshot: dict[str, Any]) -> None:
         ("free_completed", truth.free_event),
     ):
         inside = np.flatnonzero((at >= 0) & (at < truth.events))
-        assert len(inside) == sum(event["action"] == action for event in trace)
+        own = [event for event in trace if "internal_metadata" not in event]
+        assert len(inside) == sum(event["action"] == action for event in own)
         for row in inside:
             event = trace[at[row]]
             assert (event["action"], event["addr"]) == (action, truth.address[row])
