@@ -131,7 +131,6 @@ def test_bad_notes_are_one_line_that_names_the_file(
         ["convert"],
         ["render"],
         ["summary"],
-        ["summary", "a.pickle", "b.pickle"],
         ["convert", "a.pickle", "--device", "0"],
         ["render", "a.pickle", "--format", "pdf"],
         ["summary", "a.pickle", "--jsn"],

@@ -75,7 +75,7 @@ def wait_for(condition: object) -> None:
     [
         (signal.SIGINT, True, 130, ["Interrupted; no unfinished file is left behind."]),
         (signal.SIGINT, False, 130, ["Interrupted; no unfinished file is left behind."]),
-        (signal.SIGTERM, False, 143, []),
+        (signal.SIGTERM, False, 143, ["Ended by SIGTERM; no unfinished file is left behind."]),
     ],
 )
 def test_a_signal_ends_all_processes_and_leaves_no_half_file(

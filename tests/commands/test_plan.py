@@ -144,9 +144,21 @@ def test_the_largest_batch_is_told_from_two_recordings(run: Run, sized: list[str
     ) in found.stdout
 
 
-def test_what_was_recorded_need_not_be_recorded_again(run: Run, sized: list[str]) -> None:
-    found = run("plan", "--batch-from", *sized, "--full")
-    assert "other thresholds may change other sizes. These are allocated bytes" in found.stdout
+def test_what_was_recorded_need_not_be_recorded_again(run: Run, tmp_path: Path) -> None:
+    given = []
+    for size in (2, 4):
+        made = at_batch(size).segment("weight", 20 * MIB, (4 * MIB, 4 * MIB, "live"))
+        for place in ("kept0", "step0", "kept1", "step1"):
+            made.segment(place, 20 * MIB)
+        path = tmp_path / f"{size}.pickle"
+        path.write_bytes(pickle.dumps(made.snapshot()))
+        given.append(f"{size}:{path}")
+    found = run("plan", "--batch-from", *given, "--full")
+    # Five segments of 20 MiB, of which the weight's 4 and the step's 10 are in use at the peak.
+    assert (
+        "other thresholds may change other sizes. These are allocated bytes, and the driver has to"
+        " provide more: at the recorded peak 86.00 MiB were reserved on top of them."
+    ) in found.stdout
 
 
 def test_where_any_batch_fits_its_limit_is_said(run: Run, sized: list[str]) -> None:

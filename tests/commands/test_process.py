@@ -52,7 +52,7 @@ def wait_before_rename() -> None:
     ("number", "status", "said"),
     [
         (signal.SIGINT, 130, ["Interrupted; no unfinished file is left behind."]),
-        (signal.SIGTERM, 143, []),
+        (signal.SIGTERM, 143, ["Ended by SIGTERM; no unfinished file is left behind."]),
     ],
 )
 def test_a_signal_leaves_no_half_file(

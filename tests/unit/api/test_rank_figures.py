@@ -37,6 +37,9 @@ def made() -> snapreport.Snapshot:
         .free("c")
         .event("oom", size=64 * MIB, addr=5 * MIB, frames=LOADER)
     )
+    for place, size in (("a", 2 * MIB), ("b", 2 * MIB), ("d", KIB)):
+        built.segment(place, 2 * MIB, (size, size, "live"))
+    built.segment("c", 6 * MIB)
     return snapreport.Snapshot(built.file())
 
 
