@@ -416,13 +416,26 @@ _SITES = """(part) => [
 """
 
 
-def sites(part: Locator, device: DeviceFindings) -> Any:
-    """The bytes at the root of the call tree, then the rows of the legend and of the table."""
+def sites(part: Locator, device: DeviceFindings, colour: str) -> Any:
+    """What is shown first: the root of the call tree, the legend by role and by site, the table.
+
+    The root's bytes are in words; all else are rows. A page that opens by site has no legend by
+    role yet.
+    """
     if not len(device.history.allocations):
         return None
     if device.recorded:  # the list beside the picture comes a moment after it
-        expect(part.locator(".legend ul:not(.also) li").first).to_be_visible()
-    return part.evaluate(_SITES)
+        expect(part.get_by_role("list", name=f"By {colour}", exact=True)).to_be_visible()
+    root, legend, table = part.evaluate(_SITES)
+    if colour == "site" or not device.recorded:
+        return root, [], legend, table
+    assert colour == "role"
+    choice = part.get_by_label("Colour by")
+    choice.select_option("site")
+    expect(part.get_by_role("list", name="By site", exact=True)).to_be_visible()
+    by_site = part.evaluate(_SITES)[1]
+    choice.select_option(colour)
+    return root, legend, by_site, table
 
 
 @pytest.fixture(scope="session", params=representative(snapshots()), ids=lambda path: path.name)
@@ -433,7 +446,8 @@ def _file_page(
         found = snapreport.load(request.param).findings()
         opened = open_(found, viewport={"width": 1000, "height": 600})
         part = opened.page.locator(f"#device-{found.default}")
-        at_first = sites(part, found.devices[found.default]) if found.devices else None
+        default = found.devices[found.default] if found.devices else None
+        at_first = sites(part, default, found.colour) if default else None
         yield FilePage(request.param, found, opened, at_first, {found.default})
 
 

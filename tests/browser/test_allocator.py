@@ -15,7 +15,7 @@ import snapreport
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.segment_replay import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.model.snapshot import BLOCK_STATES
+from snapreport.model.snapshot import BLOCK_STATES, pool_name
 from snapreport.reporters.words.allocator_words import cells
 from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import go_to, in_bytes
@@ -137,7 +137,7 @@ def pools(found: Findings, device: DeviceFindings, event: int) -> list[list[str]
         pool = found.history.pools[lives.pool[row]] if lives.pool[row] >= 0 else None
         key = (
             "pool not recorded" if pool is None
-            else "default pool" if pool == (0, 0) else f"private pool {pool[0]},{pool[1]}",
+            else "default pool" if pool == (0, 0) else f"private pool {pool_name(pool)}",
             f"stream {hex(lives.stream[row])}" if lives.stream[row] else "default stream",
             ("kind not known", "small", "large")[lives.kind[row] + 1],
         )  # fmt: skip
@@ -198,7 +198,8 @@ def test_private_pools_stand_in_envelopes(kept_page: KeptPage) -> None:
     go_to(page, found.devices[0].history.events - 1)
     names = page.locator(".pool.envelope h4").all_inner_texts()
     pools = {found.history.pools[row] for row in found.devices[0].history.segments.pool.tolist()}
-    assert names == [f"Private pool {a},{b}" for a, b in sorted(pools - {(0, 0)})]
+    assert names == [f"Private pool {pool_name(pool)}" for pool in sorted(pools - {(0, 0)})]
+    assert names[-1] == "Private pool 1,0 (CUDA graph)"
     expect(page.locator(".pool:not(.envelope) h4")).to_have_text("Default pool")
 
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import Findings
 from snapreport.model.roles import ROLES
+from snapreport.model.snapshot import pool_name
 from tests.browser.builders import (
     MAIN,
     MIB,
@@ -134,7 +135,7 @@ def test_pools_have_a_column_where_they_differ(kept_page: KeptPage, samples: Pat
     page = kept_page(samples / "private_pool.json").page
     for row in all_rows(table(page)):
         pool = int(device.history.allocations.pool[int(row.get("allocation") or row["equal"])])
-        assert row["cells"][8] == ",".join(map(str, history.pools[pool]))
+        assert row["cells"][8] == pool_name(history.pools[pool])
 
 
 def test_the_search_finds_call_sites_sizes_and_addresses(kept_page: KeptPage) -> None:

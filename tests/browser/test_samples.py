@@ -24,14 +24,18 @@ def test_the_page_agrees_with_the_analysis(file_page: FilePage) -> None:
         if not len(device.history.allocations):
             continue
         if index == found.default:
-            root, legend, table = file_page.at_first
+            root, by_role, by_site, table = file_page.at_first
         else:
-            root, legend, table = sites(file_page.show(index), device)
+            root, by_role, by_site, table = sites(file_page.show(index), device, found.colour)
         assert root == f"{device.peak.allocated:,} bytes"
         shown = [[site.name, format_bytes(site.bytes)] for site in device.sites]
         assert [[name, size] for name, _, size in table] == shown[:ROWS_WITHOUT_SCRIPT]
         live = len([site for site in device.sites if site.bytes])
-        assert legend == (table[: min(live, 12)] if device.recorded else [])
+        assert by_site == (table[: min(live, 12)] if device.recorded else [])
+        if found.colour == "role" and device.recorded:
+            assert by_role == [
+                [held.role, "", format_bytes(held.bytes)] for held in device.held_by_role
+            ]
 
 
 @pytest.mark.browser(webgl=True)

@@ -107,6 +107,7 @@ def test_forward_lines_and_keys_of_metadata_are_colours(open_page: Opener) -> No
     assert [name for name, _ in legend(page)] == ["3", "none"]
     assert view(page)["colour"] == "metadata:layer"
     page.mouse.click(*opened.strip_point(1, MIB))
+    page.locator(".details summary", has_text="Sizes").click()
     facts = page.locator(".details").inner_text()
     assert "Gradient of\nforward model.py:39" in " ".join(facts.split("  "))
     assert "layer\n3\nkind\nkept" in facts
@@ -155,6 +156,7 @@ def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None
     device = found.devices[0]
     site, total = device.sites[1], device.peak.allocated
     page = kept_page(SAMPLES / "training_step.pickle").page
+    colour_by(page).select_option("site")
     whole = window(page)
     chip = page.locator(".filter-chip")
     expect(chip).to_be_hidden()

@@ -343,15 +343,7 @@ def lines_at(
     golden: Golden, device: DeviceFindings, event: int, curve: str, typed: str
 ) -> list[list[int]]:
     """One table of lines, most bytes first, counted with plain loops."""
-    table = device.history.allocations
-    weight = table.size if curve == "requested" else table.block_size
-    line = [_line_of(golden, device, row, typed) for row in range(len(table))]
-    sizes: dict[Label, list[int]] = defaultdict(list)
-    for row, size in live_rows(device, event, curve):
-        sizes[line[row]].append(size)
-    ever: dict[Label, list[int]] = defaultdict(list)
-    for row, size in enumerate(weight.tolist()):
-        ever[line[row]].append(size)
+    sizes, ever = sizes_of_lines(golden, device, event, curve, typed)
     return [
         [
             golden.label(label),
@@ -363,6 +355,22 @@ def lines_at(
         ]
         for label, found in sorted(sizes.items(), key=lambda item: -sum(item[1]))
     ]
+
+
+def sizes_of_lines(
+    golden: Golden, device: DeviceFindings, event: int, curve: str, typed: str
+) -> tuple[dict[Label, list[int]], dict[Label, list[int]]]:
+    """The sizes of each line's allocations: those live after an event, and those of all time."""
+    table = device.history.allocations
+    weight = table.size if curve == "requested" else table.block_size
+    line = [_line_of(golden, device, row, typed) for row in range(len(table))]
+    live: dict[Label, list[int]] = defaultdict(list)
+    for row, size in live_rows(device, event, curve):
+        live[line[row]].append(size)
+    ever: dict[Label, list[int]] = defaultdict(list)
+    for row, size in enumerate(weight.tolist()):
+        ever[line[row]].append(size)
+    return live, ever
 
 
 def _line_of(golden: Golden, device: DeviceFindings, row: int, typed: str) -> Label:
