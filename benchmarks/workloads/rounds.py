@@ -165,6 +165,7 @@ class _Maker:
         """Make what is live before the first event: address to block size, frames, pending."""
         found: dict[int, tuple[int, Frames, bool]] = {}
         touched = set()
+        completed = {each["addr"] for each in self.trace if each["action"] == self.frees[-1]}
         for event in self.trace:
             action, address = event["action"], event.get("addr", 0)
             if action != "alloc" and action not in FREES:
@@ -172,6 +173,8 @@ class _Maker:
             if action in FREES and address not in touched:
                 pending = action == "free_completed" and len(self.frees) == 2
                 size = self.settings.round_size(event["size"])
+                if address in self.blocks and address not in completed:
+                    size = self.blocks[address]["size"]  # it still waits at the end
                 found[address] = (size, event.get("frames", []), pending)
                 self.live[address] = self._size_row(event["size"])
                 self.owners[address] = event

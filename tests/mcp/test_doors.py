@@ -24,7 +24,6 @@ from snapreport.commands import cli
 from snapreport.mcp.serving import doors
 from snapreport.mcp.serving.doors import PATH
 from tests.commands.conftest import Run
-from tests.forked_commands import start
 from tests.mcp.desks import PLAIN
 from tests.mcp.desks import run as run_work
 
@@ -73,11 +72,12 @@ def test_a_server_that_waits_for_input_ends_when_it_is_told_to(samples: Path) ->
 @contextlib.contextmanager
 def http_server(root: Path) -> Iterator[tuple[str, str]]:
     """Start a server; give its address and what it said."""
-    with start(
-        ["mcp", "--root", str(root), "--http", "0"],
+    with subprocess.Popen(
+        [*COMMAND, "--root", str(root), "--http", "0"],
         env={**os.environ, "SNAPREPORT_MCP_TOKEN": TOKEN},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr is not None
         try:
