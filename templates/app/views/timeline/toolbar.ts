@@ -57,14 +57,7 @@ export class Toolbar {
         signal,
       ),
       this.colours(),
-      h(
-        "ul",
-        { class: "keys", "aria-label": "Lines" },
-        history.hasReserved && this.reserved(),
-        this.pools(),
-        this.other(),
-        this.replay(),
-      ),
+      h("ul", { class: "keys", "aria-label": "Lines" }, history.hasReserved && this.reserved(), this.pools(), this.other(), this.replay()),
       h(
         "div",
         { class: "buttons" },
