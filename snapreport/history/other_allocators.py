@@ -43,6 +43,10 @@ _PACKAGES = {
     "xpu": ("intel_extension_for_pytorch", r"c10::xpu::|at::xpu::"),
 }
 """Of each kind of device its package, and how its functions in C++ begin."""
+_PATTERNS = {
+    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({native})")
+    for kind, (package, native) in _PACKAGES.items()
+}
 _SIGNS = 4
 """From this many blocks on that CUDA's rule would not give, it is no accident."""
 _NEVER = 8
@@ -57,8 +61,8 @@ def backend_in(stacks: StackTable) -> tuple[str, str]:
     Both are ``""`` if none is.
     """
     texts = {*stacks.frames.filenames, *stacks.frames.names}
-    for kind, (package, native) in _PACKAGES.items():
-        pattern = re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({native})")
+    for kind, (package, _) in _PACKAGES.items():
+        pattern = _PATTERNS[kind]
         if any(package in text or "::" in text for text in texts) and any(
             pattern.search(text) for text in texts
         ):

@@ -37,6 +37,7 @@ _TRACEBACK_FRAME = re.compile(
 )
 # Libraries and programs, which PyTorch names under TORCH_SYMBOLIZE_MODE=fast.
 _BINARY = re.compile(r"\.(so(\.\d+)*|dylib|dll|pyd|exe)$|(^|[\\/])python[\d.]*$")
+_LONGEST_END = 64
 _UNNAMED = "??"
 _LONGEST_TRACE = 20_000
 # A file made to be slow to read could have any number of stacks with the same ends.
@@ -257,7 +258,7 @@ class StackInterner:
         if isinstance(name, (dict, list)) or isinstance(filename, (dict, list)):
             raise NotASnapshotError("has a frame whose name or file is not text.")
         whole = clean(name), clean(filename)
-        if whole[0] == _UNNAMED or _BINARY.search(whole[1]):
+        if whole[0] == _UNNAMED or _BINARY.search(whole[1][-_LONGEST_END:]):
             # Machine code, whose line is an offset: known by its function, as where PyTorch looks
             # symbols up in its slower way, and names no file.
             whole, line = (whole[0], _UNNAMED), UNKNOWN_LINE

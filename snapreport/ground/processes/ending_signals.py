@@ -68,6 +68,9 @@ def signal_name(number: int) -> str:
 
 def raise_on_signals() -> None:
     """Let the signals that would end this process raise ``SignalExit`` in the main thread."""
+    global _deaf
+    _deaf = False  # a process that was forked from one that was ending begins anew
+    _heard.clear()
     for number in ENDING:
         if _get(number) is signal.SIG_DFL:
             _set(number, _hear)
