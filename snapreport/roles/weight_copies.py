@@ -129,5 +129,7 @@ def _hands_on_weights(stacks: StackTable) -> NDArray[np.bool_]:
     """Say of which stacks the innermost Python line hands a weight to an operation."""
     uses = [bool(_USES_WEIGHTS.match(file)) for file in stacks.frames.filenames]
     node = np.append(_python_nodes(stacks), -1)
+    if not len(stacks.node_frame):
+        return np.zeros(len(node), np.bool_)
     found: NDArray[np.bool_] = np.array(uses, np.bool_)[stacks.node_frame[node]] & (node >= 0)
     return found

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from snapreport.figures.amounts import find_fragmentation
-from snapreport.figures.curves import find_curves
+from snapreport.figures.curves import find_curves, reserved_from
 from snapreport.figures.fragmentation import find_allocator_use, sum_of_first_below
 from snapreport.history.segment_replay import lives_of, segments_at
-from snapreport.model.history import DeviceHistory, Events
+from snapreport.model.history import START, DeviceHistory, Events
 from tests.property.simulated import Simulated, device_pairs, for_simulations
 
 
@@ -66,7 +66,9 @@ def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulat
 def assert_fragmentation_at_every_event(history: DeviceHistory) -> None:
     curves = find_curves(history)
     fragmentation = find_allocator_use(history, curves).fragmentation
-    known = curves["reserved"] >= curves["active"]
+    known = np.arange(-1, history.events) >= (reserved_from(curves) or 0)
+    if reserved_from(curves) == START:
+        known[:] = True
     expected = [find_fragmentation(history, event) for event in range(-1, history.events)]
     assert fragmentation.tolist() == np.where(known, expected, -1).tolist()
 
