@@ -114,7 +114,6 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
     trains = _trains(tables.stacks, rows.stack[made])
     if in_order is not None and trains is None:
         return in_order
-    in_order = None  # the passes of training tell more than the order of a few allocations
     marks = _Marks(mark)
     for group in marks.best():
         places = marks.places(group)

@@ -235,8 +235,7 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
         bounds = bounds[np.append(True, count >= _SHORT * median(count))]
     if len(bounds) < _FEWEST:
         return None
-    trains = len(passes.of(BACKWARD)[0]) > 0  # then the first pass says where the first turn begins
-    while not trains and (first := _turn_before(period, bounds)) is not None:
+    while (first := _turn_before(period, bounds)) is not None:
         bounds = np.append(np.int64(first), bounds)
     while (last := _turn_after(period, bounds, allocated, places)) is not None:
         bounds = np.append(bounds, np.int64(last))
@@ -246,8 +245,6 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
     first, second, third = np.searchsorted(period.made, [*built, *bounds[: 3 - len(built)]])
     if len(built) and second - first >= _SHORT * (third - second):
         bounds = np.append(built, bounds)
-    if (places[bounds] == _INSIDE).any():
-        return None  # no turn ends inside a pass: what repeats is something else
     return _iterations("pattern", period.confidence, bounds, period.how)
 
 
