@@ -94,4 +94,4 @@ class Turns:
     def _stack(self, part: str, line: int) -> list[dict[str, Any]]:
         name, file = _FRAMES[part]
         outer = [*_FRAMES].index(part) + 2
-        return [frame("kernel", line=line), frame(name, file, line), frame("main", line=outer)]
+        return [frame("kernel", "??", line), frame(name, file, line), frame("main", line=outer)]

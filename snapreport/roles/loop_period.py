@@ -187,7 +187,8 @@ def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
         order = stable_order(words)
         same = words[order[1:]] == words[order[:-1]]
         gaps = np.diff(order)[same]
-        if len(gaps) < _FILLS_IN_ORDER / 2 * (n_words - width):
+        # What comes before the first that comes again is no part of the loop.
+        if not len(gaps) or len(gaps) < _FILLS_IN_ORDER / 2 * (n_words - order[:-1][same].min()):
             return None
         period = int((np.bincount(gaps) * np.arange(gaps.max() + 1)).argmax())
         if period >= _BODY and period not in tried and period * FEWEST <= n:
