@@ -17,6 +17,7 @@ from snapreport.api.moment import Moment
 from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
+from snapreport.frames.site_names import site_frames
 from snapreport.model.history import History
 
 CURVES = ("allocated", "requested", "active")
@@ -34,6 +35,7 @@ def export_of(history: History, curve: str = "allocated", event: int | None = No
     return Export(
         snapshot.history,
         find_site_frames(snapshot.history.stacks),
+        site_frames(snapshot.history.stacks),
         label_forward(snapshot.history.stacks),
         curve,
         tuple(devices),

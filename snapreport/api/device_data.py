@@ -11,6 +11,7 @@ from snapreport.figures.callsites import name_sites
 from snapreport.figures.curves import time_at
 from snapreport.figures.grouping import label_forward
 from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.site_names import tree_frames
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.findings import Amounts, CurvePeak, DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory, History
@@ -18,6 +19,7 @@ from snapreport.model.iterations import Steps
 from snapreport.model.roles import AllocationsWithRoles, Roles, with_roles
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import NO_ID
+from snapreport.model.stacks import FrameTable
 
 
 class DeviceData:
@@ -103,6 +105,11 @@ class DeviceData:
     def frame_kinds(self) -> NDArray[np.int8]:
         """Each frame's kind, from code outside PyTorch to machinery; shape (n_frames,)."""
         return classify_frames(self.file.stacks.frames)
+
+    @property
+    def tree_frames(self) -> FrameTable:
+        """The frames as they are shown in trees: C++ is called by what it does."""
+        return tree_frames(self.file.stacks)
 
     def site_names(self, rows: NDArray[np.int64]) -> list[str]:
         """Return each allocation's call site as ``function  file:line``, or why it has none."""

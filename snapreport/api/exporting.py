@@ -16,6 +16,7 @@ from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.exporters.export_limit import limited
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
+from snapreport.frames.site_names import site_frames
 from snapreport.ground.errors import ExportError, OutputError
 from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import (
@@ -140,6 +141,7 @@ def _export_subject(
     return Export(
         loaded.history,
         find_site_frames(stacks),
+        site_frames(stacks),
         label_forward(stacks),
         curve,
         tuple(chosen),

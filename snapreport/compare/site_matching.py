@@ -11,7 +11,7 @@ from operator import itemgetter
 from snapreport.compare.diff_types import EXACT, MOVED_FILE, MOVED_LINE, ONLY_BASE, ONLY_NEW
 from snapreport.compare.line_matching import Comparisons, match_lines
 from snapreport.frames.frame_kinds import classify_frames
-from snapreport.frames.site_names import function_of
+from snapreport.frames.site_names import compiled_frames, function_of, site_names
 from snapreport.frames.source_files import FileKey, Keys, can_move, last_parts, pair_files
 from snapreport.model.findings import MACHINERY
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
@@ -30,6 +30,8 @@ class Site:
 def site_of(stacks: StackTable, frame: int) -> Site:
     """Return the source line of a frame; C++ frames with an unknown line have line 0."""
     frames = stacks.frames
+    if compiled_frames(frames)[frame]:
+        return Site("", site_names(stacks)[frame], UNKNOWN_LINE)
     line = int(frames.lines[frame]) or UNKNOWN_LINE
     return Site(frames.filenames[frame], function_of(frames, frame), line)
 
@@ -43,7 +45,7 @@ class SiteList:
 
     def filenames(self) -> list[str]:
         """Return every file of the recording."""
-        return sorted(set(self.stacks.frames.filenames))
+        return sorted({*self.stacks.frames.filenames, *(site.filename for site in self.sites)})
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
-from snapreport.frames.site_names import site_names
+from snapreport.frames.site_names import site_frames, tree_frames
 from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocator_settings import possible_settings
@@ -90,7 +90,8 @@ def find(
         notes=notes or (noted.notes if noted else ""),
         frame_kinds=classify_frames(history.stacks.frames),
         stack_sites=find_site_frames(history.stacks),
-        site_names=site_names(history.stacks),
+        site_frames=site_frames(history.stacks),
+        tree_frames=tree_frames(history.stacks),
         devices=tuple(_conclude(history, each, ignore, card, studied) for each in figures),
         default=default,
         settings=history.settings,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from snapreport.model.answer_tables import LiveRows
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.stacks import FrameTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,8 @@ class Export:
     history: History
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
+    site_frames: FrameTable
+    """The frames as they are named as call sites."""
     forward: tuple[NDArray[np.int64], list[str]]
     """The forward line behind each stack, and the lines' names; the first is for none."""
     curve: str

@@ -112,7 +112,7 @@ def site_names(export: Export, found: DeviceFigures) -> tuple[list[str], NDArray
         the names: ``function (file:line)``, or why there is none; and int64, the name of each
         allocation.
     """
-    frames = export.history.stacks.frames
+    frames = export.site_frames
     rows = found.history.allocations
     n_reasons = len(MISSING_REASONS)
     key = found.missing.astype(np.int64)

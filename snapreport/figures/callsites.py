@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from snapreport.frames.frame_kinds import most_telling_nodes
 from snapreport.frames.missing_stacks import HAS_FRAMES, NOT_RECORDED, missing_reason
-from snapreport.frames.site_names import site_names
+from snapreport.frames.site_names import site_frames, stand_ins
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.model.findings import MISSING_REASONS, CallSite
 from snapreport.model.history import DeviceHistory
@@ -26,8 +26,12 @@ from snapreport.native.sorting import distinct, sum_groups
 
 @once_for_each
 def find_site_frames(stacks: StackTable) -> NDArray[np.int32]:
-    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,)."""
-    return shared(stacks.of_stacks(stacks.node_frame[most_telling_nodes(stacks)]))
+    """Return the call site of each stack as a frame id, -1 for an empty stack; (n_stacks,).
+
+    It is a frame of the stack, or of compiled code that which stands for it (``stand_ins``).
+    """
+    sites = stand_ins(stacks)[stacks.node_frame[most_telling_nodes(stacks)]].astype(np.int32)
+    return shared(stacks.of_stacks(sites))
 
 
 @once_for_both
@@ -82,14 +86,14 @@ def find_sites(
 
 
 def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count: int) -> CallSite:
-    frames = stacks.frames
+    frames = site_frames(stacks)
     if key >= len(frames):
         return CallSite(
             None, MISSING_REASONS[key - len(frames)], "", None, block_bytes, requested, count
         )
     return CallSite(
         frame=key,
-        name=site_names(stacks)[key],
+        name=frames.names[key],
         filename=frames.filenames[key],
         line=frames.line(key),
         bytes=block_bytes,
@@ -131,10 +135,10 @@ def short_site(text: str) -> str:
 
 def site_text(stacks: StackTable, key: int) -> str:
     """Return a call site's name; numbers after the frame ids are reasons for missing stacks."""
-    frames = stacks.frames
+    frames = site_frames(stacks)
     if key >= len(frames):
         return MISSING_REASONS[key - len(frames)]
-    name, filename, line = site_names(stacks)[key], frames.filenames[key], frames.line(key)
+    name, filename, line = frames.names[key], frames.filenames[key], frames.line(key)
     known = "" if line is None else f":{line}"
     return name if filename in ("", "??", "none") else f"{name}  {filename}{known}"
 

@@ -17,7 +17,7 @@ from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
-from snapreport.frames.site_names import function_of
+from snapreport.frames.site_names import compiled_frames, frame_words, function_of, stand_ins
 from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import GROUPINGS, KEYED, NO_FORWARD, NONE, Group
 from snapreport.model.category_rules import Rule
@@ -25,7 +25,7 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, pool_name
-from snapreport.model.stacks import GRADIENT_OF, StackTable, short_name
+from snapreport.model.stacks import GRADIENT_OF, StackTable
 from snapreport.model.tree_paths import lowest_on_path
 from snapreport.names.short_paths import short_names
 from snapreport.native.sorting import distinct, sum_groups, unique
@@ -241,8 +241,9 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
     framed = reason == HAS_FRAMES
     names: dict[str, int] = {}
     stack_label = np.zeros(max(len(stacks), 1), np.int64)
-    sites = find_site_frames(stacks)
-    lines = source_lines(frames) if by == "line" else None
+    sites, words = find_site_frames(stacks), frame_words(stacks)
+    compiled = compiled_frames(frames)
+    lines = source_lines(stacks) if by == "line" else None
     # Whether paths are kept makes no difference to modules.
     short = short_names(set(frames.filenames)).names if by == "module" else {}
     for stack in unique(rows.stack[framed]).tolist():
@@ -252,6 +253,8 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
             text = f"{text} #{stack}" if text in names else text
         elif lines is not None:
             text = lines[site]
+        elif compiled[site]:
+            text = words[site]
         elif by == "function":
             text = function_of(frames, site)
         else:
@@ -268,8 +271,9 @@ def _by_frames(stacks: StackTable, history: DeviceHistory, by: str) -> Labels:
 
 def _from_site(stacks: StackTable, stack: int, site: int) -> list[str]:
     """Return a stack's functions from its call site outward; the frames inside add nothing."""
-    path = list(stacks.path(stack))
-    return [short_name(stacks.frames.names[f]) for f in path[path.index(site) :]]
+    path, words, stands = list(stacks.path(stack)), frame_words(stacks), stand_ins(stacks)
+    inside = next(k for k, frame in enumerate(path) if stands[frame] == site)
+    return [words[frame] for frame in path[inside:]]
 
 
 _ROOTS = re.compile(r"^(~\(?\d*\)?|(site|dist)-packages|python3[^/]*|ipykernel_\d+)/")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
-from snapreport.frames.site_names import function_of
+from snapreport.frames.site_names import compiled_frames, function_of, site_names
 from snapreport.ground.patterns import compile_filter
 from snapreport.model.answer_tables import LineUse
 from snapreport.model.findings import MISSING_REASONS
@@ -65,10 +65,11 @@ def find_lines(
     below = np.cumsum(held[shown])
     return tuple(
         _line(
-            stacks.frames,
+            stacks,
             int(keys[i]),
             (int(held[i]), int(running), int(middle[i]), int(smallest[i]), int(count[i])),
             int(total[i]),
+            bool(include or exclude),
         )
         for i, running in zip(shown, below, strict=True)
     )
@@ -116,9 +117,14 @@ def _line_frames(
     return stacks.of_stacks(line.astype(np.int32), _NONE)
 
 
-def source_lines(frames: FrameTable) -> list[str]:
-    """Return ``file:line`` of every frame; its file or function where no line is known."""
-    return [_location(frames, i) for i in range(len(frames))]
+def source_lines(stacks: StackTable) -> list[str]:
+    """Return ``file:line`` of every frame; its file or function where no line is known.
+
+    Compiled code has the name of its call site.
+    """
+    frames, names = stacks.frames, site_names(stacks)
+    compiled = compiled_frames(frames).tolist()
+    return [names[i] if compiled[i] else _location(frames, i) for i in range(len(frames))]
 
 
 def _location(frames: FrameTable, frame: int) -> str:
@@ -129,11 +135,15 @@ def _location(frames: FrameTable, frame: int) -> str:
 
 
 def _line(
-    frames: FrameTable, key: int, live: tuple[int, int, int, int, int], total: int
+    stacks: StackTable, key: int, live: tuple[int, int, int, int, int], total: int, chosen: bool
 ) -> LineUse:
+    """Put a line in a record; ``chosen`` lines, of files asked for, are named even if generated."""
+    frames = stacks.frames
     if key >= len(frames):
         reason = MISSING_REASONS[key - len(frames)] or NO_MATCH
         return LineUse(reason, "", "", None, *live, total)
+    if compiled_frames(frames)[key] and not chosen:
+        return LineUse(site_names(stacks)[key], "", "", None, *live, total)
     name, location = function_of(frames, key), _location(frames, key)
     place, source = (location, name, frames.filenames[key], frames.line(key)), frames.code(key)
     return LineUse(*place, *live, total, source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from snapreport.model.replay.replays import SettingsStudy
 from snapreport.model.roles import Roles, RoleUse
 from snapreport.model.segment_lives import AllocatorUse
 from snapreport.model.snapshot import DeviceId
+from snapreport.model.stacks import FrameTable
 from snapreport.model.trust import Trust
 from snapreport.model.what_if import CardFit
 
@@ -233,8 +233,10 @@ class Findings(Shown):
     """The kind of each frame, from OUTSIDE to MACHINERY."""
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
-    site_names: Sequence[str]
-    """What each frame is called where it is a call site."""
+    site_frames: FrameTable
+    """The frames as they are shown as call sites."""
+    tree_frames: FrameTable
+    """The frames as they are shown in trees."""
     devices: tuple[DeviceFindings, ...]
     """The devices to show: all of the file, or the one that was asked for."""
     default: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.frames.site_names import site_names
+from snapreport.frames.site_names import site_frames, tree_frames
 from snapreport.history.segment_replay import lives_of
 from snapreport.model.answer_tables import AllocationStatistics
 from snapreport.model.category_rules import Category
@@ -136,9 +136,9 @@ def findings(
     sites = _ids([stacks.site(node) for node in stacks.stacks])
     kinds = np.array([not file.endswith(".py") for _, file, _ in stacks.frames], dtype=np.int8)
     settings = history.settings
-    names = site_names(history.stacks)
+    shown = site_frames(history.stacks), tree_frames(history.stacks)
     return Findings(
-        history, title, notes, kinds, sites, names, devices, default, settings, "site", ()
+        history, title, notes, kinds, sites, *shown, devices, default, settings, "site", ()
     )
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from snapreport.api.loading import Snapshot
 from snapreport.figures.callsites import name_stacks
-from snapreport.frames.frame_kinds import is_compiled_file, is_own_file
+from snapreport.frames.frame_kinds import is_own_file
 from snapreport.model.answer_tables import GROUPINGS
 from snapreport.reporters.json.json_report import findings_as_json
+from tests.builders import MIB, frame, trace
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, every_corpus_file, findings_of, loaded
 from tests.golden.test_samples import SAMPLES
@@ -47,14 +49,6 @@ def test_every_view_of_a_moment_sums_to_the_curve(path: Path) -> None:
         assert sum(each.bytes for role in held for each in role.evidence) == device.peak.allocated
 
 
-@every_corpus_file
-def test_no_call_site_at_a_peak_is_a_line_of_a_generated_file(path: Path) -> None:
-    for device in findings_of(path).devices:
-        for site in device.sites:
-            assert not is_compiled_file(site.filename), site
-            assert not site.filename.startswith(("<eval_with_key>", "fx_generated")), site
-
-
 def test_call_sites_of_a_compiled_model_are_lines_of_the_model(corpus: Path) -> None:
     (device,) = findings_of(corpus / "compiled_2.7b_forward.pickle").devices
     named = [site for site in device.sites if site.frame is not None]
@@ -75,14 +69,48 @@ _INTERNAL = re.compile(
 """Functions of ATen, c10, the unwinder, autograd's engine and the interpreter."""
 
 
-@pytest.mark.parametrize(
+every_sample_and_corpus_file = pytest.mark.parametrize(
     "path",
     [*(REPOSITORY / "sample_snapshots" / name for name in SAMPLES), *corpus_files()],
     ids=lambda path: path.name,
 )
+
+
+@every_sample_and_corpus_file
 def test_no_call_site_finding_or_advice_names_a_function_inside_pytorch(path: Path) -> None:
+    found, said = _sites_and_findings(path)
+    assert not [text for text in found if _INTERNAL.search(text)] + _INTERNAL.findall(said)
+
+
+_GENERATED = re.compile(
+    r"torchinductor_|\bc[a-z2-7]{50,}\.py|<eval_with_key>|fx_generated_", re.IGNORECASE
+)
+"""Files that Inductor or FX generated."""
+
+
+@every_sample_and_corpus_file
+def test_no_call_site_finding_or_advice_names_a_generated_file(path: Path) -> None:
+    found, said = _sites_and_findings(path)
+    assert not [text for text in found if _GENERATED.search(text)] + _GENERATED.findall(said)
+
+
+def test_compiled_code_without_a_line_of_the_programs_is_named_in_every_answer() -> None:
+    call = frame("call", f"/tmp/torchinductor_ann/yb/cyb{'a2' * 24}.py", 175)
+    back = frame("backward", "/venv/lib/python3.11/site-packages/torch/runtime_wrappers.py", 9)
+    made = trace().alloc("a", MIB, frames=[call, back]).alloc("b", MIB, frames=[call | {"line": 9}])
+    snapshot = Snapshot(made.file())
+    device = snapshot.device()
+    said = json.dumps(findings_as_json(snapshot.findings()))
+    for by in (each for each in GROUPINGS if each != "stack"):
+        said += "".join(group.name for group in device.at().by(by))
+    said += "".join(line.location for line in device.at().lines())
+    said += "".join(each.name for each in device.what_if("site"))
+    assert not _GENERATED.findall(said)
+    assert "compiled code" in said
+
+
+def _sites_and_findings(path: Path) -> tuple[list[str], str]:
     snapshot = loaded(path)
     stacks = snapshot.history.stacks
-    found = [text for text in name_stacks(stacks, range(len(stacks))) if _INTERNAL.search(text)]
-    said = json.dumps(findings_as_json(snapshot.findings()))
-    assert not found + _INTERNAL.findall(said)
+    named = name_stacks(stacks, range(len(stacks)))
+    return named, json.dumps(findings_as_json(snapshot.findings()))

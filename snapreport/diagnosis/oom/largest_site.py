@@ -9,9 +9,9 @@ import numpy as np
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
-from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, is_own_file
+from snapreport.frames.frame_kinds import classify_frames, is_own_file
 from snapreport.frames.native_names import IN_CPP
-from snapreport.frames.site_names import COMPILED
+from snapreport.frames.site_names import compiled_frames, is_hidden
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
@@ -72,7 +72,7 @@ def look_into_compiled(
     """
     stacks, rows = tables.stacks, device.history.allocations
     live = np.flatnonzero(rows.live_at(event) & (rows.stack >= 0))
-    compiled = np.array([is_compiled_file(each) for each in stacks.frames.filenames], np.bool_)
+    compiled = compiled_frames(stacks.frames)
     if not compiled.any() or not len(live):
         return
     bytes_of = np.bincount(rows.stack[live], weights=rows.block_size[live]).astype(np.int64)
@@ -82,7 +82,7 @@ def look_into_compiled(
     made = live[inside[rows.stack[live]]]
     total = int(rows.block_size[live].sum())
     number, names = label_sites(device.history, stacks)
-    hidden = np.array([COMPILED in name for name in names], np.bool_)[number[made]]
+    hidden = np.array([is_hidden(name) for name in names], np.bool_)[number[made]]
     unseen = int(rows.block_size[made[hidden]].sum())
     if unseen >= _MUCH * total:
         yield Suggestion(

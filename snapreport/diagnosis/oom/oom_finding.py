@@ -30,13 +30,13 @@ from snapreport.diagnosis.oom.verdict import judge
 from snapreport.diagnosis.oom.verdict_types import CAUSES, OomVerdict
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.heap import heap_at
-from snapreport.frames.site_names import function_of
+from snapreport.frames.site_names import function_of, tree_frames
 from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.model.diagnoses import Column, Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.recording_facts import OomEvent
-from snapreport.model.stacks import NO_STACK, FrameTable
+from snapreport.model.stacks import NO_STACK, StackTable
 
 _MOST = 5
 """How many functions in which requests failed are judged, the latest first."""
@@ -49,7 +49,7 @@ def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     frames: dict[str, int] = {}
     for oom in device.ooms:
         frame = int(sites[oom.stack]) if oom.stack != NO_STACK else -1
-        place = _subject(tables.stacks.frames, frame) if frame >= 0 else ""
+        place = _subject(tables.stacks, frame) if frame >= 0 else ""
         places.setdefault(place, []).append(oom)
         frames[place] = frame
     latest = sorted(places.items(), key=lambda item: -item[1][-1].event)[:_MOST]
@@ -58,10 +58,10 @@ def oom_findings(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         yield _finding(tables, device, ooms, place, where)
 
 
-def _subject(frames: FrameTable, frame: int) -> str:
+def _subject(stacks: StackTable, frame: int) -> str:
     """Name the function without its line and folder, which change between versions."""
-    file = re.split(r"[/\\]", frames.filenames[frame])[-1]
-    return f"{function_of(frames, frame)} {file}"
+    file = re.split(r"[/\\]", tree_frames(stacks).filenames[frame])[-1]
+    return f"{function_of(stacks.frames, frame)} {file}"
 
 
 def _finding(

@@ -53,6 +53,10 @@ class ChangeScreen(TreeScreen):
         """Return the table with a node's frame."""
         return self._tables[int(self.change.side[node])]
 
+    def shown_of(self, node: int) -> FrameTable:
+        """Return the same table as it is shown."""
+        return self.pair[int(self.change.side[node])].device.tree_frames
+
     def head(self) -> list[Line]:
         """Return what is compared with what."""
         before, after = self.pair

@@ -14,7 +14,6 @@ from snapreport.explorer.screens.screen_base import FAR, ListScreen
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_bytes, format_count, format_share
-from snapreport.model.stacks import short_name
 from snapreport.reporters.words.plain_text import cut, location
 
 if TYPE_CHECKING:
@@ -80,6 +79,11 @@ class TreeScreen(ListScreen):
         """Return the table with a node's frame."""
         del node
         return self.view.device.file.stacks.frames
+
+    def shown_of(self, node: int) -> FrameTable:
+        """Return the same table as it is shown."""
+        del node
+        return self.view.device.tree_frames
 
     @property
     def root(self) -> int:
@@ -198,16 +202,15 @@ class TreeScreen(ListScreen):
     def _name(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame >= 0:
-            return cut(short_name(self.frames_of(node).names[frame]), 300)
+            return cut(self.shown_of(node).names[frame], 300)
         return "all that is live" if node == ROOT else f"({self.rows.tree.label[node]})"
 
     def _place(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
             return ""
-        frames = self.frames_of(node)
-        line = int(frames.lines[frame])
-        return location(frames.filenames[frame], line if line > 0 else None)
+        frames = self.shown_of(node)
+        return location(frames.filenames[frame], frames.line(frame))
 
     def text(self, place: int) -> str:
         """Return a row's frame."""

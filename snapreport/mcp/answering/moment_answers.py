@@ -11,7 +11,7 @@ from snapreport.mcp.answering.reply import Field, Part, Reply, held_table, size,
 from snapreport.mcp.opened.kept_recording import KeptRecording
 from snapreport.model.findings import AMOUNTS, LIBRARY, MACHINERY, OUTSIDE
 from snapreport.model.moment_wanted import MomentWanted, parse_address
-from snapreport.model.stacks import FrameTable, short_name
+from snapreport.model.stacks import FrameTable
 from snapreport.reporters.json.json_parts import frames_of, id_or_none
 from snapreport.reporters.words.plain_text import named_place
 
@@ -79,7 +79,8 @@ def _first_frames(moment: Moment, stack: int) -> list[str]:
     path = list(stacks.path(stack))
     python = [each for each in path if kinds[each] in (OUTSIDE, LIBRARY)]
     telling = [each for each in path if kinds[each] != MACHINERY]
-    return [_site_text(stacks.frames, each) for each in (python or telling or path)[:_FRAMES]]
+    frames = moment.device.tree_frames
+    return [_frame_text(frames, each) for each in (python or telling or path)[:_FRAMES]]
 
 
 def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
@@ -112,11 +113,11 @@ def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:
 
 
 def _tree(moment: Moment, title: str) -> Part:
-    tree, frames = moment.tree(folded=True), moment.device.file.stacks.frames
+    tree, frames = moment.tree(folded=True), moment.device.tree_frames
 
     def name(node: int) -> str:
         frame = int(tree.frame[node])
-        return tree.label[node] if frame < 0 else _site_text(frames, frame)
+        return tree.label[node] if frame < 0 else _frame_text(frames, frame)
 
     fields: tuple[Field, ...] = (
         ("node", "count", lambda node: node),
@@ -173,7 +174,5 @@ def _frames(recording: KeptRecording, stack: int) -> Part:
     return table_of("Frames, innermost first", frames_of(stacks, stack), fields)
 
 
-def _site_text(frames: FrameTable, frame: int) -> str:
-    line = int(frames.lines[frame])
-    name = short_name(frames.names[frame])
-    return named_place(name, frames.filenames[frame], line if line > 0 else None)
+def _frame_text(frames: FrameTable, frame: int) -> str:
+    return named_place(frames.names[frame], frames.filenames[frame], frames.line(frame))

@@ -161,7 +161,7 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
     yield from _steps(device, room.stages)
     yield from _stages(device, room.stages)
     if room.nodes:
-        lines = tree_lines(device.tree, findings.history.stacks, room.nodes)
+        lines = tree_lines(device.tree, findings.tree_frames, room.nodes)
         tree = _code(line.text for line in lines)
         yield folded("Call tree at the peak, without library-internal frames", [tree])
         if device.settings is not None:

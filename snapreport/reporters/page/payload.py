@@ -104,7 +104,8 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     columns, later = Columns(), Columns(later=True)
     strings = Strings()
     drawn = drawn_devices(findings)
-    subset = StackSubset(history.stacks, _used_stacks(drawn))
+    used = _used_stacks(drawn)
+    subset = StackSubset(history.stacks, used, findings.stack_sites[used])
     # Most nodes come after their parents, so the parents' ids grow, too.
     shared = {
         name: columns.add(values, delta=name == "node_parent")
@@ -112,15 +113,18 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     }
     shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
     shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
-    frames = history.stacks.frames
     sites = set(findings.stack_sites[subset.used].tolist())
-    names = [
-        strings.id(findings.site_names[frame])
-        if frame in sites and findings.site_names[frame] != short_name(frames.names[frame])
-        else -1
-        for frame in subset.frames.tolist()
-    ]
-    shared["site_name"] = columns.add(np.array(names, np.int64))
+    called = [short_name(name) for name in history.stacks.frames.names]
+    in_trees, as_sites = findings.tree_frames.names, findings.site_frames.names
+    for column, names, known in (
+        ("tree_name", in_trees, called),
+        ("site_name", [name if i in sites else "" for i, name in enumerate(as_sites)], in_trees),
+    ):
+        ids = [
+            strings.id(names[frame]) if names[frame] not in ("", known[frame]) else -1
+            for frame in subset.frames.tolist()
+        ]
+        shared[column] = columns.add(np.array(ids, np.int64))
     pools = [pool_name(pool) for pool in history.pools]
     devices = [
         _pack_device(

@@ -38,14 +38,17 @@ class Strings:
 class StackSubset:
     """Some stacks of a table, with only their nodes and frames."""
 
-    def __init__(self, stacks: StackTable, used: NDArray[np.int64]) -> None:
-        """``used``: stack ids, ascending and distinct."""
+    def __init__(
+        self, stacks: StackTable, used: NDArray[np.int64], sites: NDArray[np.int32]
+    ) -> None:
+        """``used``: stack ids, ascending and distinct; ``sites``: frame ids to keep, or -1."""
         self._stacks = stacks
         self.used = used
         """Old ids of the stacks, ascending and distinct."""
         nodes = stacks.stack_node[used]
         self._nodes = with_ancestors(stacks.node_parent, nodes[nodes >= 0])
-        self.frames = unique(stacks.node_frame[self._nodes]).astype(np.int64)
+        frames = np.concatenate([stacks.node_frame[self._nodes], sites[sites >= 0]])
+        self.frames = unique(frames).astype(np.int64)
         """Old ids of the frames, ascending; a frame's new id is its index here."""
 
     def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
-from snapreport.model.stacks import StackTable, short_name
+from snapreport.model.stacks import FrameTable
 from snapreport.reporters.words.plain_text import cut_site, location
 
 _SMALLEST = 0.005
@@ -21,7 +21,7 @@ class TreeLine(NamedTuple):
     """The node's share of all bytes of the tree."""
 
 
-def tree_lines(tree: CallTree, stacks: StackTable, most: int) -> list[TreeLine]:
+def tree_lines(tree: CallTree, frames: FrameTable, most: int) -> list[TreeLine]:
     """Draw a call tree, outermost frames first.
 
     Args:
@@ -52,7 +52,7 @@ def tree_lines(tree: CallTree, stacks: StackTable, most: int) -> list[TreeLine]:
             continue
         share = held[node] / total
         indent = "  " * min(depth, _DEEPEST)
-        text = f"{format_bytes(held[node]):>10} {share:6.1%}  {indent}{_name(keys[node], stacks)}"
+        text = f"{format_bytes(held[node]):>10} {share:6.1%}  {indent}{_name(keys[node], frames)}"
         lines.append(TreeLine(text, share))
         waiting += [(child, depth + 1) for child in ranked(node)]
     if left_out:
@@ -64,10 +64,8 @@ def tree_lines(tree: CallTree, stacks: StackTable, most: int) -> list[TreeLine]:
     return lines
 
 
-def _name(key: int | str, stacks: StackTable) -> str:
+def _name(key: int | str, frames: FrameTable) -> str:
     if isinstance(key, str):
         return f"({key})"
-    frames = stacks.frames
-    line = int(frames.lines[key])
-    place = location(frames.filenames[key], line if line > 0 else None, 60)
-    return f"{cut_site(short_name(frames.names[key]), 80)}  {place}".rstrip()
+    place = location(frames.filenames[key], frames.line(key), 60)
+    return f"{cut_site(frames.names[key], 80)}  {place}".rstrip()

@@ -96,6 +96,7 @@ export function stacksOf(stacks: [string, string][][]): Stacks {
     nodeFrame: ints(nodeFrame),
     stackNode: ints(stackNode),
     stackSite: ints(stackSite),
+    treeName: new Int32Array(frameName.length).fill(-1),
     siteName: new Int32Array(frameName.length).fill(-1),
     frameKind: ints(frameFile.map((file) => (strings[file].endsWith(".py") && !strings[file].includes("/torch/") ? 0 : 3))),
   }

@@ -101,7 +101,7 @@ def test_the_tree_of_a_notebook_begins_with_its_cell() -> None:
     ]
     cell = frame("<module>", "/tmp/ipykernel_12/34.py", 2)
     findings = find(trace().alloc("a", 1024, frames=[cell, *outer]).file())
-    drawn = tree_lines(findings.devices[0].tree, findings.history.stacks, 10)
+    drawn = tree_lines(findings.devices[0].tree, findings.tree_frames, 10)
     lines = [line.text for line in drawn]
     assert [line.split("%  ")[1] for line in lines] == ["<module>  /tmp/ipykernel_12/34.py:2"]
 
@@ -111,7 +111,7 @@ def test_memory_of_a_stack_without_the_users_frames_stays_in_the_tree() -> None:
     findings = find(
         trace().alloc("a", 1024, frames=stack).alloc("b", 3072, frames=[frame("step")]).file()
     )
-    drawn = tree_lines(findings.devices[0].tree, findings.history.stacks, 10)
+    drawn = tree_lines(findings.devices[0].tree, findings.tree_frames, 10)
     lines = [line.text for line in drawn]
     assert [line.split()[2] for line in lines] == ["75.0%", "25.0%"]
     assert "backward" in lines[1]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from snapreport.api.comparison import diff
+from snapreport.api.loading import Snapshot
 from snapreport.diagnosis.conclude import find
-from snapreport.frames.site_names import site_names
+from snapreport.frames.site_names import site_names, tree_frames
 from snapreport.model.findings import CallSite
+from snapreport.reporters.terminal.tree_text import tree_lines
 from tests.builders import frame, trace
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
@@ -52,11 +55,53 @@ def test_a_line_that_also_allocates_by_itself_keeps_its_name() -> None:
 
 def test_compiled_code_without_any_line_of_the_users_is_called_so() -> None:
     site = site_of(EMPTY, CALL, RUN, BACKWARD)
-    assert (site.name, site.filename, site.line) == (
-        "compiled code, backward pass",
-        COMPILED,
-        175,
+    assert (site.name, site.filename, site.line) == ("compiled backward", "", None)
+
+
+def test_the_lines_of_a_generated_file_are_one_call_site() -> None:
+    builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, BACKWARD])
+    builder.alloc("b", 512, frames=[EMPTY, CALL | {"line": 190}, RUN, BACKWARD])
+    (device,) = find(builder.file()).devices
+    assert [(site.name, site.requested, site.count) for site in device.sites] == [
+        ("compiled backward", 1024, 2)
+    ]
+
+
+def test_several_generated_files_are_numbered() -> None:
+    other = frame("call", COMPILED.replace("cyb76", "cxa21"), 30)
+    builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, BACKWARD])
+    builder.alloc("b", 512, frames=[EMPTY, other, RUN, BACKWARD])
+    sites = find(builder.file()).devices[0].sites
+    assert [site.name for site in sites] == [
+        "compiled backward, graph 1",
+        "compiled backward, graph 2",
+    ]
+
+
+def test_two_recordings_have_the_same_site_though_the_hash_differs() -> None:
+    new = frame("call", "/root/torchinductor_bob/xa/cxa21.py", 30)
+    base, other = (
+        trace().alloc("a", size, frames=[EMPTY, call, RUN, BACKWARD]).file()
+        for call, size in ((CALL, 512), (new, 1024))
     )
+    (change,) = diff(Snapshot(base), Snapshot(other)).sites
+    assert (change.name, change.match, change.change) == ("compiled backward", "exact", 512)
+
+
+def test_a_tree_calls_autograd_and_compiled_code_as_call_sites_do() -> None:
+    node = frame("torch::autograd::generated::BmmBackward0::apply(int)", "??", 0)
+    engine = frame("torch::autograd::Engine::evaluate_function(int)", "??", 0)
+    file = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, node, engine]).file()
+    shown = tree_frames(file.stacks)
+    called = dict(zip(file.stacks.frames.names, shown.names, strict=True))
+    assert called["call"] == "compiled backward"
+    assert called[node["name"]] == "backward of bmm (BmmBackward0)"
+    assert called[engine["name"]] == "backward pass (autograd's engine)"
+    assert called["run"] == "run"
+    assert shown.filenames[file.stacks.frames.names.index("call")] == ""
+    found = find(file)
+    tree = "\n".join(line.text for line in tree_lines(found.devices[0].tree, shown, 10))
+    assert "backward of bmm (BmmBackward0)" in tree
 
 
 def test_compiled_code_that_runs_in_both_passes_is_of_neither() -> None:
@@ -90,7 +135,7 @@ def test_it_keeps_its_own_place_too() -> None:
 def test_the_page_calls_sites_alike() -> None:
     file = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, STEP]).file()
     names = file.stacks.frames.names
-    assert find(file).site_names == site_names(file.stacks)
+    assert find(file).site_frames.names == site_names(file.stacks)
     called = dict(zip(names, site_names(file.stacks), strict=True))
     assert called["step"] == "compiled code called from step"
     assert called["run"] == "run"

@@ -28,7 +28,9 @@ export interface Stacks {
   stackNode: Int32Array
   /** The call site of each stack, a frame id; -1 for the empty stack. */
   stackSite: Int32Array
-  /** A frame's name as a call site, a row of the strings; -1 for its short name. */
+  /** A frame's name in trees, a row of the strings; -1 for its short name. */
+  treeName: Int32Array
+  /** A frame's name as a call site, a row of the strings; -1 for that in trees. */
   siteName: Int32Array
 }
 

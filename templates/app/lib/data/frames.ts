@@ -8,8 +8,9 @@ export type FrameKind = "user" | "library" | "runtime"
 const NO_FILE = /^(\?\?|none)?$/
 const PACKAGES = /(^|[/\\])(site|dist)-packages[/\\]/
 
-// Two of the kinds in `model/findings.py`.
+// Three of the kinds in `model/findings.py`.
 const OUTSIDE = 0
+const LIBRARY = 1
 const NODE = 2
 
 /** Whether folding keeps a frame: code outside of PyTorch, and autograd nodes. */
@@ -62,9 +63,20 @@ export function frameText(stacks: Stacks, frame: number): Line {
   return { frame, name: shortName(fullName), fullName, file: knownFile ? file : "", place, line, path, code }
 }
 
-/** The texts of a frame that is a call site; compiled code is named after its origin. */
-export function siteText(stacks: Stacks, frame: number): Line {
+/** The texts of a frame in a tree: autograd and compiled code are called by what they do.
+ *
+ * Compiled code, the only Python with a name of its own, has no place: nobody knows the generated file.
+ */
+export function treeText(stacks: Stacks, frame: number): Line {
   const text = frameText(stacks, frame)
+  const name = stacks.strings[stacks.treeName[frame]]
+  if (name === undefined) return text
+  return { ...text, name, place: stacks.frameKind[frame] === LIBRARY ? "" : text.place }
+}
+
+/** The texts of a frame that is a call site. */
+export function siteText(stacks: Stacks, frame: number): Line {
+  const text = treeText(stacks, frame)
   return { ...text, name: stacks.strings[stacks.siteName[frame]] ?? text.name }
 }
 

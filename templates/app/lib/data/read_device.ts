@@ -24,6 +24,7 @@ export function readStacks(payload: Payload): Stacks {
     nodeFrame: payload.ints(columns.node_frame),
     stackNode: payload.ints(columns.stack_node),
     stackSite: payload.ints(columns.stack_site),
+    treeName: payload.ints(columns.tree_name),
     siteName: payload.ints(columns.site_name),
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Curve } from "../data/curves"
 import { type Device, type Stacks, stripsOf } from "../data/device"
-import { frameText, type Line, withoutFrame } from "../data/frames"
+import { frameText, type Line, treeText, withoutFrame } from "../data/frames"
 import { type Amounts, liveAt } from "../data/lives"
 import type { Origins } from "../data/origins"
 import { medianOf } from "../data/places"
@@ -27,10 +27,12 @@ export interface LineMap {
 export function mapLines(device: Device, stacks: Stacks, origins: Origins, passes: Test | null): LineMap {
   const lines: Line[] = []
   const ofKey = new Map<string | number, number>()
+  // Compiled code is a call site without a line; but its file may be asked for.
+  const textOf = (frame: number) => (passes === null && treeText(stacks, frame).place === "" ? treeText : frameText)(stacks, frame)
   const lineOf = (key: string | number) => {
     let line = ofKey.get(key)
     if (line === undefined) {
-      line = lines.push(typeof key === "number" ? frameText(stacks, key) : withoutFrame(key)) - 1
+      line = lines.push(typeof key === "number" ? textOf(key) : withoutFrame(key)) - 1
       ofKey.set(key, line)
     }
     return line

@@ -4,7 +4,7 @@ import type { Curve } from "../data/curves"
 import { formatBytes, formatCount, formatShare, plural } from "../text/format"
 import type { History } from "../data/history"
 import { framesOf } from "../data/device"
-import { frameText, placeOf } from "../data/frames"
+import { frameText } from "../data/frames"
 import { amountsLive } from "../data/lives"
 import { momentText, totalsAt } from "../data/moment"
 
@@ -49,8 +49,7 @@ export function viewAsMarkdown(history: History, view: View): string {
     `| ${view.curve} | share | count | call site |`,
     "|---:|---:|---:|---|",
     ...rows.slice(0, MOST_SITES).map((row) => {
-      const { fullName, name, file, line } = sites.rows[row]
-      const place = placeOf(file, line)
+      const { fullName, name, place } = sites.rows[row]
       return `| ${formatBytes(bytes[row])} | ${formatShare(bytes[row], total)} | ${formatCount(count[row])} | ${code(name || fullName)}${place ? ` ${code(place)}` : ""} |`
     }),
   ]

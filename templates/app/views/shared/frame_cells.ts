@@ -1,14 +1,14 @@
 /** Frames and shares in rows: the function, its place, and heat from blue to red. */
 
 import { formatBytes, formatExact, formatShare } from "../../lib/text/format"
-import { frameKind, type FrameText, frameText } from "../../lib/data/frames"
+import { frameKind, type FrameText, frameText, treeText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { h, meter } from "./dom"
 
 /** `layer model.py:10`, with the full name and path on hover; `label` where there is no frame. */
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
   if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
-  const { name, place, code } = frameText(history.stacks, frame)
+  const { name, place, code } = treeText(history.stacks, frame)
   return h(
     "span",
     { class: "frame", title: frameTitle(history, frame) },
@@ -27,7 +27,7 @@ export function frameTitle(history: History, frame: number): string {
 /** What a selection of a frame is called. */
 export function frameLabel(history: History, frame: number, label: string): string {
   if (frame < 0) return label
-  const { name, place } = frameText(history.stacks, frame)
+  const { name, place } = treeText(history.stacks, frame)
   return place ? `${name} ${place}` : name
 }
 
