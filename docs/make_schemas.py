@@ -207,6 +207,7 @@ ALLOCATION = thing(
               "free_requested_event", "free_event", "stream"),
     call_site=TEXT,
     forward_line=of(str | None),
+    compile_context=of(str | None),
     metadata=of(str | None),
     stack=MAYBE_NUMBER,
 )  # fmt: skip

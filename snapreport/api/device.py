@@ -198,7 +198,7 @@ class Device(DeviceData):
         members = find_members(self.file, self.history, by, rules)
         found = find_without(self.history, members, self._counted(curve), patterns, curve)
         taken = matching_names(members[2], patterns)
-        held = find_held(self.history, members, found.peak_event, taken, curve)
+        held = find_held(self.history, self.file.stacks, members, found.peak_event, taken, curve)
         return PeakWithout(found, tuple(taken), held)
 
     def plan(self, *, fit: int | str | None = None, free: int | str | None = None) -> Plan:

@@ -123,9 +123,15 @@ class DeviceData:
 
     def metadata(self, rows: NDArray[np.int64]) -> list[str | None]:
         """Return what the program said of each allocation, None where it said nothing."""
+        return self._texts(self.allocations.metadata[rows])
+
+    def compile_contexts(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return the compiled graph that made each allocation, None where PyTorch noted none."""
+        return self._texts(self.allocations.compile_context[rows])
+
+    def _texts(self, ids: NDArray[np.int32]) -> list[str | None]:
         texts = self.file.strings
-        found = self.allocations.metadata[rows].tolist()
-        return [None if each == NO_ID else texts[each] for each in found]
+        return [None if each == NO_ID else texts[each] for each in ids.tolist()]
 
     def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
         """Return the times of some events in microseconds since 1970, None where unknown."""

@@ -57,7 +57,8 @@ class _By(click.Choice[str]):
     default="stack",
     show_default=True,
     help="Print one row for each of these; tree is a call tree, outermost frame first, forward is "
-    "the forward line behind a gradient, and metadata:KEY is one key of the metadata.",
+    "the forward line behind a gradient, layer is that or else the call site, and metadata:KEY is "
+    "one key of the metadata.",
 )
 @click.option(
     "--include",
@@ -124,7 +125,7 @@ def live(
     page.say()
     if by == "tree":
         tree = moment.tree(folded=True)
-        for line in tree_lines(tree, moment.device.file.stacks, answer.top or 10**9):
+        for line in tree_lines(tree, moment.device.tree_frames, answer.top or 10**9):
             page.amount(*line)
     elif by == "allocation":
         found = moment.live()
@@ -189,19 +190,22 @@ def _allocations(moment: Moment) -> dict[str, Any]:
     }
     stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)
     forward, said = device.forward_lines(live.rows), device.metadata(live.rows)
+    graphs = device.compile_contexts(live.rows)
     return {
         "allocations": [
             {
                 **dict(zip(columns, values, strict=True)),
                 "call_site": site,
                 "forward_line": line,
+                "compile_context": graph,
                 "metadata": text,
                 "stack": id_or_none(stack),
             }
-            for *values, site, line, text, stack in zip(
+            for *values, site, line, graph, text, stack in zip(
                 *(column.tolist() for column in columns.values()),
                 sites,
                 forward,
+                graphs,
                 said,
                 stacks,
                 strict=True,

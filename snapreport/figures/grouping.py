@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.figures.callsites import find_site_frames, site_text
+from snapreport.figures.callsites import find_site_frames, label_sites, site_text
 from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames
@@ -63,7 +63,7 @@ def find_groups(
     rows = history.allocations
     live = np.flatnonzero(rows.live_at(event, curve))
     number, names = label_allocations(file, history, by, rules)
-    found = group_up(rows, live, number[live], names, curve)
+    found = group_up(rows, live, number[live], names, curve, file.stacks)
     if by != "stack":
         return found
     stack = {names[k]: i for k, i in zip(number[live], rows.stack[live].tolist(), strict=True)}
@@ -76,6 +76,7 @@ def group_up(
     number: NDArray[np.integer],
     names: Sequence[str],
     curve: str,
+    stacks: StackTable | None = None,
 ) -> tuple[Group, ...]:
     """Return the groups of some allocations, most bytes first; empty ones are left out.
 
@@ -85,13 +86,22 @@ def group_up(
         number: integers, shape (n,): the group of each.
         names: of the groups.
         curve: whose bytes count.
+        stacks: the tables of the file; without them, no part is of the backward pass.
     """
     held, requested = (
         sum_groups(number, of[chosen], len(names)) for of in (rows.weights(curve), rows.size)
     )
-    columns = (held, requested, np.bincount(number, minlength=len(names)))
+    backward = np.zeros(len(names), np.int64)
+    if stacks is not None:
+        behind = _forward_of(stacks, rows)[chosen] > 0
+        backward = sum_groups(number, rows.weights(curve)[chosen] * behind, len(names))
+    columns = (held, requested, np.bincount(number, minlength=len(names)), backward)
     found = zip(names, *(column.tolist() for column in columns), strict=True)
-    groups = [Group(*each) for each in found if each[-1]]
+    groups = [
+        Group(name, size, asked, count, backward=back)
+        for name, size, asked, count, back in found
+        if count
+    ]
     return tuple(sorted(groups, key=lambda group: -group.bytes))
 
 
@@ -128,9 +138,9 @@ def label_allocations(
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
     if by == "forward":
-        forward, names = label_forward(file.stacks)
-        of_stack = np.append(forward, 0)  # the last is for NO_STACK, -1
-        return _compact(of_stack[rows.stack], names.__getitem__)
+        return _compact(_forward_of(file.stacks, rows), label_forward(file.stacks)[1].__getitem__)
+    if by == "layer":
+        return _by_layer(file.stacks, history)
     if by.startswith(KEYED):
         return _by_key(rows, texts, by.removeprefix(KEYED))
     column = rows.metadata if by == "metadata" else rows.compile_context
@@ -150,6 +160,21 @@ def label_forward(stacks: StackTable) -> Labels:
     names = [site_text(stacks, each) for each in used.tolist() if each >= 0]
     names = [name.removeprefix(GRADIENT_OF) for name in names]
     return number.astype(np.int64) + (-1 not in used[:1]), [NO_FORWARD, *names]
+
+
+def _forward_of(stacks: StackTable, rows: Allocations) -> NDArray[np.int64]:
+    """Return the forward line behind each allocation, as ``label_forward()`` numbers them."""
+    return np.append(label_forward(stacks)[0], 0)[rows.stack]  # the last is for NO_STACK, -1
+
+
+def _by_layer(stacks: StackTable, history: DeviceHistory) -> Labels:
+    """By the forward line behind a gradient, and else by the call site."""
+    number, sites = label_sites(history, stacks)
+    forward, lines = _forward_of(stacks, history.allocations), label_forward(stacks)[1]
+    places: dict[str, int] = {}
+    at = [places.setdefault(name, len(places)) for name in (*sites, *lines)]
+    chosen = np.where(forward > 0, len(sites) + forward, number)
+    return _compact(np.array(at, np.int64)[chosen], list(places).__getitem__)
 
 
 def metadata_fields(text: str) -> dict[str, str]:
@@ -191,11 +216,12 @@ def metadata_keys(file: History, history: DeviceHistory) -> list[str]:
 def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels], ...]:
     """Return the groupings that only some recordings have, by name; none that has one group.
 
-    They are the forward lines behind gradients, and the keys of metadata. NO_FORWARD and
-    NONE are for what is in no group.
+    They are the layers and forward lines, where there are gradients with such lines, and the keys
+    of metadata. NO_FORWARD and NONE are for what is in no group.
     """
     found = []
-    for by in ("forward", *(KEYED + key for key in metadata_keys(file, history))):
+    lines = ("layer", "forward") if _forward_of(file.stacks, history.allocations).any() else ()
+    for by in (*lines, *(KEYED + key for key in metadata_keys(file, history))):
         number, names = label_allocations(file, history, by)
         if len(names) > 1:
             found.append((by, (number, names)))

@@ -22,6 +22,7 @@ from snapreport.ground.units import format_count
 from snapreport.model.answer_tables import Group
 from snapreport.model.category_rules import Rule
 from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.stacks import StackTable
 from snapreport.model.what_if import WHAT_IF_GROUPINGS, WhatIf
 from snapreport.native.sorting import stable_order, sum_groups, unique
 
@@ -149,6 +150,7 @@ def matching_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 def find_held(
     history: DeviceHistory,
+    stacks: StackTable,
     members: Members,
     event: int,
     taken: Iterable[str] = (),
@@ -158,6 +160,7 @@ def find_held(
 
     Args:
         history: the device.
+        stacks: the tables of the file.
         members: the groups, as from ``find_members``.
         event: -1 for the start.
         taken: names of groups that are taken away, with all that is in them.
@@ -169,7 +172,7 @@ def find_held(
     there = history.allocations.live_at(event, name)
     there[row[is_away[group]]] = False
     live = np.flatnonzero(there[row])
-    return group_up(history.allocations, row[live], group[live], names, name)
+    return group_up(history.allocations, row[live], group[live], names, name, stacks)
 
 
 def _spans(

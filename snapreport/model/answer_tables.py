@@ -29,11 +29,15 @@ GROUPINGS = (
     "stream",
     "pool",
     "context",
+    "layer",
     "forward",
     "metadata",
     "size",
 )
-"""What live allocations can be grouped by; also by a key of their metadata, KEYED and its name."""
+"""What live allocations can be grouped by; also by a key of their metadata, KEYED and its name.
+
+The layer is the forward line behind a gradient, and else the call site: so a line of the model has
+what it allocates in the forward pass, and what the backward pass allocates for it."""
 
 KEYED = "metadata:"
 NO_FORWARD = "no forward line"
@@ -54,6 +58,8 @@ class Group(Shown):
     count: int
     stack: int = NO_ID
     """Stack id, where they have a call stack in common."""
+    backward: int = 0
+    """How much of ``bytes`` the backward pass allocated for a forward line that PyTorch noted."""
 
 
 @dataclass(frozen=True)

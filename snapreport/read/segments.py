@@ -26,6 +26,7 @@ _SEGMENT_KEYS = frozenset(
         "segment_pool_id",
         "is_expandable",
         "frames",
+        "forward_frames",
         "blocks",
     ]
 )
@@ -72,7 +73,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         pool=np.array([tables.pools.intern(row.get("segment_pool_id")) for row in rows], np.int32),
         large=np.array([row.get("segment_type") == "large" for row in rows], np.bool_),
         expandable=np.array([row.get("is_expandable") is True for row in rows], np.bool_),
-        stack=np.array([_stack(row.get("frames"), tables) for row in rows], np.int32),
+        stack=_with_forward([_stack(row.get("frames"), tables) for row in rows], rows, tables),
         stated=np.stack(
             [integers(rows, key, f"{where}: segment", default=-1) for key in STATED], axis=1
         ),
@@ -141,8 +142,14 @@ def _block_stacks(
 ) -> NDArray[np.int32]:
     """Return the stack of each block in use, with the forward call stack behind it."""
     in_use = [block if s != INACTIVE else {} for block, s in zip(blocks, state, strict=True)]
-    stacks = np.array([_stack(_block_frames(block), tables) for block in in_use], np.int32)
-    return tables.stacks.join(stacks, tables.stacks.number_forwards(in_use))
+    stacks = [_stack(_block_frames(block), tables) for block in in_use]
+    return _with_forward(stacks, in_use, tables)
+
+
+def _with_forward(
+    stacks: list[int], rows: list[dict[str, Any]], tables: Tables
+) -> NDArray[np.int32]:
+    return tables.stacks.join(np.array(stacks, np.int32), tables.stacks.number_forwards(rows))
 
 
 def _block_frames(block: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers, keep_much, name_caller
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.ground.units import format_bytes, format_count, share_in_words
+from snapreport.model.tree_paths import marks_on_path
 
 _ALIKE = 1.15
 """Layers are alike if the largest holds at most this times as much as the smallest."""
@@ -34,6 +35,9 @@ class AlikeLayers:
     least: int
     """What the smallest of them holds, in bytes."""
     most: int
+    backward: int
+    """What backward passes hold for all calls from ``caller``: PyTorch notes the lines that a
+    gradient comes from, but not which of the calls."""
 
 
 def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
@@ -61,8 +65,14 @@ def layers_sentence(situation: Situation, event: int) -> str:
     calls = f"{format_count(found.called)} calls of layers from {found.caller}"
     few = found.count < found.called
     calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"
+    back = (
+        f"The backward pass of the layers called there held {format_bytes(found.backward)} more. "
+        if found.backward
+        else ""
+    )
     return (
-        f"{calls} held {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each. "
+        f"{calls} held {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each."
+        f" {back}"
     )
 
 
@@ -90,8 +100,30 @@ def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> It
             if called >= 2 * len(alike):
                 continue  # only some calls are alike: operations inside a layer, not layers
             yield AlikeLayers(
-                caller, called, len(alike), int(together[first]), int(alike[0]), int(alike[-1])
-            )
+                caller, called, len(alike), int(together[first]), int(alike[0]), int(alike[-1]),
+                _in_backward(situation, blocks, held),
+            )  # fmt: skip
+
+
+def _in_backward(situation: Situation, blocks: Blocks, held: NDArray[np.int64]) -> int:
+    """Add up what backward passes hold of tensors whose forward lines lead to the calls."""
+    stacks = situation.tables.stacks
+    frames, forward = stacks.frames, stacks.frames.of_forward()
+    if not forward.any():
+        return 0
+    lead = list({blocks.caller, blocks.own} - {-1})
+    bits = np.zeros(len(frames), np.int8)
+    for k, frame in enumerate(lead):
+        place = (frames.filenames[frame], frames.lines[frame])
+        for gradient in np.flatnonzero(forward & (frames.lines == place[1])).tolist():
+            if frames.filenames[gradient] == place[0]:
+                bits[gradient] |= 1 << k
+    every = (1 << len(lead)) - 1
+    leads = marks_on_path(stacks.node_parent, bits[stacks.node_frame]) == every
+    counts = stacks.of_stacks(leads, none=False)
+    counts = np.append(counts, False)[situation.history.allocations.stack]  # the last: NO_STACK
+    counts[blocks.rows] = False
+    return int(held[counts].sum())
 
 
 def _called(situation: Situation, blocks: Blocks, here: NDArray[np.bool_], event: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -147,14 +147,14 @@ class TreeRows:
     def matching(
         self,
         top: int,
-        frames_of: Callable[[int], FrameTable],
+        tables_of: Sequence[Callable[[int], FrameTable]],
         test: Match,
     ) -> NDArray[np.int64]:
         """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order.
 
         Args:
             top: the node.
-            frames_of: returns the table with a node's frame.
+            tables_of: each returns a table with a node's frame: as recorded, as shown.
             test: says whether a text matches.
         """
         nodes = self.below(top)
@@ -164,7 +164,7 @@ class TreeRows:
             if frame < 0:
                 hits.append(node != ROOT and test(self.tree.label.get(node, "")))
             else:
-                hits.append(passing(frames_of(node))[frame])
+                hits.append(any(passing(of(node))[frame] for of in tables_of))
         found = nodes[np.array(hits, np.bool_)]
         ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
         return ordered

@@ -15,14 +15,14 @@ from snapreport.figures.grouping import metadata_keys
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answer_tables import KEYED, Group, LiveRows
 from snapreport.model.roles import ROLES
-from snapreport.model.snapshot import NO_ID
 from snapreport.model.stacks import short_name
 from snapreport.reporters.words.plain_text import cut, location
 from snapreport.reporters.words.summary_rows import event_name
 
 EACH = "allocation"
 WAYS = (EACH, "stack", "role", "category", "stage", "file", "function", "module", "size", "stream",
-        "pool", "context", "forward", "metadata")  # fmt: skip
+        "pool", "context", "layer", "forward",
+        "metadata")  # fmt: skip
 """What a row is: an allocation, or a group by one of these properties or a key of the metadata."""
 _WIDE = 90
 """From this width on there is room for a role beside the call site."""
@@ -129,9 +129,10 @@ class AllocationsScreen(ListScreen):
         return [about, *(ink(f"  {each}") for each in (*self.said(i), *self.frames(i)))]
 
     def said(self, allocation: int) -> list[str]:
-        """Return an allocation's metadata, line by line."""
-        row = int(self.view.device.allocations.metadata[allocation])
-        return [] if row == NO_ID else self.view.device.file.strings[row].split("\n")
+        """Return what the file says of an allocation: its compiled graph, and lines of metadata."""
+        device, rows = self.view.device, np.array([allocation])
+        (graph,), (said,) = device.compile_contexts(rows), device.metadata(rows)
+        return [f"compiled in {graph}"] * (graph is not None) + (said.split("\n") if said else [])
 
     def role(self, allocation: int) -> str:
         """Say what an allocation is for."""

@@ -361,7 +361,7 @@ class TreeScreen(ListScreen):
         except PatternError as error:
             self.desk.say(str(error))
             return
-        found = self.rows.matching(self.root, self.frames_of, test)
+        found = self.rows.matching(self.root, (self.frames_of, self.shown_of), test)
         self._match = test
         self._found = found.tolist()
         self._matching = self.rows.keys_of(found)

@@ -94,7 +94,10 @@ def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
     more: tuple[Field, ...] = ()
     if by == "stack":
         more = (("stack id", "count", lambda each: id_or_none(each.stack)),)
-    return held_table(title, (by, "text", "name"), moment.by(by), moment.bytes, *more)
+    found = moment.by(by)
+    if any(group.backward for group in found):
+        more = (("of it in the backward pass", "bytes", "backward"), *more)
+    return held_table(title, (by, "text", "name"), found, moment.bytes, *more)
 
 
 def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:

@@ -42,11 +42,13 @@ def amounts(
 def groups(page: Page, by: str, found: Sequence[Group], total: int, most: int | None) -> None:
     """Write live allocations by what they have in common."""
     shown = found[:most]
+    split = any(group.backward for group in found)
     page.table(
-        ("bytes", "share", "count", "requested", by),
+        ("bytes", *(("backward",) if split else ()), "share", "count", "requested", by),
         [
             (
                 format_bytes(group.bytes),
+                *((format_bytes(group.backward),) if split else ()),
                 format_share(group.bytes, total),
                 format_count(group.count),
                 format_bytes(group.requested),

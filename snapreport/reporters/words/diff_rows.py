@@ -35,6 +35,7 @@ GROUP_WORDS = {
     "stream": "stream",
     "pool": "pool",
     "context": "compile context",
+    "layer": "layer (the forward line behind a gradient, else the call site)",
     "forward": "forward line",
     "metadata": "metadata",
     "size": "requested size",

@@ -22,6 +22,8 @@ from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.roles import ROLES
 from snapreport.names.redaction import redact
 from snapreport.reporters.page.payload import pack
+from snapreport.reporters.terminal.answers_text import groups as write_groups
+from snapreport.reporters.terminal.text_tables import Page
 from tests.builders import KIB, MIB, assert_same_history, frame, history_of, trace
 from tests.exports import export_of, written
 from tests.payloads import Unpacked
@@ -90,6 +92,32 @@ def test_memory_is_grouped_by_the_forward_line_behind_it() -> None:
     }
 
 
+def test_a_layer_has_what_its_line_allocates_in_both_passes() -> None:
+    file = recorded()
+    found = find_groups(file, file.devices[0], 4, "layer", "requested")
+    assert [(group.name, group.bytes, group.backward) for group in found[:2]] == [
+        ("forward  model.py:52", MIB + 52 * KIB, 52 * KIB),
+        ("forward  model.py:39", MIB + 39 * KIB, 39 * KIB),
+    ]
+    assert [(group.requested, group.backward) for group in found[2:]] == [(KIB, 0)]
+    page = Page(100)
+    write_groups(page, "layer", found, sum(group.bytes for group in found), 1)
+    heading, line = page.render().decode().splitlines()[:2]
+    assert heading.split() == ["bytes", "backward", "share", "count", "requested", "layer"]
+    assert line.split()[:4] == ["1.05", "MiB", "52.00", "KiB"]
+
+
+def test_the_forward_line_behind_a_segment_is_read_too() -> None:
+    made = trace().alloc("a", MIB, frames=BACK, forward_frames=lines(39))
+    made.segment(
+        "a", 2 * MIB, (MIB, MIB, "active_allocated"), frames=BACK, forward_frames=lines(39)
+    )
+    file = made.file()
+    stacks, (stack,) = file.stacks, file.devices[0].segments.stack.tolist()
+    assert "gradient of forward" in {stacks.frames.names[frame] for frame in stacks.path(stack)}
+    assert not file.oddities
+
+
 def test_without_any_forward_line_there_is_one_group() -> None:
     file = trace().alloc("a", KIB, frames=[STEP]).alloc("b", KIB).file()
     assert [group.name for group in find_groups(file, file.devices[0], 1, "forward")] == [
@@ -106,7 +134,7 @@ def test_memory_is_grouped_by_metadata_and_its_keys() -> None:
     assert groups(file, "metadata")['{"layer":39,"a":"x"}'] == MIB
     assert metadata_keys(file, file.devices[0]) == ["a", "layer"]
     labels = [name for name, _ in find(file).devices[0].labels]
-    assert labels == ["forward", "metadata:a", "metadata:layer"]
+    assert labels == ["layer", "forward", "metadata:a", "metadata:layer"]
 
 
 def test_metadata_may_be_text_json_or_lines_of_both() -> None:

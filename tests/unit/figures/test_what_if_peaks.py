@@ -88,9 +88,9 @@ def test_several_are_taken_away_together() -> None:
     found = find_without(history, members, curve, ["model.py:*"])
     assert found.name == "first  model.py:4, second  model.py:2"
     assert (found.peak_bytes, found.peak_event, found.falls) == (5 * MIB, 6, MIB)
-    held = find_held(history, members, 0, ["first  model.py:4"])
+    held = find_held(history, file.stacks, members, 0, ["first  model.py:4"])
     assert held == ()
-    assert [group.name for group in find_held(history, members, 1)] == [
+    assert [group.name for group in find_held(history, file.stacks, members, 1)] == [
         "first  model.py:4",
         "second  model.py:2",
     ]

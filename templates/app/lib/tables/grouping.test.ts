@@ -139,17 +139,19 @@ test("allocations of one role are one group, however their roles are known", () 
 test("labels that only some recordings have are colourings of their own", () => {
   const of = {
     ...device(),
-    labels: { forward: Int32Array.of(-1, 0, 0, -1, 0, -1, -1), "metadata:layer": Int32Array.of(0, 0, -1, -1, -1, -1, -1) },
+    labels: { forward: Int32Array.of(-1, 0, 0, -1, 0, -1, -1), layer: Int32Array.of(1, 0, 0, 1, 0, 1, 1), "metadata:layer": Int32Array.of(0, 0, -1, -1, -1, -1, -1) },
   }
   assert.deepEqual(
     colouringsOf(of)
       .slice(COLOURINGS.length)
       .map(([, name]) => name),
-    ["Metadata: layer"],
+    ["Layer, with its gradients", "Metadata: layer"],
   )
   const name = STACKS.strings[0]
   const rest = "no forward line"
   assert.deepEqual(labels("forward", of), [rest, name, name, rest, name, rest, rest])
+  const other = STACKS.strings[1]
+  assert.deepEqual(labels("layer", of), [other, name, name, other, name, other, other])
   assert.deepEqual(labels("metadata:layer", of), [name, name, "none", "none", "none", "none", "none"])
   assert.equal(groupBy(new History(of, STACKS), "metadata:other").colouring, "site")
 })

@@ -11,8 +11,8 @@ import { commonName, stageAtEvents } from "./stage_groups"
 
 /** A colouring that every page offers. */
 type Fixed = "site" | "role" | "category" | "stage" | "size" | "age" | "stream" | "pool" | "context" | "forward" | "metadata"
-/** Also one for each key of the metadata. */
-export type Colouring = Fixed | `metadata:${string}`
+/** Also layers, where forward lines were noted, and one for each key of the metadata. */
+export type Colouring = Fixed | "layer" | `metadata:${string}`
 
 /** The key of a second group for what belongs nowhere. */
 export const APART = "apart"
@@ -52,6 +52,7 @@ const PLURALS: Partial<Record<Colouring, string>> = {
   stream: "streams",
   pool: "pools",
   context: "graphs",
+  layer: "lines",
   forward: "lines",
 }
 
@@ -75,7 +76,8 @@ export const COLOURINGS: readonly [Fixed, string][] = [
 /** The colourings of a device, with their names. */
 export function colouringsOf({ labels }: Device): [Colouring, string][] {
   const keys = Object.keys(labels).filter((name): name is `metadata:${string}` => name.startsWith("metadata:"))
-  return [...COLOURINGS, ...keys.map((key): [Colouring, string] => [key, `Metadata: ${key.slice("metadata:".length)}`])]
+  const layer: [Colouring, string][] = labels["layer"] ? [["layer", "Layer, with its gradients"]] : []
+  return [...COLOURINGS, ...layer, ...keys.map((key): [Colouring, string] => [key, `Metadata: ${key.slice("metadata:".length)}`])]
 }
 
 /** Groups without their amounts, and a function from allocation to row. */
@@ -117,7 +119,7 @@ function group(history: History, colouring: Colouring): Grouping {
   return { colouring, groups: order.map((row) => rows[row]), ofAllocation, ordered }
 }
 
-const isFixed = (colouring: Colouring): colouring is Fixed => !colouring.startsWith("metadata:")
+const isFixed = (colouring: Colouring): colouring is Fixed => colouring !== "layer" && !colouring.startsWith("metadata:")
 
 /** Moves what is not drawn one by one into a group of its own, the first one. */
 function apart({ rest: left }: Device, sorted: Sorted): Sorted {

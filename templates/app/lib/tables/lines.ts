@@ -26,10 +26,12 @@ export interface LineMap {
  */
 export function mapLines(device: Device, stacks: Stacks, origins: Origins, passes: Test | null): LineMap {
   const lines: Line[] = []
+  const first = firstOfLine(stacks)
   const ofKey = new Map<string | number, number>()
   // Compiled code is a call site without a line; but its file may be asked for.
   const textOf = (frame: number) => (passes === null && treeText(stacks, frame).place === "" ? treeText : frameText)(stacks, frame)
-  const lineOf = (key: string | number) => {
+  const lineOf = (one: string | number) => {
+    const key = typeof one === "number" ? first[one] : one
     let line = ofKey.get(key)
     if (line === undefined) {
       line = lines.push(typeof key === "number" ? textOf(key) : withoutFrame(key)) - 1
@@ -57,6 +59,17 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
     }
   }
   return { lines, ofOrigin, ever: {} }
+}
+
+/** The first frame with each frame's file and line: of a line, and of its gradients. */
+function firstOfLine({ frameFile, frameLine, frameName }: Stacks): Int32Array {
+  const first = new Map<string, number>()
+  return frameFile.map((file, frame) => {
+    const line = frameLine[frame]
+    const key = line > 0 ? `${file} ${line}` : `${file} of ${frameName[frame]}`
+    if (!first.has(key)) first.set(key, frame)
+    return first.get(key)!
+  })
 }
 
 /** One row of the table. */

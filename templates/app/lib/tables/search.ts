@@ -1,7 +1,7 @@
 /** Searching by text and file patterns. */
 
 import type { Stacks } from "../data/device"
-import { frameText } from "../data/frames"
+import { frameText, treeText } from "../data/frames"
 import { Budget, PatternError, patternTest } from "../text/pattern"
 import { ROOT, type TreeSums } from "./tree"
 
@@ -63,7 +63,7 @@ export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: T
     if (frame < 0) return node !== ROOT && test(tree.label(node))
     if (ofFrame[frame] < 0) {
       const { fullName, file, path } = frameText(stacks, frame)
-      ofFrame[frame] = Number(test(fullName) || test(file) || test(path))
+      ofFrame[frame] = Number([fullName, file, path, treeText(stacks, frame).name].some(test))
     }
     return ofFrame[frame] === 1
   }

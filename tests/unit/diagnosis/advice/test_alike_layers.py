@@ -35,6 +35,30 @@ def test_twelve_layers_hold_twelve_times_what_one_does() -> None:
     )
 
 
+def test_what_the_backward_pass_allocates_for_layers_is_told_apart_from_what_they_hold() -> None:
+    def forward(line: int) -> list[str]:
+        places = (("train.py", 1, "main"), ("model.py", line, "forward"))
+        return [f'  File "{file}", line {at}, in {name}\n    x\n' for file, at, name in places]
+
+    made = training(12)
+    for layer in range(12):
+        made.alloc(f"inner{layer}", 3 * MIB, frames=[frame("inner", "model.py", 3), *BLOCK])
+        made.alloc(f"outer{layer}", MIB, frames=BLOCK)
+    node = [frame("torch::autograd::generated::MulBackward0::apply", "??", 0)]
+    made.alloc("of layers", 7 * MIB, frames=node, forward_frames=forward(20))
+    made.alloc("of the loss", 9 * MIB, frames=node, forward_frames=forward(30))
+    found = situation(made.file())
+    layers = find_layers(found, found.event)
+    assert layers is not None
+    assert (layers.bytes, layers.backward) == (48 * MIB, 7 * MIB)
+    assert layers_sentence(found, found.event).endswith(
+        " 4.00 MiB each. The backward pass of the layers called there held 7.00 MiB more. "
+    )
+    (checkpoint,) = [each for each in suggest(found) if each.code == "checkpoint"]
+    assert checkpoint.frees is not None
+    assert checkpoint.frees.most <= layers.bytes
+
+
 def test_an_embedding_beside_layers_is_none_of_them_and_layers_may_differ_a_little() -> None:
     made = trace()
     for turn in range(2):
