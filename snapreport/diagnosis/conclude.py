@@ -38,9 +38,8 @@ from snapreport.figures.statistics import allocation_statistics, curves_statisti
 from snapreport.figures.step_use import find_steps
 from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.frames.categories import classify
-from snapreport.frames.frame_kinds import classify_frames
 from snapreport.frames.missing_stacks import missing_reason
-from snapreport.frames.site_names import site_frames, tree_frames
+from snapreport.frames.site_names import site_frames, tree_frames, tree_kinds
 from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocator_settings import possible_settings
@@ -88,7 +87,7 @@ def find(
         history=history,
         title=title or history.title,
         notes=notes or (noted.notes if noted else ""),
-        frame_kinds=classify_frames(history.stacks.frames),
+        frame_kinds=tree_kinds(history.stacks),
         stack_sites=find_site_frames(history.stacks),
         site_frames=site_frames(history.stacks),
         tree_frames=tree_frames(history.stacks),

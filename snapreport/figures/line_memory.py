@@ -91,15 +91,17 @@ def _keys(
 def _first_of_line(frames: FrameTable) -> NDArray[np.int64]:
     """Return the first frame with each frame's file and line; int64, (n_frames,).
 
-    If the line is not known, the first with the same file and function.
+    If the line is not known, the first with the same file and function. A line's own frame comes
+    before that of its gradients.
     """
     first: dict[tuple[str, int | None, str], int] = {}
-    found = []
+    keys = []
     for i, filename in enumerate(frames.filenames):
         line = frames.line(i)
-        name = frames.names[i] if line is None else ""
-        found.append(first.setdefault((filename, line, name), i))
-    return np.array(found, np.int64)
+        keys.append((filename, line, frames.names[i] if line is None else ""))
+    for i in np.argsort(frames.of_forward(), kind="stable").tolist():
+        first.setdefault(keys[i], i)
+    return np.array([first[key] for key in keys], np.int64)
 
 
 def _line_frames(

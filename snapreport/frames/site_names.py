@@ -134,6 +134,20 @@ def stand_ins(stacks: StackTable) -> NDArray[np.int64]:
     return shared(found)
 
 
+@once_for_each
+def tree_kinds(stacks: StackTable) -> NDArray[np.int8]:
+    """Return each frame's kind as trees take it: a compiled backward is a node of autograd.
+
+    Its stacks have no other frame that says as much.
+    """
+    kinds = classify_frames(stacks.frames).copy()
+    words = frame_words(stacks)
+    for frame in np.flatnonzero(compiled_frames(stacks.frames)).tolist():
+        if words[frame].startswith(COMPILED_BACKWARD):
+            kinds[frame] = NODE
+    return shared(kinds)
+
+
 def _backward_files(stacks: StackTable, compiled: NDArray[np.bool_]) -> set[str]:
     """Return the generated files that autograd alone calls.
 

@@ -230,7 +230,7 @@ class Findings(Shown):
     notes: str
     """The user's Markdown, or ``""``."""
     frame_kinds: NDArray[np.int8]
-    """The kind of each frame, from OUTSIDE to MACHINERY."""
+    """The kind of each frame in trees, from OUTSIDE to MACHINERY."""
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
     site_frames: FrameTable

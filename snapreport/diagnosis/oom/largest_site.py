@@ -11,7 +11,7 @@ from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames, is_own_file
 from snapreport.frames.native_names import IN_CPP
-from snapreport.frames.site_names import compiled_frames, is_hidden
+from snapreport.frames.site_names import COMPILED_BACKWARD, compiled_frames, is_hidden
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
@@ -106,8 +106,9 @@ def look_into_compiled(
 
 
 def _article(site: str) -> str:
-    """Return what a sentence needs before the words for what autograd does."""
-    return "the " if site.startswith(("backward of ", "sum of ", "gradient ")) else ""
+    """Return what a sentence needs before the words for what a backward pass does."""
+    of_backward = ("backward of ", "sum of ", "gradient ", COMPILED_BACKWARD)
+    return "the " if site.startswith(of_backward) else ""
 
 
 def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:

@@ -1,8 +1,9 @@
 """Call stacks merged into trees of other shapes: from the allocation outwards, or folded.
 
-A folded tree keeps the frames outside of PyTorch, and the autograd nodes, as backward threads have
-no other useful frames; all other frames pass their bytes to the frame around them. A stack with no
-such frame is shown by its call site alone. The page folds in the same way.
+A folded tree keeps the frames outside of PyTorch, and the autograd nodes, compiled or not, as
+backward threads have no other useful frames; all other frames pass their bytes to the frame around
+them. The lines of a compiled backward are one frame. A stack with no such frame is shown by its
+call site alone. The page folds in the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
-from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.site_names import stand_ins, tree_kinds
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import NODE, OUTSIDE
 from snapreport.model.stacks import StackTable
@@ -57,6 +58,7 @@ def find_call_paths(
 @once_for_each
 def _folded(stacks: StackTable) -> CallPaths:
     nearest, around = _kept_frames(stacks, folded=True)
+    frame_of = stand_ins(stacks)[stacks.node_frame]
     n_nodes, n_frames = len(nearest) - 1, max(len(stacks.frames), 1)
     place = np.full(n_nodes + 1, -1, np.int64)  # of each frame that is kept; the last is for none
     laid = _Paths(n_frames)
@@ -65,7 +67,7 @@ def _folded(stacks: StackTable) -> CallPaths:
     inside = inside[np.argsort(around[inside], kind="stable")]
     children = around[inside]
     while len(here):
-        place[here] = laid.add(place[around[here]], stacks.node_frame[here])
+        place[here] = laid.add(place[around[here]], frame_of[here])
         here = _children(here, inside, children)
     end = place[nearest[stacks.stack_node]]
     lone = np.flatnonzero((end < 0) & (stacks.stack_node >= 0))
@@ -76,6 +78,7 @@ def _folded(stacks: StackTable) -> CallPaths:
 def _upward(stacks: StackTable, asked: NDArray[np.int64], folded: bool) -> CallPaths:
     nearest, around = _kept_frames(stacks, folded)
     none = len(nearest) - 1
+    frame_of = stand_ins(stacks)[stacks.node_frame] if folded else stacks.node_frame
     laid = _Paths(max(len(stacks.frames), 1))
     end = np.full(len(stacks), -1, np.int64)
     here = nearest[stacks.stack_node[asked]]
@@ -83,7 +86,7 @@ def _upward(stacks: StackTable, asked: NDArray[np.int64], folded: bool) -> CallP
     end[lone] = laid.add(np.full(len(lone), -1, np.int64), find_site_frames(stacks)[lone])
     left, here = asked[here != none], here[here != none]
     while len(here):
-        end[left] = laid.add(end[left], stacks.node_frame[here])
+        end[left] = laid.add(end[left], frame_of[here])
         here = around[here]
         left, here = left[here != none], here[here != none]
     return laid.paths(end)
@@ -98,7 +101,7 @@ def _kept_frames(stacks: StackTable, folded: bool) -> tuple[NDArray[np.int64], N
     n = len(stacks.node_parent)
     nearest = np.arange(n + 1, dtype=np.int64)
     if folded:
-        kind = classify_frames(stacks.frames)[stacks.node_frame]
+        kind = tree_kinds(stacks)[stacks.node_frame]
         left_out = (kind != OUTSIDE) & (kind != NODE)
         lowest = lowest_on_path(stacks.node_parent, left_out.astype(np.int8))
         nearest[:n] = np.where(left_out[lowest], n, lowest)
@@ -124,7 +127,7 @@ class _Paths:
         self._size = self._begin = 0
         self._depth = np.zeros(0, np.int64)  # of the last level, which begins at that node
 
-    def add(self, parent: NDArray[np.int64], frame: NDArray[np.int32]) -> NDArray[np.int64]:
+    def add(self, parent: NDArray[np.int64], frame: NDArray[np.integer]) -> NDArray[np.int64]:
         """Add a node for each frame under a parent that there is not yet; return the node of each.
 
         Args:

@@ -15,6 +15,7 @@ from snapreport.diagnosis.conclude import find
 from snapreport.exporters.csv_table import write as write_csv
 from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.figures.grouping import find_groups, metadata_fields, metadata_keys
+from snapreport.figures.line_memory import find_lines
 from snapreport.figures.thinning import Cutter
 from snapreport.model.cut import Cut, Picture
 from snapreport.model.history import History
@@ -105,6 +106,13 @@ def test_a_layer_has_what_its_line_allocates_in_both_passes() -> None:
     heading, line = page.render().decode().splitlines()[:2]
     assert heading.split() == ["bytes", "backward", "share", "count", "requested", "layer"]
     assert line.split()[:4] == ["1.05", "MiB", "52.00", "KiB"]
+
+
+def test_a_line_and_its_gradients_are_one_line_named_after_the_line() -> None:
+    made = trace().alloc("of before", KIB, frames=BACK, forward_frames=lines(39))
+    file = made.alloc("act", MIB, frames=[frame("forward", "model.py", 39), STEP]).file()
+    (line,) = find_lines(file.devices[0], file.stacks, 1, "requested")
+    assert (line.location, line.function, line.bytes) == ("model.py:39", "forward", MIB + KIB)
 
 
 def test_the_forward_line_behind_a_segment_is_read_too() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from snapreport.api.comparison import diff
 from snapreport.api.loading import Snapshot
 from snapreport.diagnosis.conclude import find
+from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.frames.site_names import site_names, tree_frames
 from snapreport.model.findings import CallSite
 from snapreport.reporters.terminal.tree_text import tree_lines
@@ -86,6 +87,19 @@ def test_two_recordings_have_the_same_site_though_the_hash_differs() -> None:
     )
     (change,) = diff(Snapshot(base), Snapshot(other)).sites
     assert (change.name, change.match, change.change) == ("compiled backward", "exact", 512)
+
+
+def test_a_folded_tree_has_one_node_for_a_compiled_backward() -> None:
+    node = frame("torch::autograd::PyNode::apply(int)", "??", 0)
+    builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, node])
+    file = builder.alloc("b", 512, frames=[EMPTY, CALL | {"line": 190}, RUN, node]).file()
+    (device,) = find(file).devices
+    for upward in (False, True):
+        tree = find_call_tree(device.history, file.stacks, 1, upward=upward, folded=True)
+        names = [tree_frames(file.stacks).names[each] for each in tree.frame[1:].tolist()]
+        words = ["backward of a custom autograd.Function (PyNode)", "compiled backward"]
+        assert names == (words[::-1] if upward else words)
+        assert tree.count.tolist() == [2, 2, 2]
 
 
 def test_a_tree_calls_autograd_and_compiled_code_as_call_sites_do() -> None:

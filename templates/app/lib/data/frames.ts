@@ -8,9 +8,8 @@ export type FrameKind = "user" | "library" | "runtime"
 const NO_FILE = /^(\?\?|none)?$/
 const PACKAGES = /(^|[/\\])(site|dist)-packages[/\\]/
 
-// Three of the kinds in `model/findings.py`.
+// Two of the kinds in `model/findings.py`.
 const OUTSIDE = 0
-const LIBRARY = 1
 const NODE = 2
 
 /** Whether folding keeps a frame: code outside of PyTorch, and autograd nodes. */
@@ -71,7 +70,28 @@ export function treeText(stacks: Stacks, frame: number): Line {
   const text = frameText(stacks, frame)
   const name = stacks.strings[stacks.treeName[frame]]
   if (name === undefined) return text
-  return { ...text, name, place: stacks.frameKind[frame] === LIBRARY ? "" : text.place }
+  return { ...text, name, place: isCompiled(stacks, frame) ? "" : text.place }
+}
+
+const isCompiled = ({ strings, treeName, frameFile }: Stacks, frame: number) =>
+  treeName[frame] >= 0 && strings[frameFile[frame]].endsWith(".py")
+
+const standIns = new WeakMap<Stacks, Int32Array>()
+
+/** The frame that stands for one in folded trees and as a call site: of a compiled graph's lines, the first. */
+export function standIn(stacks: Stacks, frame: number): number {
+  let known = standIns.get(stacks)
+  if (!known) {
+    const first = new Map<string, number>()
+    known = stacks.frameFile.map((file, each) => {
+      if (!isCompiled(stacks, each)) return each
+      const key = `${file} ${stacks.treeName[each]}`
+      if (!first.has(key)) first.set(key, each)
+      return first.get(key)!
+    })
+    standIns.set(stacks, known)
+  }
+  return known[frame]
 }
 
 /** The texts of a frame that is a call site. */

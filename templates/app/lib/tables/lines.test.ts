@@ -41,6 +41,16 @@ function table(typed: string, event = 4) {
   return { map, rows, short: rows.map((row) => [map.lines[row.line].name, row.bytes, row.count, row.median]) }
 }
 
+test("a line and its gradients are one line, named after the line", () => {
+  const stacks = stacksOf([[["gradient of layer", "/me/model.py"]], [["layer", "/me/model.py"]]])
+  const device = deviceOf(STRIPS, [-1, 0, 0, 0, 1, 1])
+  const map = mapLines(device, stacks, originsOf(device, stacks), null)
+  assert.deepEqual(
+    map.lines.map(({ name }) => name),
+    ["layer", REASONS[1]],
+  )
+})
+
 test("without a filter a line is the call site, and a reason one of its own", () => {
   assert.deepEqual(table("").short, [
     ["linear", 50, 2, 25],

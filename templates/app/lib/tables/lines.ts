@@ -61,15 +61,21 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
   return { lines, ofOrigin, ever: {} }
 }
 
-/** The first frame with each frame's file and line: of a line, and of its gradients. */
-function firstOfLine({ frameFile, frameLine, frameName }: Stacks): Int32Array {
+/** How the names of frames begin that stand for the gradients of a line; as in `model/stacks.py`. */
+const GRADIENT_OF = "gradient of "
+
+/** The first frame with each frame's file and line; a line's own frame comes before that of its gradients. */
+function firstOfLine({ strings, frameFile, frameLine, frameName }: Stacks): Int32Array {
   const first = new Map<string, number>()
-  return frameFile.map((file, frame) => {
-    const line = frameLine[frame]
-    const key = line > 0 ? `${file} ${line}` : `${file} of ${frameName[frame]}`
-    if (!first.has(key)) first.set(key, frame)
-    return first.get(key)!
-  })
+  const keys = Array.from(frameFile, (file, frame) =>
+    frameLine[frame] > 0 ? `${file} ${frameLine[frame]}` : `${file} of ${frameName[frame]}`,
+  )
+  const isGradient = (frame: number) => strings[frameName[frame]].startsWith(GRADIENT_OF)
+  for (const [frame, key] of keys.entries()) {
+    const known = first.get(key)
+    if (known === undefined || (isGradient(known) && !isGradient(frame))) first.set(key, frame)
+  }
+  return Int32Array.from(keys, (key) => first.get(key)!)
 }
 
 /** One row of the table. */

@@ -1,7 +1,7 @@
 /** The call tree: allocations merged by call stack, from the outermost frame or from the allocation. */
 
 import type { Device, Stacks } from "../data/device"
-import { isKept } from "../data/frames"
+import { isKept, standIn } from "../data/frames"
 import type { Amounts } from "../data/lives"
 import type { Origins } from "../data/origins"
 
@@ -57,7 +57,9 @@ export class CallTree {
       }
       path.length = 0
       for (let n = stacks.stackNode[origin]; n >= 0; n = stacks.nodeParent[n]) {
-        if (!folded || isKept(stacks, stacks.nodeFrame[n])) path.push(stacks.nodeFrame[n])
+        const of = stacks.nodeFrame[n]
+        if (!folded) path.push(of)
+        else if (isKept(stacks, of)) path.push(standIn(stacks, of))
       }
       if (!path.length) path.push(stacks.stackSite[origin])
       if (direction === "down") path.reverse()

@@ -2,8 +2,7 @@
 
 import { framesOf, missingReason, versionsOf } from "../../lib/data/device"
 import { formatAddress, formatBytes, formatCount, formatExact } from "../../lib/text/format"
-import { frameKind, frameText, isKept } from "../../lib/data/frames"
-import type { Stacks } from "../../lib/data/device"
+import { frameKind, frameText, isKept, standIn } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { poolText } from "../../lib/data/segments"
 import type { Store } from "../../store"
@@ -140,7 +139,7 @@ export function stackView(history: History, title: string, stack: number, reason
   const frames = framesOf(stacks, stack)
   if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
   const list = h("ol", { class: "frames" })
-  const naming = frames.some((frame) => isKept(stacks, frame)) ? -1 : siteIn(stacks, frames, stacks.stackSite[stack])
+  const naming = frames.some((frame) => isKept(stacks, frame)) ? -1 : frames.find((frame) => standIn(stacks, frame) === stacks.stackSite[stack])
   const isFolded = (frame: number) => !isKept(stacks, frame) && frame !== naming
   for (let k = 0; k < frames.length;) {
     let end = k
@@ -159,12 +158,6 @@ export function stackView(history: History, title: string, stack: number, reason
   }
   const copy = copyButton("Copy", `Copy this call stack as text: ${title}`, () => stackAsText(history, stack))
   return h("section", { class: "stack" }, h("div", { class: "stack-head" }, h("h4", {}, title), copy), list)
-}
-
-/** The frame of a stack that is its call site; all lines of one generated file have the same. */
-function siteIn(stacks: Stacks, frames: number[], site: number): number {
-  const { frameFile, treeName } = stacks
-  return frames.find((frame) => frame === site || (treeName[frame] === treeName[site] && frameFile[frame] === frameFile[site])) ?? -1
 }
 
 function frameItem(history: History, frame: number): HTMLElement {
