@@ -10,8 +10,8 @@ from operator import itemgetter
 
 from snapreport.compare.diff_types import EXACT, MOVED_FILE, MOVED_LINE, ONLY_BASE, ONLY_NEW
 from snapreport.compare.line_matching import Comparisons, match_lines
-from snapreport.frames.frame_kinds import classify_frames
-from snapreport.frames.site_names import compiled_frames, function_of, site_names
+from snapreport.frames.frame_kinds import classify_frames, compiled_frames
+from snapreport.frames.site_names import function_of, site_names
 from snapreport.frames.source_files import FileKey, Keys, can_move, last_parts, pair_files
 from snapreport.model.findings import MACHINERY
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable

@@ -1,9 +1,9 @@
 """The call site of a stack: the one frame that a reader would look up.
 
 It is the innermost Python frame that is not library-internal (``frame_kinds``): in user code or
-a model library. Where there is none (C++ threads of the autograd engine, say), it is the
-innermost Python frame, else the autograd node at work, else the innermost C++ frame that is not
-machinery.
+a model library. Where there is none (C++ threads of the autograd engine, say), it is compiled
+code, else the innermost Python frame, else the autograd node at work, else the innermost C++ frame
+that is not machinery.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from snapreport.figures.callsites import find_site_frames, label_sites, site_text
 from snapreport.figures.line_memory import source_lines
 from snapreport.frames.categories import classify
-from snapreport.frames.frame_kinds import classify_frames
+from snapreport.frames.frame_kinds import classify_frames, compiled_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
-from snapreport.frames.site_names import compiled_frames, frame_words, function_of, stand_ins
+from snapreport.frames.site_names import frame_words, function_of, stand_ins
 from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import GROUPINGS, KEYED, NO_FORWARD, NONE, Group
 from snapreport.model.category_rules import Rule

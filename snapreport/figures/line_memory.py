@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames
+from snapreport.frames.frame_kinds import compiled_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
-from snapreport.frames.site_names import compiled_frames, function_of, site_names
+from snapreport.frames.site_names import function_of, site_names
 from snapreport.ground.patterns import compile_filter
 from snapreport.model.answer_tables import LineUse
 from snapreport.model.findings import MISSING_REASONS

@@ -77,10 +77,19 @@ def classify_frames(frames: FrameTable) -> NDArray[np.int8]:
 def most_telling_nodes(stacks: StackTable) -> NDArray[np.intp]:
     """Return for each node of a prefix tree the most useful node on its path; (n_nodes,).
 
-    Of several nodes of the same kind it is the innermost.
+    Of several nodes of the same kind it is the innermost. Compiled code says more than the library
+    functions that it calls.
     """
-    rank = classify_frames(stacks.frames)[stacks.node_frame]
-    return shared(lowest_on_path(stacks.node_parent, rank))
+    rank = 2 * classify_frames(stacks.frames)
+    rank[compiled_frames(stacks.frames)] = 2 * LIBRARY - 1
+    return shared(lowest_on_path(stacks.node_parent, rank[stacks.node_frame]))
+
+
+@once_for_each
+def compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
+    """Return which frames are of files that Inductor generated; (n_frames,)."""
+    files = {name: is_compiled_file(name) for name in set(frames.filenames)}
+    return shared(np.array([files[name] for name in frames.filenames], np.bool_))
 
 
 def is_native_file(filename: str) -> bool:

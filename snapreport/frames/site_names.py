@@ -16,7 +16,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.frames.frame_kinds import classify_frames, is_compiled_file, most_telling_nodes
+from snapreport.frames.frame_kinds import classify_frames, compiled_frames, most_telling_nodes
 from snapreport.frames.native_names import native_words
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.model.findings import LIBRARY, NATIVE, NODE, OUTSIDE
@@ -111,13 +111,6 @@ def _shown(frames: FrameTable, names: list[str]) -> FrameTable:
     ]
     lines = np.where(compiled, UNKNOWN_LINE, frames.lines)
     return FrameTable(names, files, lines, frames.extra)
-
-
-@once_for_each
-def compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
-    """Return which frames are of files that Inductor generated; (n_frames,)."""
-    files = {name: is_compiled_file(name) for name in set(frames.filenames)}
-    return shared(np.array([files[name] for name in frames.filenames], np.bool_))
 
 
 @once_for_each

@@ -9,9 +9,9 @@ import numpy as np
 from snapreport.diagnosis.advice.situation import Situation
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
-from snapreport.frames.frame_kinds import classify_frames, is_own_file
+from snapreport.frames.frame_kinds import classify_frames, compiled_frames, is_own_file
 from snapreport.frames.native_names import IN_CPP
-from snapreport.frames.site_names import COMPILED_BACKWARD, compiled_frames, is_hidden
+from snapreport.frames.site_names import COMPILED_BACKWARD, is_hidden
 from snapreport.ground.units import format_bytes, list_of
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures

@@ -59,6 +59,12 @@ def test_compiled_code_without_any_line_of_the_users_is_called_so() -> None:
     assert (site.name, site.filename, site.line) == ("compiled backward", "", None)
 
 
+def test_what_the_compilers_library_allocates_for_it_belongs_to_compiled_code() -> None:
+    clone = frame("clone_preserve_strides", f"{TORCH}/_inductor/utils.py", 3421)
+    assert site_of(EMPTY, clone, CALL, RUN, BACKWARD).name == "compiled backward"
+    assert site_of(EMPTY, clone, CALL, SILU, RUN, STEP).name == "silu"
+
+
 def test_the_lines_of_a_generated_file_are_one_call_site() -> None:
     builder = trace().alloc("a", 512, frames=[EMPTY, CALL, RUN, BACKWARD])
     builder.alloc("b", 512, frames=[EMPTY, CALL | {"line": 190}, RUN, BACKWARD])
