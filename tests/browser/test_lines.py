@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
+from snapreport.frames.frame_kinds import is_native_file
+from snapreport.frames.native_names import native_words
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.stacks import short_name
 from tests.browser.builders import MIB, findings, trained, training
@@ -33,7 +35,7 @@ def location(label: Label) -> str:
     name, file, line = label
     base = file.replace("\\", "/").rsplit("/", 1)[-1]
     place = "" if base in ("", "??", "none") else f"{base}:{line} " if line else f"{base} "
-    return place + short_name(name)
+    return place + (native_words(name) if is_native_file(file) else short_name(name))
 
 
 def medians(sizes: list[int]) -> tuple[str, str]:

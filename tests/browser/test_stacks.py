@@ -12,7 +12,6 @@ from playwright.sync_api import Locator, Page, expect
 from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
-from snapreport.model.stacks import short_name
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import address, all_rows, fragment, frames, go_to, in_bytes
@@ -64,7 +63,7 @@ def test_every_row_is_the_models_at_any_event(
         go_to(page, event)
         page.get_by_role("button", name="Expand all").click()
         tree = find_call_tree(device.history, found.history.stacks, event, curve)
-        assert shown_paths(tree_of(page)) == model_paths(tree, found.history.stacks.frames)
+        assert shown_paths(tree_of(page)) == model_paths(tree, found.tree_frames)
 
 
 def test_each_call_is_indented_by_the_same_width(kept_page: KeptPage, samples: Path) -> None:
@@ -101,7 +100,7 @@ def frame_text(frames_: Any, frame: int) -> str:
     base = frames_.filenames[frame].rsplit("/", 1)[-1]
     line = int(frames_.lines[frame])
     place = "" if base in ("", "??") else f" {base}:{line}" if line > 0 else f" {base}"
-    return short_name(frames_.names[frame]) + place
+    return str(frames_.names[frame]) + place
 
 
 def model_paths(tree: CallTree, frames_: Any) -> Paths:
@@ -139,15 +138,14 @@ def test_bottom_up_begins_with_the_call_sites(kept_page: KeptPage, samples: Path
     # Each call site of this sample is the innermost frame of its stacks that is not internal, but
     # for one: a line called backward, and in its own thread autograd made room for a gradient.
     rows = Counter((row["cells"][4], row["cells"][0]) for row in all_rows(tree_of(page))[1:])
-    frames = found.history.stacks.frames
     sites = Counter(
         (
-            site.name if site.frame is None else frame_text(frames, site.frame),
+            site.name if site.frame is None else frame_text(found.tree_frames, site.frame),
             format_bytes(site.bytes),
         )
         for site in found.devices[0].sites
     )
-    assert rows - sites == Counter({("AccumulateGrad::apply", "512 B"): 1})
+    assert rows - sites == Counter({("gradient accumulation (AccumulateGrad)", "512 B"): 1})
     assert sites - rows == Counter({("training_step train.py:42", "512 B"): 1})
 
 
@@ -256,13 +254,10 @@ def test_the_flame_graph_is_as_wide_as_its_bytes(kept_page: KeptPage, samples: P
     whole = tree.bounding_box()
     assert whole is not None
     sites = {site.name: site.bytes for site in device.sites}
-    for name, site in {
-        "NllLossBackward0::apply": "backward of nll_loss (NllLossBackward0)",
-        "before recording": "before recording",
-    }.items():
+    for name in ("backward of nll_loss (NllLossBackward0)", "before recording"):
         tile = tree.get_by_role("treeitem", name=name).bounding_box()
         assert tile is not None
-        share = sites[site] / device.peak.allocated
+        share = sites[name] / device.peak.allocated
         assert tile["width"] / whole["width"] == pytest.approx(share, abs=0.002)
     first = tree.get_by_role("treeitem").first
     label = first.get_attribute("aria-label") or ""

@@ -73,7 +73,8 @@ export function treeText(stacks: Stacks, frame: number): Line {
   return { ...text, name, place: isCompiled(stacks, frame) ? "" : text.place }
 }
 
-const isCompiled = ({ strings, treeName, frameFile }: Stacks, frame: number) =>
+/** Whether a frame is of a file that Inductor generated. */
+export const isCompiled = ({ strings, treeName, frameFile }: Stacks, frame: number) =>
   treeName[frame] >= 0 && strings[frameFile[frame]].endsWith(".py")
 
 const standIns = new WeakMap<Stacks, Int32Array>()

@@ -2,7 +2,7 @@
 
 import type { Curve } from "../data/curves"
 import { type Device, type Stacks, stripsOf } from "../data/device"
-import { frameText, type Line, treeText, withoutFrame } from "../data/frames"
+import { frameText, isCompiled, type Line, treeText, withoutFrame } from "../data/frames"
 import { type Amounts, liveAt } from "../data/lives"
 import type { Origins } from "../data/origins"
 import { medianOf } from "../data/places"
@@ -29,7 +29,7 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
   const first = firstOfLine(stacks)
   const ofKey = new Map<string | number, number>()
   // Compiled code is a call site without a line; but its file may be asked for.
-  const textOf = (frame: number) => (passes === null && treeText(stacks, frame).place === "" ? treeText : frameText)(stacks, frame)
+  const textOf = (frame: number) => (passes !== null && isCompiled(stacks, frame) ? frameText : treeText)(stacks, frame)
   const lineOf = (one: string | number) => {
     const key = typeof one === "number" ? first[one] : one
     let line = ofKey.get(key)
