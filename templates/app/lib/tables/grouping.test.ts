@@ -139,7 +139,11 @@ test("allocations of one role are one group, however their roles are known", () 
 test("labels that only some recordings have are colourings of their own", () => {
   const of = {
     ...device(),
-    labels: { forward: Int32Array.of(-1, 0, 0, -1, 0, -1, -1), layer: Int32Array.of(1, 0, 0, 1, 0, 1, 1), "metadata:layer": Int32Array.of(0, 0, -1, -1, -1, -1, -1) },
+    labels: {
+      forward: Int32Array.of(-1, 0, 0, -1, 0, -1, -1),
+      layer: Int32Array.of(1, 0, 0, 1, 0, 1, 1),
+      "metadata:layer": Int32Array.of(0, 0, -1, -1, -1, -1, -1),
+    },
   }
   assert.deepEqual(
     colouringsOf(of)

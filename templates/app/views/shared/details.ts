@@ -139,7 +139,9 @@ export function stackView(history: History, title: string, stack: number, reason
   const frames = framesOf(stacks, stack)
   if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
   const list = h("ol", { class: "frames" })
-  const naming = frames.some((frame) => isKept(stacks, frame)) ? -1 : frames.find((frame) => standIn(stacks, frame) === stacks.stackSite[stack])
+  const naming = frames.some((frame) => isKept(stacks, frame))
+    ? -1
+    : frames.find((frame) => standIn(stacks, frame) === stacks.stackSite[stack])
   const isFolded = (frame: number) => !isKept(stacks, frame) && frame !== naming
   for (let k = 0; k < frames.length;) {
     let end = k
