@@ -18,6 +18,7 @@ from snapreport.frames.categories import classify
 from snapreport.frames.frame_kinds import classify_frames, compiled_frames
 from snapreport.frames.missing_stacks import HAS_FRAMES, missing_reason
 from snapreport.frames.site_names import frame_words, function_of, stand_ins
+from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.units import format_bytes
 from snapreport.model.answer_tables import GROUPINGS, KEYED, NO_FORWARD, NONE, Group
 from snapreport.model.category_rules import Rule
@@ -147,19 +148,22 @@ def label_allocations(
     return _compact(column, lambda row: texts[row] if row != NO_ID else NONE)
 
 
+@once_for_each
 def label_forward(stacks: StackTable) -> Labels:
     """Give every stack the forward line behind it; the first name is for stacks without.
 
     The line is chosen as a call site is.
     """
     forward = stacks.frames.of_forward()
+    if not forward.any():
+        return shared(np.zeros(len(stacks), np.int64)), [NO_FORWARD]
     ranks = np.where(forward, classify_frames(stacks.frames), _LAST)[stacks.node_frame]
     best = lowest_on_path(stacks.node_parent, ranks)
     frame = np.where(ranks[best] < _LAST, stacks.node_frame[best], -1)
     used, number = distinct(stacks.of_stacks(frame.astype(np.int64)))
     names = [site_text(stacks, each) for each in used.tolist() if each >= 0]
     names = [name.removeprefix(GRADIENT_OF) for name in names]
-    return number.astype(np.int64) + (-1 not in used[:1]), [NO_FORWARD, *names]
+    return shared(number.astype(np.int64) + (-1 not in used[:1])), [NO_FORWARD, *names]
 
 
 def _forward_of(stacks: StackTable, rows: Allocations) -> NDArray[np.int64]:
