@@ -117,7 +117,7 @@ def _most_again(situation: Situation, blocks: Blocks) -> int:
 
     Now they are computed again one checkpoint at a time.
     """
-    size = situation.history.allocations.block_size[blocks.rows]
+    size = situation.at_worst[blocks.rows]
     again = situation.marks[blocks.rows] & RECOMPUTES != 0
     return int(np.bincount(blocks.instance, weights=size * again).max(initial=0))
 
@@ -142,8 +142,8 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     least: tuple[Edit, ...] = ()
     extra = 0
     for change in _checkpoint(situation):
-        weights = rows.block_size[situation.of(PARAMETER, GRADIENT)]
-        least, extra = change.least, change.extra + 2 * int(weights.max(initial=0))
+        weight = situation.largest(situation.of(PARAMETER, GRADIENT))
+        least, extra = change.least, change.extra + 2 * weight
     everything = scaled(history, kept | situation.of(WEIGHT_COPY), 1.0)
     yield Change("offload-activations", kept, least, (expected,), (everything,), extra=extra)
 
@@ -181,7 +181,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     made = np.zeros(len(rows), np.bool_)
     made[blocks.rows] = True
     # At worst a block is computed again while all that its backward pass makes is live.
-    extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
+    extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
     # Calls that the program itself makes may be of the whole model.
     layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
@@ -286,7 +286,7 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     grows = _grows_with_batch(situation)
     yield Change(
         "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
-        extra=int(rows.block_size[gradient & situation.live()].max(initial=0)),
+        extra=situation.largest(gradient & situation.live()),
     )  # fmt: skip
 
 
@@ -422,7 +422,7 @@ def _autocast(situation: Situation) -> Iterator[Change]:
             history, copies, np.append(begins, history.events)[run + 1], rows.free_requested_event
         )
         # Each call casts its weights again: at worst the largest are live at the new peak.
-        largest = int(np.bincount(run[copies], weights=rows.block_size[copies]).max())
+        largest = int(np.bincount(run[copies], weights=situation.at_worst[copies]).max())
         yield Change("autocast-cache", copies, (gone,), (gone,), (everything,), extra=largest)
 
     starts = np.append(situation.passes.of(FORWARD)[0], history.events)
@@ -438,7 +438,7 @@ def _autocast(situation: Situation) -> Iterator[Change]:
     yield Change(
         "low-precision-weights", copies | weights, (half, everything), (half, everything),
         (scaled(history, results, 0.5), everything),
-        extra=int(rows.block_size[weights].max(initial=0)) // 2,
+        extra=situation.largest(weights, 0.5),
     )  # fmt: skip
 
 

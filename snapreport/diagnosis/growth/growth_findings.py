@@ -18,7 +18,6 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import (
     Figure,
     Finding,
-    Frees,
     Severity,
     Suggestion,
     Table,
@@ -334,11 +333,11 @@ class _Words:
         if held.typical < max(_VISIBLE * peak, MIB):
             return
         # Without training it may be input of the next step.
-        costs = held.peak_falls >= _COSTS * peak and self._trains()
+        costs = held.frees.expected >= _COSTS * peak and self._trains()
         effect = (
             " Freed in time, the peak of these steps would be"
-            f" {format_bytes(held.peak_falls)} lower."
-            if held.peak_falls
+            f" {format_bytes(held.frees.expected)} lower."
+            if held.frees.expected
             else " It does not raise the peak of these steps."
         )
         suggestion = Suggestion(
@@ -346,9 +345,9 @@ class _Words:
             "Delete the variables that hold results of the last step (outputs, loss, the"
             " batch) before the next one begins, or make them in a function: a variable in a loop"
             " keeps its tensor until another is assigned. The peak of these steps would be"
-            f" {format_bytes(held.peak_falls)} lower, added up again without them.",
+            f" {format_bytes(held.frees.expected)} lower, added up again without them.",
             "del outputs, loss",
-            frees=Frees.exactly(held.peak_falls),
+            frees=held.frees,
         )
         yield Finding(
             "outlives-step",
@@ -358,7 +357,7 @@ class _Words:
             f" one.{effect} The steps are known {self.turns.how}.",
             evidence=(
                 Figure("live between steps", held.typical, meaning="the median over them"),
-                Figure("peak falls by", held.peak_falls),
+                Figure("peak falls by", held.frees.expected),
                 Figure("allocations", len(held.rows), "count"),
                 *self._steps(),
             ),
@@ -370,9 +369,9 @@ class _Words:
                     "What outlived its step, over all of them",
                 ),
             ),
-            suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
+            suggestions=(suggestion,) if held.frees.expected >= _VISIBLE * peak else (),
             view=View("live", event=int(self.turns.bounds[len(self.turns) // 2]) - 1),
-            bytes=max(held.peak_falls, held.typical),
+            bytes=max(held.frees.expected, held.typical),
         )
 
 
