@@ -40,6 +40,10 @@ class Calls:
     """The event at which each begins, ascending."""
     kept: int
     """Bytes that each call keeps at the peak, 0 if few calls do."""
+    rows: NDArray[np.intp]
+    """What is kept of them at the peak."""
+    held: int
+    """Of how many something is."""
     may_train: bool
     """Whether it may be the first forward pass of training, whose backward pass never came."""
 

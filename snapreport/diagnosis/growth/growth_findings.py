@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from snapreport.diagnosis.allocator_use.allocator_faults import find_captures
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
+from snapreport.diagnosis.growth.kept_graphs import kept_by_calls, kept_graphs
 from snapreport.diagnosis.growth.step_growth import find_step_growth
 from snapreport.diagnosis.growth.unreleased import find_unreleased
 from snapreport.figures.callsites import name_sites, short_site
@@ -65,9 +66,17 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     yield from _optimizer_state(tables, device)
     turns = find_iterations(device.history, tables)
     yield from find_unreleased(tables, device, turns)
+    kept = kept_by_calls(tables, device)
+    if kept is not None:
+        yield kept_graphs(tables, device, *kept)
     if turns is None:
         return
     growth = find_step_growth(tables, device, turns)
+    if kept is not None:  # nothing is said twice
+        stack = device.history.allocations.stack
+        told = set(stack[kept[1].rows].tolist())
+        sites = tuple(site for site in growth.sites if int(stack[site.row]) not in told)
+        growth = replace(growth, sites=sites)
     say = _Words(tables, device, turns)
     leaks = growth.of("leak")
     if _captures_in_each(tables, device, turns):

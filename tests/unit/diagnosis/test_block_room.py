@@ -80,7 +80,8 @@ def test_the_peak_without_some_memory_is_within_bounds(seed: int) -> None:
 
 
 def rooms(device: DeviceHistory, file: History, first: int) -> list[float]:
-    return (find_room(device, file).after(first)[0] / MIB).tolist()
+    unused, _ = find_room(device, file).after(first)
+    return [each / MIB for each in unused.tolist()]
 
 
 def test_only_large_blocks_made_after_the_change_may_be_larger_than_their_requests() -> None:
