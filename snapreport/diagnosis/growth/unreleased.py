@@ -137,9 +137,7 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
     largest = kept[int(np.argmax(sums))]
     # The recording ends before all of it is collected.
     same = np.flatnonzero(made & is_among(told, of_cycles))
-    enter = until[rows.alloc_event[same] - START]
-    same, enter = same[enter < len(bounds)], enter[enter < len(bounds)]
-    late = rows.free_requested_event[same] > bounds[enter]
+    ends = np.append(bounds, history.events)[until[rows.alloc_event[same] - START]]
     return Collected(
         rows=freed[np.concatenate(kept)],
         times=len(kept),
@@ -147,7 +145,7 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
         turns=len(unique(turn[largest])),
         event=int(at[largest[0]]),
         stack=int(rows.free_stack[freed[largest[0]]]),
-        frees=_without_cycles(tables, device, same[late], bounds[enter[late]]),
+        frees=_without_cycles(tables, device, same, ends),
     )
 
 
@@ -179,10 +177,13 @@ def _without_cycles(
     """Return how far the peak falls if memory is freed when it is dropped, not when collected.
 
     Args:
-        chosen: the allocations.
+        chosen: the allocations of the lines that made it.
         ends: the first event after the turn of each.
     """
     history, rows = device.history, device.history.allocations
+    most = freed_by(tables, history, chosen, rows.alloc_event[chosen]).most
+    late = rows.free_requested_event[chosen] > ends
+    chosen, ends = chosen[late], ends[late]
     begin, end = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     place = distinct(rows.stack[chosen])[1]
     youngest = np.full(int(place.max()) + 1, history.events)
@@ -191,7 +192,7 @@ def _without_cycles(
     return Frees(
         min(expected, freed_by(tables, history, chosen, begin + youngest[place]).least),
         expected,
-        max(expected, freed_by(tables, history, chosen, begin).most),
+        max(expected, most),
         "all was dropped at the age at which the youngest of its line was freed, and other blocks"
         " may then be up to 1 MiB larger than their requests",
         "what a step makes is dropped as it ends",
