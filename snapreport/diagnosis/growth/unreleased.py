@@ -20,7 +20,7 @@ from snapreport.diagnosis.finding_tables import site_table
 from snapreport.diagnosis.growth.held_over import bounds_until
 from snapreport.figures.callsites import name_sites, name_stacks, short_site
 from snapreport.frames.frame_kinds import is_native_file
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, times
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
@@ -212,7 +212,7 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
         f"{format_bytes(found.most)} of {format_count(found.turns)} steps was freed at once by"
         f" Python's garbage collector, most of it made by {who}",
         f"Memory that each step made there stayed after the step, and was freed together with that"
-        f" of other steps, {format_count(found.times)} times, in code that does not hold it: once"
+        f" of other steps, {times(found.times)}, in code that does not hold it: once"
         f" in {where}. So the program had dropped it, but objects that refer to each other in a"
         " circle kept it until the collector ran.",
         subject=who,
