@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from snapreport.diagnosis.allocator_use.allocator_findings import find_allocator_faults
@@ -12,7 +12,7 @@ from snapreport.diagnosis.oom.cpu_oom import cpu_oom_finding
 from snapreport.diagnosis.oom.oom_finding import oom_findings
 from snapreport.diagnosis.oom.peak_finding import peak_finding
 from snapreport.ground.memoize import once_for_both
-from snapreport.model.diagnoses import Diagnosis, Finding, in_order
+from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion, in_order
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import OTHER_CARDS
@@ -21,11 +21,20 @@ from snapreport.model.snapshot import OTHER_CARDS
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
-    found = _find_all(tables, device)
+    found = _each_change_once(in_order(_find_all(tables, device)))
     kind = device.history.device.kind
     if kind in OTHER_CARDS:
-        return Diagnosis(in_order(_in_words_of(kind, each) for each in found))
-    return Diagnosis(in_order(found))
+        return Diagnosis(tuple(_in_words_of(kind, each) for each in found))
+    return Diagnosis(tuple(found))
+
+
+def _each_change_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Leave a suggestion to the first of the findings that make it, in the very same words."""
+    said: set[Suggestion] = set()
+    for finding in findings:
+        own = tuple(each for each in finding.suggestions if each not in said)
+        said.update(own)
+        yield finding if own == finding.suggestions else replace(finding, suggestions=own)
 
 
 def _in_words_of(kind: str, finding: Finding) -> Finding:

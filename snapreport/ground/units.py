@@ -73,6 +73,11 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{format_count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
 
+def times(number: int) -> str:
+    """Write how often something happened: ``once``, ``twice``, ``22,332 times``."""
+    return {1: "once", 2: "twice"}.get(number, f"{format_count(number)} times")
+
+
 def list_of(words: Sequence[str], joint: str = " and ") -> str:
     """Join words as a sentence does: ``5``, ``5 and 6``, ``0, 8 and 16``.
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.history.allocator_settings import UNLIMITED, recorded_settings
+from snapreport.history.allocator_settings import LARGE_SEGMENT, UNLIMITED, recorded_settings
 from snapreport.model.bounds import MOST_BYTES
 from snapreport.model.segment_lives import SegmentLives
 from snapreport.model.snapshot import INACTIVE, Segments
@@ -42,6 +42,8 @@ class SplitRules:
     divisions: tuple[int, ...] = ()
     """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
     max_split_size: int = UNLIMITED
+    oversize_rounding: int = LARGE_SEGMENT
+    """A request from ``max_split_size`` on gets an entire block, larger by up to this."""
     expandable: bool = False
     pinned: bool = False
     """Pinned host memory: sizes round up to a power of two, and nothing is split."""
@@ -69,6 +71,7 @@ def split_rules(settings: Mapping[str, Any], kind: str = "cuda") -> SplitRules:
     return SplitRules(
         found.roundup_power2_divisions,
         found.max_split_size,
+        found.rounding,
         found.expandable_segments,
         padding=NPU_PADDING if kind == "npu" else 0,
     )
@@ -101,6 +104,22 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
     divided = (parts > 1) & (sizes > MIN_BLOCK * parts) & (sizes != floor)
     part = np.where(divided, floor // np.maximum(parts, 1), 1)
     return np.where(divided, -(-sizes // part) * part, rounded)
+
+
+def most_unused(rounded: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
+    """Return by how much a block may be larger than its rounded request, as what is left is kept.
+
+    Args:
+        rounded: int64, shape (n,), bytes.
+        rules: the allocator's settings.
+
+    Returns:
+        int64, shape (n,), bytes.
+    """
+    if rules.expandable or rules.pinned or rules.unknown:
+        return np.zeros_like(rounded)
+    most = np.where(rounded < rules.max_split_size, SMALL_SIZE, rules.oversize_rounding)
+    return np.where(rounded > SMALL_SIZE, most, 0)
 
 
 def recover_block_sizes(

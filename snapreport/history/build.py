@@ -12,23 +12,26 @@ from snapreport.history.allocations import build_allocations, match_blocks
 from snapreport.history.block_sizes import NPU_PADDING, SplitRules, split_rules
 from snapreport.history.derived_snapshots import match_profiler_blocks
 from snapreport.history.other_allocators import backend_in, other_allocator
-from snapreport.history.pairing import ABSENT, Pairs, pair_events, without_internal
-from snapreport.history.segment_replay import segment_lives
-from snapreport.history.skipped_events import (
+from snapreport.history.pairing import (
+    ABSENT,
     ALLOC,
     COMPLETED,
     REQUESTED,
+    Pairs,
+    pair_events,
     skipped_of_allocations,
     skipped_of_segments,
     without_allocations,
+    without_internal,
 )
+from snapreport.history.segment_replay import segment_lives
 from snapreport.history.stage_spans import build_stages
 from snapreport.history.storage_blocks import join_annotations, state_categories
 from snapreport.model.history import INTERNAL, Allocations, DeviceHistory, Events, History
 from snapreport.model.snapshot import INACTIVE, NO_ID, PENDING, DeviceId, RawSnapshot, Trace
 from snapreport.native.sorting import is_among, stable_order
 
-_PAIRED = ("alloc", "free_requested", "free_completed")
+_PAIRED = (ALLOC, REQUESTED, COMPLETED)
 
 
 def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History:

@@ -61,6 +61,10 @@ CODES = MappingProxyType(
         ),
         "outlives-step": ("growth", "Memory made in a step that lives beyond it."),
         "graph-capture": ("growth", "Memory kept with each CUDA graph that is captured."),
+        "kept-graphs": (
+            "growth",
+            "What calls keep for a backward pass that never comes.",
+        ),
         "reference-cycles": ("growth", "Memory that only Python's garbage collector frees."),
         "earlier-attempt": ("growth", "What an earlier attempt made is live in the next one."),
         "settling-cache": ("growth", "Growth that stopped: a cache that is full."),

@@ -90,7 +90,7 @@ def find_period(tables: History, history: DeviceHistory) -> Period | None:
     framed = node >= 0
     # Sizes are numbered after the stacks, so that no mark means both.
     mark = np.where(framed, rows.stack[made], len(tables.stacks) + rows.size[made])
-    within = _outermost_within(tables.stacks)
+    within = parts_of_steps(tables.stacks)
     inside = np.where(framed, within[node], -1)
     events = rows.alloc_event[made].astype(np.int64)
 
@@ -252,7 +252,7 @@ def _nodes(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.where(stack >= 0, stacks.stack_node[np.maximum(stack, 0)], -1).astype(np.int32)
 
 
-def _outermost_within(stacks: StackTable) -> NDArray[np.int64]:
+def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
     """Number the part of a step that each node's path is within, -1 for none; the last is no node.
 
     A part is a path down to its outermost frame inside a step. The call of a module is not a part

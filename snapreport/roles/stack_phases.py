@@ -113,7 +113,7 @@ _RULES = (
     _rule(FILLS_BUCKETS, r"Reducer::initialize_buckets"),
     _rule(IN_DDP, file=r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
     _rule(IN_DDP, r"c10d::Reducer::"),
-    _rule(WORKS, r"[Cc]u[Bb][Ll][Aa][Ss]\w{0,20}Workspace|CUDABlas\w{0,20}Handle"),
+    _rule(WORKS, r"([Cc]u|CUDA|[Hh]ip)[Bb][Ll][Aa][Ss]\w{0,20}(Workspace|Handle)"),
     _rule(WORKS, r"Workspace::Workspace"),
     _rule(CASTS, r"^at::autocast::cached_cast\b"),
     _rule(CACHES, file=r"cache_utils\.py|kv_?cache|KVCache"),

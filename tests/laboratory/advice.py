@@ -19,6 +19,8 @@ from tests.laboratory.tables import markdown
 STEPS = 4
 NOTHING = 0.001
 """A change that lowers the peak by no more than this share of it frees nothing."""
+_OF_FINDINGS = ("break-cycle",)
+"""What findings of their own suggest, besides the peak's."""
 
 COLUMNS = ("program", "change", "peak", "least", "expected", "most", "measured", "holds", "error")
 
@@ -74,6 +76,11 @@ def predictions(device: Device) -> Mapping[str, Predicted]:
         if frees is not None:
             predicted = Predicted(frees.least, frees.expected, frees.most)
             found.setdefault(variant_of(each), predicted)
+    for finding in device.diagnosis.findings:
+        for each in finding.suggestions:
+            if each.code in _OF_FINDINGS and each.frees is not None:
+                frees = each.frees
+                found[each.code] = Predicted(frees.least, frees.expected, frees.most)
     return found
 
 

@@ -33,8 +33,7 @@ REMARKS = {
     ("bare_segments_list.pkl", "cuda:1"): "The first is right: a list of segments without history.",
     ("compiled_2.7b_forward.pickle", "cuda:0"): (
         "Of little help: parameters and gradients from before the recording are 28 of 32 GiB,"
-        " which half a batch leaves as they are. The second names the line that has most of the"
-        " gradients."
+        " which neither changes. Checkpoints take most of the rest."
     ),
     ("compiled_lone_end.pickle", "cuda:0"): "Right: the history is one event, and no allocation.",
     ("medium_512_training.pickle", "cuda:0"): (
@@ -49,7 +48,8 @@ REMARKS = {
         " live. It needs no_grad(), or a recording that goes on."
     ),
     ("memory_forward_bf16_128.pickle", "cuda:0"): (
-        "Right: a forward pass that is timed with its graph, which no backward pass ever uses."
+        "Right: weights in full precision and autocast's copies of them are nearly all of it, and"
+        " nothing else is kept."
     ),
     ("no_times_torch21.pickle", "cuda:0"): (
         "Right: QLoRA on 22 layers, whose activations are most of it; Transformers has a switch"

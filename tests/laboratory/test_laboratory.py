@@ -129,6 +129,21 @@ def test_a_change_frees_what_was_expected(program: str, variants: Sequence[str])
         assert abs(pair.predicted.expected - pair.measured) < pair.measured * 0.25, pair
 
 
+def test_memory_of_reference_cycles_is_told_and_goes_when_they_are_broken() -> None:
+    (pair,) = pairs_of("reference-cycles", ["break-cycle"])
+    found = {each.code: each for each in recorded(Job("reference-cycles")).diagnosis.findings}
+    told = found["reference-cycles"]
+    assert told.subject == "forward (language.py:109)"
+    said = {each.label: each.value for each in told.evidence}
+    assert (said["freed at once"], said["made in steps"], said["times"]) == (4 << 20, 4, 3)
+    assert pair.predicted is not None
+    assert pair.within
+    # A record could go even before its step ends, with the step's own logits.
+    assert (pair.predicted.expected, pair.measured) == (3 << 20, pair.predicted.most)
+    changed = recorded(Job("reference-cycles", "break-cycle")).diagnosis.findings
+    assert "reference-cycles" not in [each.code for each in changed]
+
+
 def test_the_peak_at_a_batch_that_was_not_recorded_is_what_was_told() -> None:
     make([Job("sized-wide-model", f"size:{size}", STEPS) for size in (2, 4, 16)])
     devices = {size: recorded(Job("sized-wide-model", f"size:{size}", STEPS)) for size in (2, 4)}

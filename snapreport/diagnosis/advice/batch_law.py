@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.edits import rounded
 from snapreport.diagnosis.advice.same_program import NONE, match_recordings
 from snapreport.diagnosis.advice.size_doubts import doubt_of
 from snapreport.diagnosis.advice.size_laws import SizeLaws, find_laws
+from snapreport.diagnosis.block_room import rounded
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import (
     BUFFER,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks
 from snapreport.figures.curves import peak_without
-from snapreport.history.block_sizes import MIN_BLOCK, round_sizes, split_rules
-from snapreport.model.history import DeviceHistory, History
+from snapreport.history.block_sizes import MIN_BLOCK, SMALL_SIZE
+from snapreport.model.history import DeviceHistory
 from snapreport.native.sorting import unique
 from snapreport.native.sweeps import sum_live
 
@@ -40,6 +40,10 @@ class Calls:
     """The event at which each begins, ascending."""
     kept: int
     """Bytes that each call keeps at the peak, 0 if few calls do."""
+    rows: NDArray[np.intp]
+    """What is kept of them at the peak."""
+    held: int
+    """Of how many something is."""
     may_train: bool
     """Whether it may be the first forward pass of training, whose backward pass never came."""
 
@@ -84,18 +88,11 @@ def away(
     return Edit(rows, np.ones(len(rows)), first, np.maximum(first, last))
 
 
-def rounded(
-    file: History, device: DeviceHistory, requested: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Round requests as the device's allocator does; that of the CPU does not."""
-    if device.device.kind == "cpu":
-        return requested
-    rules = split_rules(file.settings, device.device.kind)
-    return round_sizes(requested, rules)
-
-
 def edited_peak(
-    history: DeviceHistory, curve: NDArray[np.int64], edits: Sequence[Edit]
+    history: DeviceHistory,
+    curve: NDArray[np.int64],
+    edits: Sequence[Edit],
+    unused: NDArray[np.int64] | None = None,
 ) -> tuple[int, int]:
     """Return the allocated peak after some edits, and the first event that has it.
 
@@ -105,10 +102,14 @@ def edited_peak(
     Args:
         curve: int64, shape (n_events + 1,): the allocated curve.
         edits: in any order.
+        unused: int64, shape (n_allocations,): what the curve holds of each block besides its size,
+            which stays as long as the block is too large for the small pool; None for nothing.
     """
     for edit in edits:
         if edit.adds:
             size = history.allocations.block_size[edit.rows]
+            if unused is not None:
+                size = size + unused[edit.rows]
             weight = np.rint(size * edit.share).astype(np.int64)
             curve = curve - sum_live(weight, edit.begin, edit.end, history.events)
     used = [edit for edit in edits if len(edit.rows) and not edit.adds]
@@ -117,7 +118,7 @@ def edited_peak(
         return int(curve[top]), top - 1
     if len(used) == 1:
         (edit,) = used
-        weight = _taken(history, edit.rows, 1 - edit.share)
+        weight = _taken(history, edit.rows, 1 - edit.share, unused)
         return peak_without(curve, weight, edit.begin, edit.end)
     rows = unique(np.concatenate([edit.rows for edit in used]))
     lives = history.allocations
@@ -136,38 +137,48 @@ def edited_peak(
     left = np.ones(first.shape)
     for begin, end, share in spans:
         left *= np.where((begin <= first) & (first < end), 1 - share, 1.0)
-    weight = _taken(history, np.broadcast_to(rows, first.shape).ravel(), left.ravel())
+    weight = _taken(history, np.broadcast_to(rows, first.shape).ravel(), left.ravel(), unused)
     real = (first < last).ravel() & (weight > 0)
     return peak_without(curve, weight[real], first.ravel()[real], last.ravel()[real])
 
 
-def sizes_left(history: DeviceHistory, edits: Sequence[Edit], event: int) -> NDArray[np.int64]:
+def sizes_left(
+    history: DeviceHistory,
+    edits: Sequence[Edit],
+    event: int,
+    unused: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """Return what each allocation holds after an event and some edits.
 
     Args:
         edits: in any order.
         event: -1 for the start.
+        unused: as for ``edited_peak``.
 
     Returns:
         int64, shape (n_allocations,), in bytes; their sum is the edited curve's value.
     """
     lives = history.allocations
     live = history.allocations.live_at(event)
-    size, left = np.where(live, lives.block_size, 0), np.ones(len(live))
+    whole = lives.block_size if unused is None else lives.block_size + unused
+    size, left = np.where(live, whole, 0), np.ones(len(live))
     for edit in edits:
         now = (edit.begin <= event) & (event < edit.end)
         rows, share = edit.rows[now], edit.share[now]
         if edit.adds:
-            size[rows] -= np.rint(lives.block_size[rows] * share).astype(np.int64)
+            size[rows] -= np.rint(whole[rows] * share).astype(np.int64)
         else:
             left[rows] *= 1 - share
     rows = np.flatnonzero(live & (left < 1))
-    size[rows] -= _taken(history, rows, left[rows])
+    size[rows] -= _taken(history, rows, left[rows], unused)
     return size
 
 
 def _taken(
-    history: DeviceHistory, rows: NDArray[np.intp], left: NDArray[np.float64]
+    history: DeviceHistory,
+    rows: NDArray[np.intp],
+    left: NDArray[np.float64],
+    unused: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the bytes that blocks lose if the share ``left`` of each is left."""
     size = history.allocations.block_size[rows]
@@ -180,4 +191,7 @@ def _taken(
     whole = rest.astype(np.int64)
     whole *= unit
     np.minimum(whole, size, out=whole)
-    return np.subtract(size, whole, out=whole)
+    taken = size - whole
+    if unused is not None:
+        taken += np.where(whole > SMALL_SIZE, 0, unused[rows])
+    return taken

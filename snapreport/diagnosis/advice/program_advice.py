@@ -11,6 +11,7 @@ from snapreport.diagnosis.advice.change_words import WORDS, code_for, framework_
 from snapreport.diagnosis.advice.edits import Change
 from snapreport.diagnosis.advice.program_changes import find_changes
 from snapreport.diagnosis.advice.situation import Situation, look_at
+from snapreport.diagnosis.block_room import WHYS
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Frees, Suggestion
@@ -24,12 +25,6 @@ _LAST = ("offload", "offload-activations")
 """Copying memory to the host and back in each step is the last resort."""
 _DOUBTFUL = "first"
 """What a change is about where the program may need what it takes away."""
-_OF_BLOCKS = (
-    "blocks are larger than their requests by as much as they ever were in the recording",
-    "blocks are as much larger than their requests as in the recording",
-    "blocks are no larger than their requests need",
-)
-"""What the figures rest on where it is certain which tensors go."""
 _SITES = 5
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 
@@ -70,7 +65,7 @@ def as_suggestion(situation: Situation, change: Change) -> Suggestion:
     expected = max(peak - situation.left(change.expected), 0)
     least = max(min(peak - situation.at_most([change]), expected), 0)
     most = max(peak - situation.at_least([change]), expected)
-    whys = words.whys if any(words.whys) else _OF_BLOCKS
+    whys = words.whys if any(words.whys) else WHYS
     live = np.flatnonzero(change.acts_on & situation.live())
     weights = situation.history.allocations.block_size[live]
     number, names = label_sites(situation.history, situation.tables.stacks)

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers, program_call
-from snapreport.diagnosis.advice.edits import Calls, Change, Edit, away, scaled
+from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers
+from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
+from snapreport.diagnosis.advice.model_calls import LEAKS, graph_calls
 from snapreport.diagnosis.advice.situation import Situation, latest_free_after
 from snapreport.diagnosis.advice.state_changes import (
     optimizer_changes,
@@ -33,7 +34,7 @@ from snapreport.model.roles import (
     UNKNOWN,
     WEIGHT_COPY,
 )
-from snapreport.native.sorting import is_among, stable_order, unique
+from snapreport.native.sorting import is_among, unique
 from snapreport.roles.lifetimes import CAST, MISSED, NEVER_USED
 from snapreport.roles.passes import BACKWARD, FORWARD
 from snapreport.roles.stack_phases import (
@@ -52,8 +53,6 @@ _PART = 0.02
 _SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
 _PER_RESULT = 4
 """An operation has up to this many copies of weights for each tensor that its graph keeps."""
-_LEAKS = 3
-"""A line whose memory is kept in this many forward passes is taken to leak in every step."""
 
 
 def find_changes(
@@ -79,8 +78,8 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
         yield _smaller_batch(situation, number)
     if not situation.trains:
         yield from _autocast(situation)
-        yield from _inference(situation)
-        if _graph_calls(situation).may_train:
+        yield from inference(situation)
+        if graph_calls(situation).may_train:
             yield from _checkpoint(situation)
         return
     yield from _checkpoint(situation)
@@ -91,7 +90,7 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
     if situation.to_host:
         yield from _offload_activations(situation)
     yield from optimizer_changes(situation)
-    yield from _inference(situation)
+    yield from inference(situation)
     yield _release_outputs(situation)
     yield from _stop_leaks(situation)
 
@@ -117,7 +116,7 @@ def _most_again(situation: Situation, blocks: Blocks) -> int:
 
     Now they are computed again one checkpoint at a time.
     """
-    size = situation.history.allocations.block_size[blocks.rows]
+    size = situation.at_worst[blocks.rows]
     again = situation.marks[blocks.rows] & RECOMPUTES != 0
     return int(np.bincount(blocks.instance, weights=size * again).max(initial=0))
 
@@ -142,8 +141,8 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     least: tuple[Edit, ...] = ()
     extra = 0
     for change in _checkpoint(situation):
-        weights = rows.block_size[situation.of(PARAMETER, GRADIENT)]
-        least, extra = change.least, change.extra + 2 * int(weights.max(initial=0))
+        weight = situation.largest(situation.of(PARAMETER, GRADIENT))
+        least, extra = change.least, change.extra + 2 * weight
     everything = scaled(history, kept | situation.of(WEIGHT_COPY), 1.0)
     yield Change("offload-activations", kept, least, (expected,), (everything,), extra=extra)
 
@@ -181,7 +180,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     made = np.zeros(len(rows), np.bool_)
     made[blocks.rows] = True
     # At worst a block is computed again while all that its backward pass makes is live.
-    extra = int(np.bincount(of, weights=rows.block_size[own], minlength=n).max(initial=0))
+    extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
     # Calls that the program itself makes may be of the whole model.
     layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
@@ -286,7 +285,7 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     grows = _grows_with_batch(situation)
     yield Change(
         "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
-        extra=int(rows.block_size[gradient & situation.live()].max(initial=0)),
+        extra=situation.largest(gradient & situation.live()),
     )  # fmt: skip
 
 
@@ -360,7 +359,7 @@ def _functions(situation: Situation) -> NDArray[np.int64]:
     return function
 
 
-def _inference(situation: Situation) -> Iterator[Change]:
+def inference(situation: Situation) -> Iterator[Change]:
     """Keep nothing for a backward pass that never comes: free memory when its call has ended.
 
     In a program that trains, this is about its evaluation.
@@ -375,7 +374,7 @@ def _inference(situation: Situation) -> Iterator[Change]:
         return
     if not situation.trains and (situation.marks & (IN_BACKWARD | IN_OPTIMIZER)).any():
         return
-    calls = _graph_calls(situation)
+    calls = graph_calls(situation)
     about = "first" if calls.may_train else "calls" if calls.kept else ""
     if situation.trains:
         about = "evaluation"
@@ -384,6 +383,8 @@ def _inference(situation: Situation) -> Iterator[Change]:
     everything = scaled(history, kept | beside, 1.0)
 
     starts, ends = situation.passes.of(FORWARD)
+    if about == "calls":
+        starts, ends = calls.starts, np.append(calls.starts[1:] - 1, ends[-1:])
     own = np.searchsorted(starts, rows.alloc_event, side="right") - 1
     after_pass = np.append(ends, history.events)[own] + 1
 
@@ -412,7 +413,7 @@ def _autocast(situation: Situation) -> Iterator[Change]:
     if not held:
         return
     of_graph = _go_with_a_graph(situation, copies & live)
-    if of_graph and _graph_calls(situation).may_train:
+    if of_graph and graph_calls(situation).may_train:
         return
     everything = scaled(history, copies, 1.0)
     if not of_graph:
@@ -422,7 +423,7 @@ def _autocast(situation: Situation) -> Iterator[Change]:
             history, copies, np.append(begins, history.events)[run + 1], rows.free_requested_event
         )
         # Each call casts its weights again: at worst the largest are live at the new peak.
-        largest = int(np.bincount(run[copies], weights=rows.block_size[copies]).max())
+        largest = int(np.bincount(run[copies], weights=situation.at_worst[copies]).max())
         yield Change("autocast-cache", copies, (gone,), (gone,), (everything,), extra=largest)
 
     starts = np.append(situation.passes.of(FORWARD)[0], history.events)
@@ -438,7 +439,7 @@ def _autocast(situation: Situation) -> Iterator[Change]:
     yield Change(
         "low-precision-weights", copies | weights, (half, everything), (half, everything),
         (scaled(history, results, 0.5), everything),
-        extra=int(rows.block_size[weights].max(initial=0)) // 2,
+        extra=situation.largest(weights, 0.5),
     )  # fmt: skip
 
 
@@ -457,37 +458,6 @@ def _go_with_a_graph(situation: Situation, copies: NDArray[np.bool_]) -> bool:
     return bool(_PER_RESULT * others.sum() >= copies.sum())
 
 
-@once_for_each
-def _graph_calls(situation: Situation) -> Calls:
-    """Return how often the program called its model, where no backward pass followed any call.
-
-    What comes once in a call, such as an embedding, comes as often as there are calls.
-    """
-    rows, stacks = situation.history.allocations, situation.tables.stacks
-    starts = situation.passes.of(FORWARD)[0]
-    kept = np.flatnonzero(situation.of(ACTIVATION) & (rows.alloc_event > START) & (rows.stack >= 0))
-    if not len(kept):
-        return Calls(-1, starts, 0, may_train=False)
-    kept = kept[stable_order(rows.alloc_event[kept])]
-    stack, count = np.unique(rows.stack[kept], return_counts=True)
-    once = is_among(rows.stack[kept], stack[count == count.min()])
-    if count.max() > count.min() and count.min() > 1:
-        at = np.flatnonzero(rows.stack[kept] == rows.stack[kept[once][0]])
-        if at[0]:  # it does not begin a call, so it ends it
-            at = np.append(0, at[:-1] + 1)
-        starts = rows.alloc_event[kept[at]]
-    heaviest = np.bincount(rows.stack[kept], weights=rows.block_size[kept]).argmax()
-    live = kept[situation.live()[kept]]
-    calls = len(unique(np.searchsorted(starts, rows.alloc_event[kept], side="right")))
-    alive = len(unique(np.searchsorted(starts, rows.alloc_event[live], side="right")))
-    held = int(rows.block_size[live].sum()) // max(alive, 1)
-    to_the_end = bool((rows.free_requested_event[live] >= situation.history.events).any())
-    return Calls(
-        program_call(stacks, int(heaviest)), starts, held if alive >= _LEAKS else 0,
-        calls < _LEAKS and to_the_end,
-    )  # fmt: skip
-
-
 def _returned(
     situation: Situation, kept: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -499,7 +469,7 @@ def _returned(
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
     if not situation.trains:
-        starts = _graph_calls(situation).starts
+        starts = graph_calls(situation).starts
     turn = np.searchsorted(starts, rows.alloc_event, side="right")
     following = np.append(starts, situation.history.events)[turn]
     held = np.flatnonzero(kept & (rows.free_requested_event >= following))
@@ -538,7 +508,7 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
     # Count forward passes, not allocations: one pass keeps much until its own backward.
     turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
     fresh = new | np.append(True, np.diff(turn) != 0)
-    often = (np.bincount(group, weights=fresh) >= _LEAKS)[group]
+    often = (np.bincount(group, weights=fresh) >= LEAKS)[group]
     again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
     begin = np.full(len(rows), np.iinfo(np.int64).max)
     begin[at[again]] = rows.alloc_event[at[again + 1]]

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks
-from snapreport.diagnosis.advice.edits import Change, Edit, edited_peak, rounded, sizes_left
+from snapreport.diagnosis.advice.edits import Change, Edit, edited_peak, sizes_left
+from snapreport.diagnosis.block_room import BlockRoom, find_room
 from snapreport.ground.memoize import once_for_each
 from snapreport.model.history import DeviceHistory, History
-from snapreport.model.roles import ACTIVATION, ROLES, Roles
+from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, ROLES, Roles
 from snapreport.native.sorting import stable_order
-from snapreport.native.sweeps import sum_live
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, Passes, find_passes
 from snapreport.roles.stack_phases import IN_BACKWARD, IN_OPTIMIZER, stack_marks
@@ -68,32 +68,46 @@ class Situation:
         return self.edited([edit for some in edits for edit in some])[0]
 
     def at_most(self, changes: Sequence[Change]) -> int:
-        """Return a bound that the allocated peak does not exceed after some changes.
-
-        The allocator gives a request a block that it has, and leaves up to 1 MiB of it unused
-        rather than split it off. Which requests get such blocks is another matter after a change,
-        so none of this is counted at first, and then as much as was ever unused in the recording.
-        """
-        without, unused = self._without_unused
-        left = without.left(*(change.least for change in changes))
-        return left + unused + sum(change.extra for change in changes)
+        """Return a bound that the allocated peak does not exceed after some changes."""
+        edits = [edit for each in changes for edit in each.least]
+        all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
+        first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
+        # A model is built before anything changes, also where the recording began later.
+        begins = int(self.passes.of(FORWARD)[0].min(initial=self.history.events))
+        placed = self.of(PARAMETER, BUFFER) & (self.history.allocations.alloc_event < begins)
+        for edit in all_of_them:
+            placed[edit.rows] = False
+        unused, curve = self.room.after(first, placed)
+        if self.moment is None:
+            left, _ = edited_peak(self.room.history, curve, edits, unused)
+        else:
+            left = int(sizes_left(self.room.history, edits, self.moment, unused).sum())
+        return left + sum(change.extra for change in changes)
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
-        return self._without_unused[0].left(*(change.most for change in changes))
+        return self._without_unused.left(*(change.most for change in changes))
+
+    def largest(self, chosen: NDArray[np.bool_], share: float = 1.0) -> int:
+        """Return how large a block for a share of one of some allocations may be, at most."""
+        size = self.room.history.allocations.block_size[chosen]
+        whole = np.ceil(size * share).astype(np.int64) + self.room.possible[chosen]
+        return int(whole.max(initial=0))
 
     @cached_property
-    def _without_unused(self) -> tuple[Situation, int]:
-        """The same with blocks as large as their rounded requests, and the most that was unused."""
-        rows = self.history.allocations
-        size = np.minimum(rounded(self.tables, self.history, rows.size), rows.block_size)
-        lives = (rows.alloc_event, rows.free_requested_event, self.history.events)
-        unused = sum_live(rows.block_size - size, *lives)
-        most = int(unused.max(initial=0))
-        if not most:
-            return self, 0
-        history = replace(self.history, allocations=replace(rows, block_size=size))
-        return replace(self, history=history, curve=self.curve - unused), most
+    def at_worst(self) -> NDArray[np.int64]:
+        """How large a block each allocation may get after a change that comes before it."""
+        return self.room.history.allocations.block_size + self.room.possible
+
+    @cached_property
+    def room(self) -> BlockRoom:
+        """By how much each block is, and may be, larger than its request."""
+        return find_room(self.history, self.tables)
+
+    @cached_property
+    def _without_unused(self) -> Situation:
+        """The same with blocks as large as their rounded requests."""
+        return replace(self, history=self.room.history, curve=self.room.curve)
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:

@@ -120,7 +120,7 @@ def _shard_state(situation: Situation) -> Iterator[Change]:
     if not held:
         return
     # Each parameter goes as a whole to the rank with the least, so one has one too many at worst.
-    largest = int(np.where(state, rows.block_size, 0).max())
+    largest = situation.largest(state)
     most = largest * max(-(-held // gradients) if gradients else 1, 2)
     share = 1 - 1 / ranks
     temporary = situation.of(OPTIMIZER_TEMPORARY)

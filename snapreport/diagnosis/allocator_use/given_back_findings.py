@@ -10,7 +10,7 @@ from snapreport.diagnosis.oom.setting_verdict import judge_settings
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.fragmentation import allocator_of
-from snapreport.ground.units import format_bytes, format_count, plural
+from snapreport.ground.units import format_bytes, plural, times
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -72,11 +72,11 @@ def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) ->
                 EXPANDABLE,
             ),
         )
-    times = plural(len(bursts), "time")
     yield Finding(
         "allocator-retries",
         "warning",
-        f"The device was full: unused memory had to be given back {times} to serve a request",
+        f"The device was full: unused memory had to be given back {times(len(bursts))} to"
+        f" serve {'a request' if len(bursts) == 1 else 'requests'}",
         "The driver had no memory left for a request. So the allocator gave back the segments that"
         " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
         " recording does not mark such retries; they show in the order and the call stacks of its"
@@ -108,9 +108,9 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
             Suggestion(
                 "keep-cache",
                 "Leave out torch.cuda.empty_cache() in the loop: PyTorch had to fetch"
-                f" {format_bytes(again)} again afterwards. Each call waits for the GPU; together"
-                f" they gave back {format_count(sum(burst.count for burst in back))} segments."
-                " Without them the program saves time, but no memory.",
+                f" {format_bytes(again)} again afterwards. A call waits for the GPU, and"
+                f" {plural(sum(burst.count for burst in back), 'segment was', 'segments were')}"
+                " given back in all. Without that the program saves time, but no memory.",
                 frees=Frees.exactly(0),
             ),
         )
@@ -118,12 +118,12 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
     yield Finding(
         "segment-thrash",
         "warning" if large else "note",
-        f"PyTorch returned memory to the driver {format_count(len(back))} times, then had to get"
+        f"PyTorch returned memory to the driver {times(len(back))}, then had to get"
         f" {format_bytes(again)} back",
         "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
         " avoid just that."
         + (
-            f" {format_count(emptied)} times the program called torch.cuda.empty_cache()."
+            f" The program called torch.cuda.empty_cache() {times(emptied)}."
             if emptied
             else " The recording does not show what made it give memory back."
         ),

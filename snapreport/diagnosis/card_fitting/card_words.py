@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.ground.units import format_bytes, format_count, format_range
+from snapreport.ground.units import format_bytes, format_range, times
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.what_if import Allowance, CardFit
@@ -59,9 +59,9 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
         return f"{title} has room for what is recorded: {reserved}, {rest} {reason}"
     depends = f"Whether it fits on {fit.title} depends on the allocator: {live}, {reserved}, {rest}"
     if retries and fit.reserved <= fit.room:
-        times = "once" if retries == 1 else f"{format_count(retries)} times"
+        often = times(retries)
         depends += (
-            f" Unused memory was given back {times} to serve a request; on another card that would"
+            f" Unused memory was given back {often} to serve a request; on another card that would"
             " happen at other moments."
         )
     return depends

@@ -108,11 +108,11 @@ def _transients(tables: History, device: DeviceFigures) -> Iterator[Finding]:
 
 
 def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    found = find_held_through(device)
+    found = find_held_through(tables, device)
     peak = device.peak.allocated
     if found is None or found.most < max(_HELD * peak, MIB):
         return
-    costs = found.peak_falls >= max(_HELD_COSTS * peak, MIB)
+    costs = found.frees.expected >= max(_HELD_COSTS * peak, MIB)
     yield Finding(
         "held-across-stages",
         "warning" if costs else "note",
@@ -121,8 +121,8 @@ def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         " show, this memory is none of these, and it is freed only after the optimizer step. It may"
         " be the loss, the model's outputs or the batch, held by a variable."
         + (
-            f" Without it the peak would be {format_bytes(found.peak_falls)} lower."
-            if found.peak_falls
+            f" Without it the peak would be {format_bytes(found.frees.expected)} lower."
+            if found.frees.expected
             else " It does not raise the peak."
         ),
         evidence=(
@@ -131,16 +131,17 @@ def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             ),
             Figure("that optimizer step, from event", found.event, "event"),
             Figure("optimizer steps", found.stages, "count"),
-            Figure("peak falls by", found.peak_falls, meaning="added up again without it"),
+            Figure("peak falls by", found.frees.expected, meaning="added up again without it"),
         ),
         tables=(site_table(tables, device.history, found.rows, "What was held, over all steps"),),
         suggestions=(
             Suggestion(
                 "free-earlier",
-                "Delete these variables after loss.backward() and before optimizer.step(). The peak"
-                f" would be {format_bytes(found.peak_falls)} lower, added up again without them.",
+                "Delete these variables after loss.backward() and before optimizer.step(). The"
+                f" peak would be {format_bytes(found.frees.expected)} lower, added up again without"
+                " them.",
                 "del outputs, loss",
-                frees=Frees.exactly(found.peak_falls),
+                frees=found.frees,
             ),
         )
         if costs

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.diagnosis.block_room import freed_by
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import peak_without
 from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.model.diagnoses import Frees
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
@@ -56,7 +57,7 @@ class HeldThrough:
     """The first event of that optimizer step."""
     stages: int
     """Optimizer steps looked at."""
-    peak_falls: int
+    frees: Frees
     """How far the peak would fall had they been freed as the optimizer step began."""
 
 
@@ -105,23 +106,11 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     there = np.zeros(len(names), np.bool_)
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
-    falls = _falls(device, same, rows.alloc_event[same])
+    falls = freed_by(tables, history, same, rows.alloc_event[same]).expected
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 
 
-def _falls(device: DeviceFigures, rows: NDArray[np.int64], begin: NDArray[np.int64]) -> int:
-    """Return how far the allocated peak falls if some allocations are gone from an event on each.
-
-    Args:
-        rows: int64, shape (n,).
-        begin: int64, shape (n,), events.
-    """
-    curve, own = device.curves["allocated"], device.history.allocations
-    end = own.free_requested_event[rows]
-    return int(curve.max()) - peak_without(curve, own.block_size[rows], begin, end)[0]
-
-
-def find_held_through(device: DeviceFigures) -> HeldThrough | None:
+def find_held_through(tables: History, device: DeviceFigures) -> HeldThrough | None:
     """Find memory live all through an optimizer step that does not need it; None without a step.
 
     Only memory freed later in the recording counts: the rest may be kept on purpose.
@@ -160,7 +149,7 @@ def find_held_through(device: DeviceFigures) -> HeldThrough | None:
         most=int(held[most]),
         event=int(start[most]),
         stages=len(start),
-        peak_falls=_falls(device, chosen, start[place]),
+        frees=freed_by(tables, history, chosen, start[place]),
     )
 
 

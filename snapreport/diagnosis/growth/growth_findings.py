@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from snapreport.diagnosis.allocator_use.allocator_faults import find_captures
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.diagnosis.growth.growth_types import GrowthKind, HeldOver, SiteGrowth
+from snapreport.diagnosis.growth.kept_graphs import kept_by_calls, kept_graphs
 from snapreport.diagnosis.growth.step_growth import find_step_growth
 from snapreport.diagnosis.growth.unreleased import find_unreleased
 from snapreport.figures.callsites import name_sites, short_site
@@ -18,7 +19,6 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import (
     Figure,
     Finding,
-    Frees,
     Severity,
     Suggestion,
     Table,
@@ -66,9 +66,17 @@ def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     yield from _optimizer_state(tables, device)
     turns = find_iterations(device.history, tables)
     yield from find_unreleased(tables, device, turns)
+    kept = kept_by_calls(tables, device)
+    if kept is not None:
+        yield kept_graphs(tables, device, *kept)
     if turns is None:
         return
     growth = find_step_growth(tables, device, turns)
+    if kept is not None:  # nothing is said twice
+        stack = device.history.allocations.stack
+        told = set(stack[kept[1].rows].tolist())
+        sites = tuple(site for site in growth.sites if int(stack[site.row]) not in told)
+        growth = replace(growth, sites=sites)
     say = _Words(tables, device, turns)
     leaks = growth.of("leak")
     if _captures_in_each(tables, device, turns):
@@ -334,11 +342,11 @@ class _Words:
         if held.typical < max(_VISIBLE * peak, MIB):
             return
         # Without training it may be input of the next step.
-        costs = held.peak_falls >= _COSTS * peak and self._trains()
+        costs = held.frees.expected >= _COSTS * peak and self._trains()
         effect = (
             " Freed in time, the peak of these steps would be"
-            f" {format_bytes(held.peak_falls)} lower."
-            if held.peak_falls
+            f" {format_bytes(held.frees.expected)} lower."
+            if held.frees.expected
             else " It does not raise the peak of these steps."
         )
         suggestion = Suggestion(
@@ -346,9 +354,9 @@ class _Words:
             "Delete the variables that hold results of the last step (outputs, loss, the"
             " batch) before the next one begins, or make them in a function: a variable in a loop"
             " keeps its tensor until another is assigned. The peak of these steps would be"
-            f" {format_bytes(held.peak_falls)} lower, added up again without them.",
+            f" {format_bytes(held.frees.expected)} lower, added up again without them.",
             "del outputs, loss",
-            frees=Frees.exactly(held.peak_falls),
+            frees=held.frees,
         )
         yield Finding(
             "outlives-step",
@@ -358,7 +366,7 @@ class _Words:
             f" one.{effect} The steps are known {self.turns.how}.",
             evidence=(
                 Figure("live between steps", held.typical, meaning="the median over them"),
-                Figure("peak falls by", held.peak_falls),
+                Figure("peak falls by", held.frees.expected),
                 Figure("allocations", len(held.rows), "count"),
                 *self._steps(),
             ),
@@ -370,9 +378,9 @@ class _Words:
                     "What outlived its step, over all of them",
                 ),
             ),
-            suggestions=(suggestion,) if held.peak_falls >= _VISIBLE * peak else (),
+            suggestions=(suggestion,) if held.frees.expected >= _VISIBLE * peak else (),
             view=View("live", event=int(self.turns.bounds[len(self.turns) // 2]) - 1),
-            bytes=max(held.peak_falls, held.typical),
+            bytes=max(held.frees.expected, held.typical),
         )
 
 

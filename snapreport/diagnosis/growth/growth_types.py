@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.model.diagnoses import Frees
+
 GrowthKind = Literal["leak", "buffer", "freed-later", "settled"]
 """``leak``: ever more allocations, never freed; ``buffer``: as many as before, but ever larger;
 ``freed-later``: grew, and was freed after the last turn; ``settled``: grew, then stopped."""
@@ -50,7 +52,7 @@ class HeldOver:
     """The allocations; int64."""
     typical: int
     """Bytes of it that are live as a turn ends: the median."""
-    peak_falls: int
+    frees: Frees
     """How far the allocated peak of the turns after the first would fall, had all of this memory
     been freed as its turn ended."""
 

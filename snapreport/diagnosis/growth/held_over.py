@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.growth.growth_types import HeldOver
 from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.model.diagnoses import Frees
 from snapreport.model.findings import DeviceFigures
-from snapreport.model.history import START
+from snapreport.model.history import START, History
 from snapreport.native.sorting import is_among, median, unique
 from snapreport.native.sweeps import sum_live
 
@@ -45,6 +47,7 @@ def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
 
 
 def find_held_over(
+    tables: History,
     device: DeviceFigures,
     bounds: NDArray[np.int64],
     number: NDArray[np.int64],
@@ -74,17 +77,10 @@ def find_held_over(
     often = np.bincount(pairs) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
     chosen = chosen[often[sites]] if len(chosen) else chosen
     if not len(chosen):
-        return HeldOver(chosen, 0, 0)
+        return HeldOver(chosen, 0, Frees.exactly(0))
     held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
-    allocated = device.curves["allocated"]
-    over = sum_live(
-        rows.block_size[chosen],
-        bounds[enter[chosen]] - 1,
-        rows.free_requested_event[chosen],
-        history.events,
-    )
     # Without the first turn: nothing is held over into it.
     later = slice(int(bounds[1]), int(bounds[-1]) + 1)
-    falls = int(allocated[later].max()) - int((allocated - over)[later].max())
+    frees = freed_by(tables, history, chosen, bounds[enter[chosen]] - 1, within=later)
     typical = int(median(held[2:])) if len(held) > 2 else 0
-    return HeldOver(chosen, typical, falls)
+    return HeldOver(chosen, typical, frees)

@@ -73,7 +73,8 @@ def find_step_growth(tables: History, device: DeviceFigures, turns: Iterations) 
                 sites.append(found)
     sites.sort(key=lambda site: -site.per_step)
     growing = np.array([site.row for site in sites], np.int64)
-    return StepGrowth(tuple(sites), find_held_over(device, turns.bounds, number, number[growing]))
+    held_over = find_held_over(tables, device, turns.bounds, number, number[growing])
+    return StepGrowth(tuple(sites), held_over)
 
 
 @dataclass(frozen=True, eq=False)

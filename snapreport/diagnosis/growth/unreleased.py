@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table
 from snapreport.diagnosis.growth.held_over import bounds_until
 from snapreport.figures.callsites import name_sites, name_stacks, short_site
-from snapreport.figures.curves import peak_without
 from snapreport.frames.frame_kinds import is_native_file
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, times
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
@@ -86,10 +86,8 @@ class Attempt:
     """Bytes of it that were live when a later request failed; 0 if none did."""
     dropped: bool
     """Whether most of it was freed later in the recording, so that it was not needed."""
-    peak_falls: int
+    frees: Frees
     """How far the allocated peak would fall had it been freed before building again."""
-    peak_falls_most: int
-    """The same, had all been freed that was made before building again."""
 
 
 def find_unreleased(
@@ -139,9 +137,7 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
     largest = kept[int(np.argmax(sums))]
     # The recording ends before all of it is collected.
     same = np.flatnonzero(made & is_among(told, of_cycles))
-    enter = until[rows.alloc_event[same] - START]
-    same, enter = same[enter < len(bounds)], enter[enter < len(bounds)]
-    late = rows.free_requested_event[same] > bounds[enter]
+    ends = np.append(bounds, history.events)[until[rows.alloc_event[same] - START]]
     return Collected(
         rows=freed[np.concatenate(kept)],
         times=len(kept),
@@ -149,7 +145,7 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
         turns=len(unique(turn[largest])),
         event=int(at[largest[0]]),
         stack=int(rows.free_stack[freed[largest[0]]]),
-        frees=_without_cycles(device, same[late], bounds[enter[late]]),
+        frees=_without_cycles(tables, device, same, ends),
     )
 
 
@@ -176,48 +172,32 @@ def _collects(stacks: StackTable, stack: int) -> bool:
 
 
 def _without_cycles(
-    device: DeviceFigures, chosen: NDArray[np.int64], ends: NDArray[np.int64]
+    tables: History, device: DeviceFigures, chosen: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> Frees:
     """Return how far the peak falls if memory is freed when it is dropped, not when collected.
 
     Args:
-        chosen: the allocations.
+        chosen: the allocations of the lines that made it.
         ends: the first event after the turn of each.
     """
-    rows, curve = device.history.allocations, device.curves["allocated"]
+    history, rows = device.history, device.history.allocations
+    most = freed_by(tables, history, chosen, rows.alloc_event[chosen]).most
+    late = rows.free_requested_event[chosen] > ends
+    chosen, ends = chosen[late], ends[late]
     begin, end = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     place = distinct(rows.stack[chosen])[1]
-    youngest = np.full(int(place.max()) + 1, device.history.events)
+    youngest = np.full(int(place.max()) + 1, history.events)
     np.minimum.at(youngest, place, end - begin)
-
-    def falls(since: NDArray[np.int64]) -> int:
-        size = rows.block_size[chosen]
-        return int(curve.max()) - peak_without(curve, size, np.minimum(since, end), end)[0]
-
-    expected = falls(ends)
-    least = min(expected, falls(begin + youngest[place]))
-    most = max(expected, _falls_at_most(device, chosen, begin))
+    expected = freed_by(tables, history, chosen, ends).expected
     return Frees(
-        least,
+        min(expected, freed_by(tables, history, chosen, begin + youngest[place]).least),
         expected,
-        most,
-        "all was dropped at the age at which the youngest of its line was freed",
+        max(expected, most),
+        "all was dropped at the age at which the youngest of its line was freed, and other blocks"
+        " may then be up to 1 MiB larger than their requests",
         "what a step makes is dropped as it ends",
         "none of it was needed, and blocks then hold no more than was asked for",
     )
-
-
-def _falls_at_most(device: DeviceFigures, gone: NDArray[np.int64], begin: NDArray[np.int64]) -> int:
-    """Return how far the peak falls at most without some memory, however well blocks then fit.
-
-    Args:
-        gone: allocations.
-        begin: the events from which on they are gone.
-    """
-    rows, requested = device.history.allocations, device.curves["requested"]
-    end = rows.free_event[gone]
-    rest = peak_without(requested, rows.size[gone], np.minimum(begin, end), end)[0]
-    return int(device.curves["allocated"].max()) - rest
 
 
 def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding:
@@ -232,7 +212,7 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
         f"{format_bytes(found.most)} of {format_count(found.turns)} steps was freed at once by"
         f" Python's garbage collector, most of it made by {who}",
         f"Memory that each step made there stayed after the step, and was freed together with that"
-        f" of other steps, {format_count(found.times)} times, in code that does not hold it: once"
+        f" of other steps, {times(found.times)}, in code that does not hold it: once"
         f" in {where}. So the program had dropped it, but objects that refer to each other in a"
         " circle kept it until the collector ran.",
         subject=who,
@@ -287,7 +267,7 @@ def find_attempt(tables: History, device: DeviceFigures) -> Attempt | None:
             and _live(device, others, end) >= _SAME * int(rows.block_size[others].sum())
         ]
         if before:
-            found.append(_attempt(device, before[0][0], before[-1][1], start, end))
+            found.append(_attempt(tables, device, before[0][0], before[-1][1], start, end))
         models.append((start, end, made, told))
     return max(found, key=lambda each: (each.held_at_failure, each.held), default=None)
 
@@ -305,14 +285,16 @@ def _live(device: DeviceFigures, chosen: NDArray[np.int64], event: int) -> int:
     return int(rows.block_size[chosen[there]].sum())
 
 
-def _attempt(device: DeviceFigures, first: int, last: int, start: int, end: int) -> Attempt:
+def _attempt(
+    tables: History, device: DeviceFigures, first: int, last: int, start: int, end: int
+) -> Attempt:
     """Measure what was made from one event on and is live after another, which begins again.
 
     Args:
         first, last: the events from which the earliest and to which the latest model was built.
         start, end: the first and last event of building again.
     """
-    rows, curve = device.history.allocations, device.curves["allocated"]
+    rows = device.history.allocations
     # What was made once only, such as a library's workspace, is not the attempt's own.
     again = unique(rows.stack[rows.alloc_event >= start])
     chosen = np.flatnonzero(
@@ -328,7 +310,8 @@ def _attempt(device: DeviceFigures, first: int, last: int, start: int, end: int)
         & (rows.free_requested_event > start)
     )
     size, until = rows.block_size[chosen], rows.free_requested_event[chosen]
-    since = np.full(len(chosen), start)
+    expected = freed_by(tables, device.history, chosen, np.full(len(chosen), start))
+    everything = freed_by(tables, device.history, before, np.full(len(before), start))
     failures = [oom.event for oom in device.ooms]
     between = [event for event in failures if last < event < start]
     dropped = int(size[until < device.history.events].sum())
@@ -341,8 +324,15 @@ def _attempt(device: DeviceFigures, first: int, last: int, start: int, end: int)
             (_live(device, chosen, event) for event in failures if event > end), default=0
         ),
         dropped=2 * dropped > int(size.sum()),
-        peak_falls=int(curve.max()) - peak_without(curve, size, since, until)[0],
-        peak_falls_most=_falls_at_most(device, before, np.full(len(before), start)),
+        frees=Frees(
+            expected.least,
+            expected.expected,
+            max(expected.most, everything.most),
+            "all that the same lines make again is dropped, and blocks that are made later may be"
+            " up to 1 MiB larger than their requests",
+            "all that the same lines make again is dropped, and nothing else",
+            "all that was made before is dropped, and blocks then hold no more than was asked for",
+        ),
     )
 
 
@@ -351,30 +341,23 @@ def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
     largest = found.rows[int(history.allocations.block_size[found.rows].argmax())]
     subject = short_site(name_sites(history, tables.stacks, np.array([largest]))[0])
     what, why, text, change = _KEPT_BY[found.failed is not None]
-    costs = found.peak_falls >= max(_COSTS * device.peak.allocated, MIB)
+    costs = found.frees.expected >= max(_COSTS * device.peak.allocated, MIB)
     effect = (
         f" When a later request failed, {format_bytes(found.held_at_failure)} of it was still live."
         if found.held_at_failure
         else ""
     )
     effect += (
-        f" Freed before, the peak would be {format_bytes(found.peak_falls)} lower."
-        if found.peak_falls
+        f" Freed before, the peak would be {format_bytes(found.frees.expected)} lower."
+        if found.frees.expected
         else " It does not raise the peak."
     )
     wasted = found.failed is not None or found.dropped
     frees = None
     if device.ooms and found.held_at_failure:
         frees = Frees.exactly(found.held_at_failure)
-    elif not device.ooms and found.peak_falls:
-        frees = Frees(
-            found.peak_falls,
-            found.peak_falls,
-            found.peak_falls_most,
-            "all that the same lines make again is dropped",
-            "nothing else is",
-            "all that was made before is dropped, and blocks then hold no more than was asked for",
-        )
+    elif not device.ooms and found.frees.expected:
+        frees = found.frees
     return Finding(
         "earlier-attempt",
         "warning" if wasted and (costs or found.held_at_failure) else "note",
@@ -390,7 +373,7 @@ def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
                 else (Figure("failed request between them, at event", found.failed, "event"),)
             ),
             Figure("live at a later failure", found.held_at_failure),
-            Figure("peak falls by", found.peak_falls, meaning="freed before building again"),
+            Figure("peak falls by", found.frees.expected, meaning="freed before building again"),
             Figure("allocations", len(found.rows), "count"),
         ),
         tables=(site_table(tables, history, found.rows, "What was still live"),),

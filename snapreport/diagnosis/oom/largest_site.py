@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.situation import Situation
+from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.oom.forward_lines import forward_sites
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.frames.frame_kinds import classify_frames, compiled_frames, is_own_file
 from snapreport.frames.native_names import IN_CPP
 from snapreport.frames.site_names import COMPILED_BACKWARD, is_hidden
 from snapreport.ground.units import format_bytes, list_of
-from snapreport.model.diagnoses import Frees, Suggestion
+from snapreport.model.diagnoses import Suggestion
 from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.roles import ACTIVATION
@@ -42,6 +44,7 @@ def begin_with(
     if best is None or best.falls < max(_WORTH * device.peak.allocated, 1):
         return
     stacks, path = tables.stacks, _path(tables, device, best.name)
+    rows = device.history.allocations
     own = next((each for each in path if is_own_file(stacks.frames.filenames[each])), None)
     caller = "" if own is None else site_text(stacks, own)
     called = f", called from {short_site(caller)}" if caller not in ("", best.name) else ""
@@ -51,13 +54,14 @@ def begin_with(
         called = f", whose forward is at {list_of(places, ' or ')}" if undone else ""
         own = undone[0] if len(undone) == 1 else None
     code = "" if own is None else stacks.frames.code(own)
+    gone = _of_site(tables, device, best.name)
     yield Suggestion(
         "largest-site",
         f"Begin with {_article(best.name)}{short_site(best.name)}{called}:"
         f" without its allocations the peak would be {format_bytes(best.falls)} lower,"
         " more than without those of any other call site."
         + (f" The line reads “{code}”." if code else ""),
-        frees=Frees.exactly(best.falls),
+        frees=freed_by(tables, device.history, gone, rows.alloc_event[gone]),
         sites=(best.name,),
     )
 
@@ -111,12 +115,18 @@ def _article(site: str) -> str:
     return "the " if site.startswith(of_backward) else ""
 
 
+def _of_site(tables: History, device: DeviceFigures, site: str) -> NDArray[np.int64]:
+    """Return the allocations of a call site."""
+    number, names = label_sites(device.history, tables.stacks)
+    numbers = [i for i, name in enumerate(names) if name == site]
+    return np.flatnonzero(is_among(number, numbers))
+
+
 def _path(tables: History, device: DeviceFigures, site: str) -> list[int]:
     """Return the frames of the call site's stack that holds most at the peak."""
     stacks, rows = tables.stacks, device.history.allocations
-    number, names = label_sites(device.history, stacks)
-    mine = np.flatnonzero(device.history.allocations.live_at(device.peak.event))
-    mine = mine[is_among(number[mine], [i for i, name in enumerate(names) if name == site])]
+    mine = _of_site(tables, device, site)
+    mine = mine[rows.live_at(device.peak.event)[mine]]
     mine = mine[rows.stack[mine] >= 0]
     if not len(mine):
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapreport.compare.among_ranks.rank_words import ranks_in_words
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural
+from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, plural, times
 from snapreport.model.run.rank_facts import DeviceFacts, Run
 from snapreport.model.run.run_findings import Difference, Odd, RunFindings
 
@@ -65,9 +65,7 @@ def failed_text(device: DeviceFacts) -> str:
     if not device.failed:
         return ""
     first = f"{format_bytes(device.failed[0].size)} refused"
-    return (
-        first if len(device.failed) == 1 else f"{first}, {format_count(len(device.failed))} times"
-    )
+    return first if len(device.failed) == 1 else f"{first}, {times(len(device.failed))}"
 
 
 def parting_text(odd: Odd) -> str:

@@ -9,7 +9,7 @@ SUBJECTS = (
     "language", "vision", "recurrent", "huggingface", "optimizers", "inference", "leaks",
     "others", "checked", "sizes", "offloading", "offloaded_images", "ranks",
     "other_ranks", "held_data", "evaluating", "odd", "residual",
-    "kept_graphs", "autocasting", "closures",
+    "kept_graphs", "autocasting", "closures", "cycles",
 )  # fmt: skip
 
 

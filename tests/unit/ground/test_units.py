@@ -20,6 +20,7 @@ from snapreport.ground.units import (
     parse_size,
     rounded_share,
     share_in_words,
+    times,
 )
 from snapreport.model import cut
 
@@ -65,6 +66,15 @@ def test_a_change_always_shows_its_sign() -> None:
 def test_counts_have_thousands_separators() -> None:
     assert format_count(22332) == "22,332"
     assert format_count(-1000) == "-1,000"
+
+
+def test_how_often_is_said_in_words_where_it_has_one() -> None:
+    assert [times(number) for number in (1, 2, 3, 1200)] == [
+        "once",
+        "twice",
+        "3 times",
+        "1,200 times",
+    ]
 
 
 def test_a_share_is_in_percent_and_nothing_where_there_is_no_whole() -> None:

@@ -323,7 +323,9 @@ def test_the_peak_is_a_note_with_the_peaks_that_would_be_left() -> None:
     *changes, begin = finding.suggestions
     assert {each.code for each in changes} >= {"checkpoint", "smaller-batch"}
     assert begin.code == "largest-site"
-    assert begin.frees == Frees.exactly(int(without.rows[0][1] or 0))
+    assert begin.frees is not None
+    assert begin.frees.expected == without.rows[0][1]
+    assert begin.frees.least < begin.frees.expected  # other blocks may then be larger
     assert begin.sites == (without.rows[0][4],)
 
 

@@ -1,0 +1,116 @@
+"""How far the peak falls without some memory, whichever blocks the allocator then finds.
+
+The allocator gives a request a block that it has, and leaves up to 1 MiB of it unused rather than
+split it off. What is made before a change gets the block that it got in the recording. Which blocks
+later requests get is another matter after it, so each of those may be larger by as much as the
+allocator ever leaves unused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.memoize import once_for_both
+from snapreport.history.block_sizes import most_unused, round_sizes, split_rules
+from snapreport.model.diagnoses import Frees
+from snapreport.model.history import DeviceHistory, History
+from snapreport.native.sweeps import sum_live
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRoom:
+    """A device with blocks no larger than requests need; arrays: int64, shape (n_allocations,)."""
+
+    history: DeviceHistory
+    curve: NDArray[np.int64]
+    """The allocated curve of that; shape (n_events + 1,)."""
+    unused: NDArray[np.int64]
+    """By how much each block was larger in the recording."""
+    possible: NDArray[np.int64]
+    """By how much it may be larger after a change that comes before it."""
+
+    def after(
+        self, first: int, placed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return by how much each block may be larger after a change, and the curve with that.
+
+        Args:
+            first: the first event that the change affects.
+            placed: bool, shape (n_allocations,): what has its block before any change.
+        """
+        rows = self.history.allocations
+        same = rows.alloc_event < first
+        if placed is not None:
+            same |= placed
+        unused = np.where(same, self.unused, self.possible)
+        lives = (rows.alloc_event, rows.free_requested_event, self.history.events)
+        return unused, self.curve + sum_live(unused, *lives)
+
+
+def rounded(
+    file: History, device: DeviceHistory, requested: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Round requests as the device's allocator does; that of the CPU does not."""
+    if device.device.kind == "cpu":
+        return requested
+    return round_sizes(requested, split_rules(file.settings, device.device.kind))
+
+
+@once_for_both
+def find_room(device: DeviceHistory, file: History) -> BlockRoom:
+    """Find how much larger than its request each block is, and may be."""
+    rows = device.allocations
+    size = np.minimum(rounded(file, device, rows.size), rows.block_size)
+    unused = rows.block_size - size
+    possible = unused
+    if device.device.kind != "cpu":
+        most = most_unused(size, split_rules(file.settings, device.device.kind))
+        possible = np.maximum(most, unused)
+    curve = sum_live(size, rows.alloc_event, rows.free_requested_event, device.events)
+    bare = replace(device, allocations=replace(rows, block_size=size)) if unused.any() else device
+    return BlockRoom(bare, curve, unused, possible)
+
+
+_EVERY = slice(None)
+WHYS = (
+    "any block that is made after some of it is gone may be up to 1 MiB larger than its request",
+    "all other blocks are as large as in the recording",
+    "blocks are no larger than their requests need",
+)
+"""What the figures of :func:`freed_by` rest on, where only the blocks make a difference."""
+
+
+def freed_by(
+    file: History,
+    device: DeviceHistory,
+    rows: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    within: slice = _EVERY,
+    whys: tuple[str, str, str] = WHYS,
+) -> Frees:
+    """Return how far the allocated peak falls if some allocations are gone from an event on each.
+
+    Args:
+        rows: int64, shape (n,): the allocations, each once.
+        begin: int64, shape (n,): events.
+        within: which values of the curve, whose index 0 is the start, count.
+        whys: what the figures rest on.
+    """
+    room, own = find_room(device, file), device.allocations
+    bare, end = room.history.allocations.block_size, own.free_requested_event[rows]
+    begin = np.minimum(np.maximum(begin, own.alloc_event[rows]), end)
+    lives = (own.alloc_event, own.free_requested_event, device.events)
+    curve = sum_live(own.block_size, *lives)
+    unused, worst = room.after(int(begin.min(initial=device.events)))
+
+    def falls(curve_then: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
+        then = curve_then - sum_live(weight[rows], begin, end, device.events)
+        return max(int(curve[within].max()) - int(then[within].max()), 0)
+
+    expected = falls(curve, own.block_size)
+    least, most = falls(worst, bare + unused), falls(room.curve, bare)
+    found = min(least, expected), expected, max(most, expected)
+    return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))
