@@ -44,8 +44,10 @@ class SiteList:
     stacks: StackTable
 
     def filenames(self) -> list[str]:
-        """Return every file of the recording."""
-        return sorted({*self.stacks.frames.filenames, *(site.filename for site in self.sites)})
+        """Return every file that a call site or a frame of the recording is in."""
+        frames = range(len(self.stacks.frames))
+        sites = (*self.sites, *(site_of(self.stacks, frame) for frame in frames))
+        return sorted({site.filename for site in sites})
 
 
 @dataclass(frozen=True)

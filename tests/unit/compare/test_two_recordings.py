@@ -41,6 +41,18 @@ def test_a_site_of_both_changes_by_its_bytes() -> None:
     )
 
 
+def test_compiled_code_below_a_line_of_the_programs_is_in_no_file() -> None:
+    called = at("call", 175, "/tmp/torchinductor_ann/yb/cyb76l5fmhd2v6zpvlbcu2iyb2l5jl.py")[
+        :1
+    ]
+    base, new = (
+        trace().alloc("a", size, frames=[frame("empty", "??"), *called, *at("attend", 40)])
+        for size in (MIB, 2 * MIB)
+    )
+    found = compare(base, new)
+    assert [(each.name, each.change) for each in found.sites] == [("attend", MIB)]
+
+
 def test_no_share_is_told_of_many_times_what_there_was() -> None:
     base = trace().alloc("a", MIB, frames=at("attend", 40))
     new = trace().alloc("a", 12 * MIB, frames=at("attend", 40))
