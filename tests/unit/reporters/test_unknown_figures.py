@@ -13,6 +13,8 @@ import snapreport
 from snapreport.api.rank_figures import rank_facts
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.exporters import perfetto
+from snapreport.ground.errors import MomentError
 from snapreport.mcp.answering.overview import _amounts
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
@@ -21,6 +23,7 @@ from snapreport.reporters.terminal.answers_text import amounts
 from snapreport.reporters.terminal.summary_text import TextReporter
 from snapreport.reporters.terminal.text_tables import Page
 from tests.builders import MIB, frame, trace
+from tests.exports import export_of, read_perfetto, written
 
 F: dict[str, Any] = {"frames": [frame("f")]}
 
@@ -58,6 +61,27 @@ def test_in_python_and_json_it_is_none(snapshot: snapreport.Snapshot) -> None:
     assert warning["text"].endswith("How much was reserved is not known before event 5.")
     (facts,) = rank_facts(snapshot.findings())
     assert (facts.reserved, facts.by_event.reserved) == (None, None)
+
+
+def test_no_moment_of_it_can_be_named(snapshot: snapreport.Snapshot) -> None:
+    device = snapshot.device()
+    last = device.events - 1
+    assert device.figures.reserved_from == last
+    assert device.at(last, curve="reserved").bytes == 20 * MIB
+    assert device.at(between=(last, last), curve="reserved").bytes == 20 * MIB
+    for wanted in ({}, {"event": -1}, {"event": last - 1}, {"between": (0, last)}):
+        with pytest.raises(MomentError, match=r"of cuda:0 is only known from event 5 on: events"):
+            device.at(**wanted, curve="reserved")  # type: ignore[arg-type]
+    with pytest.raises(MomentError):
+        device.statistics("reserved")
+    assert device.statistics("active").peak == 9 * MIB
+
+
+def test_a_timeline_for_perfetto_begins_where_it_is_known(snapshot: snapreport.Snapshot) -> None:
+    export = export_of(snapshot.history)
+    (timeline,) = read_perfetto(written(perfetto.write, export)).values()
+    assert list(timeline.counters["reserved bytes"].values()) == [20 * MIB]
+    assert max(timeline.counters["active bytes"].values()) == 9 * MIB
 
 
 def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
