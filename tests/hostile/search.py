@@ -119,17 +119,21 @@ class PageNumbers(_Changing):
     strings: int = 10
     tables: int = 0
     values: int = 10
+    """Of each column, or as many as fit into the area."""
     area: int = 1000
     kind: str = "u8"
+    deltas: int = 0
+    """Whether columns hold differences."""
 
     def file(self, _task: str) -> tuple[bytes, str]:
         """Return the page."""
         data = pages.packed(
             strings=self.strings,
             tables=self.tables,
-            length=self.values,
+            length=min(self.values, self.area // (1 if self.kind == "u8" else 4)),
             area=self.area,
             kind=self.kind,
+            delta=self.deltas > 0,
         )
         times = min(self.pieces, MOST // len(pages.PIECES[self.piece]))
         return (data + pages.page(self.piece, times)).encode(), ".html"
@@ -201,6 +205,7 @@ LIMITS = {
     "forward": 3000,
     "folders": 20_000,
     "tables": 2000,
+    "deltas": 1,
     "values": 10_000_000,
     "area": 100_000_000,
 }
@@ -375,9 +380,13 @@ SNAPSHOTS: dict[str, Made] = {
 }
 """What searches begin with, by name."""
 
+COLUMNS = PageNumbers(pieces=1, tables=100, values=10_000_000, area=1_000_000, deltas=1)
+"""They overlap."""
+
 PAGES: dict[str, Made] = {
     **{f"page of {piece}": PageNumbers(piece=piece, pieces=16_000) for piece in pages.PIECES},
-    "packed columns": PageNumbers(pieces=1, strings=1000, tables=10, values=10_000, area=10_000),
+    "packed columns": replace(COLUMNS, deltas=0),
+    "packed columns of differences": COLUMNS,
     "packed text": PageNumbers(pieces=1, values=1, area=20_000_000),
 }
 
