@@ -242,9 +242,10 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
     # If the model was built just before, the first turn is complete, however much it differs.
     built = passes.of(BUILD)[1] + 1
     built = built[(built < bounds[0]) & (built >= marks[0] - _LIMIT * usual)][-1:]
-    first, second, third = np.searchsorted(period.made, [*built, *bounds[: 3 - len(built)]])
-    if len(built) and second - first >= _SHORT * (third - second):
-        bounds = np.append(built, bounds)
+    if len(built):
+        first, second, third = np.searchsorted(period.made, [*built, *bounds[:2]])
+        if second - first >= _SHORT * (third - second):
+            bounds = np.append(built, bounds)
     return _iterations("pattern", period.confidence, bounds, period.how)
 
 
