@@ -13,6 +13,7 @@ from snapreport.roles.loop_period import Period
 from snapreport.roles.passes import BACKWARD, Passes
 from snapreport.roles.repeating_step import _from_period, find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
+from tests.clock import took
 from tests.programs import TINY, Plan, Program
 from tests.turns import Turns
 
@@ -284,3 +285,19 @@ def test_a_period_that_is_mostly_inside_one_pass_has_no_turns() -> None:
     one = np.array([BACKWARD], np.int8), np.array([15]), np.array([39])
     passes = Passes(np.full(len(made), BACKWARD, np.int8), *one)
     assert _from_period(period, passes, np.zeros(41, np.int64)) is None
+
+
+def test_a_hundred_thousand_turns_before_a_disturbance_are_found_in_one_pass() -> None:
+    n, odd = 200_000, 150_000
+    mark = np.tile([1, 2], n)
+    mark[2 * odd : 2 * odd + 2] = 2, 1  # two turns in one, as often as one looks back
+    made = np.arange(2 * n) * 2
+    turns = np.arange(2 * odd + 3, 2 * n - 2).reshape(-1, 1)[::2] + np.arange(2)
+    period = Period(made[turns[:, 0]], 0.9, "", made, mark, turns)
+    none = np.empty(0, np.int64)
+    passes = Passes(np.zeros(len(made), np.int8), none.astype(np.int8), none, none)
+    allocated = np.zeros(4 * n + 1, np.int64)
+    found = _from_period(period, passes, allocated)
+    assert found is not None
+    assert len(found.starts) > (n - odd) + odd // 2 - 10
+    assert took(lambda: _from_period(period, passes, allocated), most=1.5) <= 1.5
