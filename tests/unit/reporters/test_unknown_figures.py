@@ -84,6 +84,22 @@ def test_a_timeline_for_perfetto_begins_where_it_is_known(snapshot: snapreport.S
     assert max(timeline.counters["active bytes"].values()) == 9 * MIB
 
 
+def test_no_finding_subtracts_from_it() -> None:
+    built = trace()
+    place = built.address("pool")
+    built.alloc("pool", MIB, pool_id=(1, 0), **F)
+    built.alloc("other", 300 * MIB, pool_id=(0, 0), **F).free("other")
+    built.alloc(place + 2 * MIB, 60 * MIB, pool_id=(1, 0), **F)
+    blocks = (MIB, MIB, "live"), (MIB, 0, "free"), (60 * MIB, 60 * MIB, "live")
+    built.segment("pool", 100 * MIB, *blocks, segment_pool_id=(1, 0))
+    (device,) = snapreport.Snapshot(built.file()).findings().devices
+    assert device.peak.reserved is None
+    (locked,) = [each for each in device.diagnosis.findings if each.code == "locked-pool"]
+    assert locked.title == (
+        "39.00 MiB of 100.0 MiB reserved are not in use at the end, all of it in a private pool"
+    )
+
+
 def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
     out = BytesIO()
     HtmlReporter().render(snapshot.findings(), out)
