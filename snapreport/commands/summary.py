@@ -165,7 +165,10 @@ def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> No
 
 def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: Answer) -> None:
     place = {path: at for at, path in enumerate(given)}
-    order = {name: place.get(path, len(place)) for name, path in loaded.files.items()}
+    order = {
+        name: min(place[each] for each in (path, *path.parents) if each in place)
+        for name, path in loaded.files.items()
+    }
     files = sorted(loaded.run.ranks, key=lambda each: order[each.source])
     if answer.as_json:
         from snapreport.reporters.run.run_json import files_as_json

@@ -108,6 +108,19 @@ def test_several_files_are_a_table_in_their_order_and_no_ranks(
     assert error.startswith("Error: broken.pickle ")
 
 
+def test_several_files_may_be_named_by_absolute_and_by_relative_paths_and_by_their_folder(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    Path("more").mkdir()
+    for name in ("more/b.pickle", "more/c.pickle", "a.pickle"):
+        Path(name).write_bytes(snapshot.read_bytes())
+    done = run("summary", "more", folder / "a.pickle", snapshot, "-q", "--jobs", "1")
+    assert done.exit_code == 0
+    assert [row.split()[4] for row in done.stdout.splitlines()[1:]] == [
+        "here/more/b.pickle", "here/more/c.pickle", "here/a.pickle", "snap.pickle",
+    ]  # fmt: skip
+
+
 def test_ranks_among_several_files_are_told_how_to_be_compared(
     run: Run, snapshot: Path, folder: Path
 ) -> None:
