@@ -71,7 +71,7 @@ def test_no_moment_of_it_can_be_named(snapshot: snapreport.Snapshot) -> None:
     assert device.at(between=(last, last), curve="reserved").bytes == 20 * MIB
     for wanted in ({}, {"event": -1}, {"event": last - 1}, {"between": (0, last)}):
         with pytest.raises(MomentError, match=r"of cuda:0 is only known from event 5 on: events"):
-            device.at(**wanted, curve="reserved")  # type: ignore[arg-type]
+            device.at(**wanted, curve="reserved")
     with pytest.raises(MomentError):
         device.statistics("reserved")
     assert device.statistics("active").peak == 9 * MIB
