@@ -19,6 +19,7 @@ from snapreport.mcp.answering.overview import _amounts
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.page.svg import draw_curves
 from snapreport.reporters.terminal.answers_text import amounts
 from snapreport.reporters.terminal.summary_text import TextReporter
 from snapreport.reporters.terminal.text_tables import Page
@@ -113,6 +114,14 @@ def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
         "Slack": "0 B",
         "Inactive": "not known",
     }
+
+
+def test_in_the_picture_without_scripts_it_has_no_line(snapshot: snapreport.Snapshot) -> None:
+    (device,) = snapshot.findings().devices
+    drawn = draw_curves(device)
+    assert drawn.reserved == ""
+    assert drawn.allocated
+    assert drawn.ticks[-1][1] == "8.00 MiB"  # what is known reaches 9
 
 
 @pytest.mark.parametrize("reporter", [TextReporter(120), MarkdownReporter()])
