@@ -82,6 +82,20 @@ _RANK_ROW = thing(
     failed=many(of(rank_facts.FailedRequest)),
     growth=MAYBE_NUMBER,
 )
+_FILE_ROW = thing(
+    device=TEXT,
+    recorded=of(bool),
+    events=NUMBER,
+    capacity=MAYBE_NUMBER,
+    allocated=NUMBER,
+    allocated_width=NUMBER,
+    peak_event=NUMBER,
+    peak_time_us=MAYBE_NUMBER,
+    reserved=MAYBE_NUMBER,
+    largest=maybe(thing(site=TEXT, bytes=NUMBER)),
+    failed=many(of(rank_facts.FailedRequest)),
+    findings=many(thing(code=TEXT, severity={"enum": list(diagnoses.SEVERITIES)}, title=TEXT)),
+)
 CUT = thing(
     first_event=MAYBE_NUMBER,
     last_event=MAYBE_NUMBER,
@@ -348,6 +362,9 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "columns": many(TEXT),
             "rows": many({"type": "object", "additionalProperties": _CELL}),
         }
+    ],
+    "files": [
+        {"files": many(thing(file=TEXT, error=of(str | None), devices=many(_FILE_ROW)))}
     ],
     "run": [
         {

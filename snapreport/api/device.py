@@ -48,6 +48,7 @@ from snapreport.history.allocator_settings import parse_settings
 from snapreport.model.answer_tables import CurveStatistics, Profile
 from snapreport.model.category_rules import Category, Rule
 from snapreport.model.diagnoses import Diagnosis
+from snapreport.model.history import START
 from snapreport.model.moment_wanted import CURVES, Address, MomentWanted
 from snapreport.model.replay.replays import FactualReplay, OtherSettings
 from snapreport.model.trust import Trust
@@ -68,8 +69,14 @@ class Device(DeviceData):
         return judge_recording(self.file, self.figures)
 
     def statistics(self, curve: str = "allocated") -> CurveStatistics:
-        """Return a curve's minimum, average over time, maximum, and values at start and end."""
-        return curves_statistics({curve: self.curve(curve)}, self.times)[curve]
+        """Return a curve's minimum, average over time, maximum, and values at start and end.
+
+        Raises:
+            MomentError: reserved memory is not known at all events.
+        """
+        values = self.curve(curve)
+        self._check_known(curve, START)
+        return curves_statistics({curve: values}, self.times)[curve]
 
     def at(
         self,
@@ -94,7 +101,8 @@ class Device(DeviceData):
             curve: what the moment counts.
 
         Raises:
-            MomentError: there is no such moment or curve here, or more than one was named.
+            MomentError: there is no such moment or curve here, the curve is not known there, or
+                more than one was named.
         """
         return self.moment(MomentWanted(event, time_us, stage, between, alloc, free, curve))
 
@@ -106,22 +114,27 @@ class Device(DeviceData):
                 f"{self.name} has no {curve} bytes: no allocator reserved memory in this file."
             )
         values = self.curve(curve)
+        first = None
         if wanted.event is not None:
             found = check_event(wanted.event, self.events)
         elif wanted.time_us is not None:
             found = event_at_time(self.times, wanted.time_us)
         elif wanted.stage is not None:
             stage = self.stages[find_stage(self.stages, wanted.stage)]
-            first = max(stage.start_event - 1, -1)
+            first = max(stage.start_event - 1, START)
             found = peak_between(values, first, max(stage.end_event - 1, first))
         elif wanted.between is not None:
+            first = wanted.between[0]
             found = peak_between(values, *wanted.between)
         elif wanted.alloc is not None:
             found = event_of_allocation(self.history, self._row(wanted.alloc), "alloc")
         elif wanted.free is not None:
             found = event_of_allocation(self.history, self._row(wanted.free), "free")
+        elif self.figures.recorded:
+            first, found = START, int(values.argmax()) - 1
         else:
-            found = int(values.argmax()) - 1 if self.figures.recorded else self.events - 1
+            found = self.events - 1
+        self._check_known(curve, found if first is None else first)
         return Moment(self, found, curve)
 
     def categories(
@@ -303,6 +316,14 @@ class Device(DeviceData):
             wanted = [modelled.settings, *(each for each in asked if each != modelled.settings)]
         limit = failed_capacity(modelled) if capacity is None else parse_size(capacity)
         return replay_settings(modelled, wanted, limit, progress)
+
+    def _check_known(self, curve: str, first: int) -> None:
+        """Refuse a curve that is not known from an event on."""
+        known = self.figures.reserved_from
+        if curve != "reserved" or known is None or first >= known:
+            return
+        when = "is not known" if known >= self.events else f"is only known from event {known:,} on"
+        raise MomentError(f"reserved memory of {self.name} {when}: events of segments are missing.")
 
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":

@@ -87,7 +87,8 @@ class DeviceData:
         """Return a curve: bytes after each event; int64, shape (events + 1,), start first.
 
         Args:
-            name: ``allocated``, ``requested``, ``active`` or ``reserved``.
+            name: ``allocated``, ``requested``, ``active`` or ``reserved``, which is not known
+                before the event ``figures.reserved_from``.
 
         Raises:
             ValueError: there is no such curve; profiles have no ``reserved`` curve.

@@ -21,7 +21,10 @@ from snapreport.model.history import (
 from snapreport.model.snapshot import NO_ID, NO_TIME, OTHER_CARDS
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
-_KINDS = ("cuda", *OTHER_CARDS, "host", "cpu")
+_CARDS = ("cuda", *OTHER_CARDS)
+_KINDS = (*_CARDS, "host", "cpu")
+_SKIPPED = MOVES - {"segment_map", "segment_unmap"}
+"""What a recording can leave out."""
 
 
 def check_stacks(stacks: StackTable, size: int) -> None:
@@ -69,8 +72,11 @@ def check_history(history: History) -> None:
         if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
             raise ValueError("a device has an unknown kind or a negative number")
         _counts("anomalies", device.anomalies)
-        _texts("skipped action", list(device.skipped))
+        if any(each not in _SKIPPED for each in device.skipped):
+            raise ValueError("a device left out events of an unknown kind")
         if device.other_allocator is not None:
+            if device.other_allocator.kind not in _CARDS:
+                raise ValueError("another allocator is of an unknown kind")
             _texts("sign of another allocator", [device.other_allocator.evidence])
         _check_allocations(device.allocations, device.events, history)
         _check_events(device.other, device.events, history)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
@@ -30,9 +32,10 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
-from snapreport.commands.output.console import print_bytes, progress_bar
-from snapreport.commands.output.several_files import end_with_errors, load_a_run
-from snapreport.ground.safe_text import plain_json
+from snapreport.commands.output.console import print_bytes, progress_bar, say_error
+from snapreport.commands.output.several_files import end_with_errors, load_a_run, say_skipped
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.safe_text import plain_json, visible
 
 
 @click.command()
@@ -74,7 +77,8 @@ def summary(
 
     For a RUN, a folder with the files of its ranks or the zip that `snapreport render` made of
     them, it says which ranks differ from the others, and why. Several files are a table with a row
-    for each; with --name or --layout they are a run.
+    for each, or with --findings the findings of one after the other; with --name or --layout they
+    are a run.
 
     \b
     Example:
@@ -86,18 +90,24 @@ def summary(
       snapreport summary snap.zip --card a100-40
     """
     if is_run(sources):
-        several = len(sources) > 1 and not run.name and not run.layout
         refuse_for_run(recording=recording, card=card, allow=allow)
-        if several and (findings or answer.as_json):
-            raise click.UsageError(
-                "--findings and --json are for a single file or a run; name one file, or a folder."
-            )
-        loaded = load_a_run(sources, run, answer.quiet, device=device, ignore=ignore)
-        if several:
-            _say_files(loaded, sources, answer)
-        else:
+        if len(sources) == 1 or run.name or run.layout:
+            loaded = load_a_run(sources, run, answer.quiet, device=device, ignore=ignore)
             _say_run(loaded, findings, answer)
-        end_with_errors(loaded)
+            end_with_errors(loaded)
+        elif findings and not answer.as_json:
+            _say_findings(sources, answer, device=device, ignore=ignore)
+        else:
+            loaded = load_a_run(
+                sources,
+                run,
+                answer.quiet,
+                may_be_empty=answer.as_json,
+                device=device,
+                ignore=ignore,
+            )
+            _say_files(loaded, sources, answer)
+            end_with_errors(loaded)
         return
     (source,) = sources
     refuse_for_file(run)
@@ -154,13 +164,50 @@ def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> No
 
 
 def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: Answer) -> None:
+    place = {path: at for at, path in enumerate(given)}
+    order = {
+        name: min(place[each] for each in (path, *path.parents) if each in place)
+        for name, path in loaded.files.items()
+    }
+    files = sorted(loaded.run.ranks, key=lambda each: order[each.source])
+    if answer.as_json:
+        from snapreport.reporters.run.run_json import files_as_json
+
+        print_json("files", {"files": files_as_json(files)})
+        return
     from snapreport.reporters.run.run_text import write_files
 
-    place = {path: at for at, path in enumerate(given)}
-    order = {name: place.get(path, len(place)) for name, path in loaded.files.items()}
     page = answer.page()
-    write_files(page, sorted(loaded.run.ranks, key=lambda each: order[each.source]))
+    write_files(page, files)
     print_page(page)
+
+
+def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> None:
+    """Write the findings of one file after the other; exits with 1 if one cannot be read."""
+    from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
+    from snapreport.runs.inputs import find_inputs
+
+    inputs = find_inputs(given, bundles=True)
+    if not answer.quiet:
+        say_skipped(inputs.skipped)
+    said = failed = False
+    for path in inputs.files:
+        try:
+            with progress_bar(answer.quiet) as progress:
+                snapshot = snapreport.load(path, keep_paths=paths_kept(), progress=progress)
+                found = snapshot.findings(**options)
+        except SnapreportError as error:
+            say_error(str(error))
+            failed = True
+            continue
+        page = answer.page()
+        page.say("\n" * said + visible(str(path)), "title")
+        said = True
+        write_diagnoses(page, found, answer.full, named=True)
+        print_page(page)
+        sys.stdout.flush()
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def _say_saved(report: Path, answer: Answer) -> None:

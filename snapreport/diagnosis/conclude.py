@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,7 +41,7 @@ from snapreport.frames.missing_stacks import missing_reason
 from snapreport.frames.site_names import site_frames, tree_frames, tree_kinds
 from snapreport.ground.cards.card_lookup import CardWanted
 from snapreport.ground.progress import Progress, silent
-from snapreport.history.allocator_settings import possible_settings
+from snapreport.history.allocator_settings import large_page
 from snapreport.history.segment_replay import reserved_changes
 from snapreport.model.category_rules import Rule
 from snapreport.model.diagnoses import by_severity, silence
@@ -126,10 +125,10 @@ def _conclude(
 ) -> DeviceFindings:
     cards = any(each.device.on_card for each in tables.devices if len(each.allocations))
     used = device.device.on_card or not cards
-    sizes = [each.large_segment_size for each in possible_settings(tables.settings, device.history)]
+    page = large_page(tables.settings, device.history)
     return DeviceFindings(
         **vars(device),
-        allocator=replace(allocator_of(device), large_page=math.lcm(*sizes)),
+        allocator=replace(allocator_of(device), large_page=page),
         diagnosis=diagnose(device, tables).without(tuple(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)

@@ -123,7 +123,8 @@ class _Device:
         self._device = self._track(text(2, title) + number(11, _EXPLICIT_ORDER))
         for name in CURVES:
             if name in self._found.curves:
-                self._counter(name, self._found.curves[name])
+                known = (self._found.reserved_from or 0) + 1 if name == "reserved" else 0
+                self._counter(name, self._found.curves[name][known:], self._ns[known:])
         self._stages()
         self._other_events()
         self._allocations()
@@ -142,11 +143,11 @@ class _Device:
     def _at(self, ns: int, event: bytes) -> None:
         self._emit(number(8, ns) + _NEEDED + data(11, event))
 
-    def _counter(self, name: str, values: NDArray[np.int64]) -> None:
+    def _counter(self, name: str, values: NDArray[np.int64], times: NDArray[np.int64]) -> None:
         track = self._child(f"{name} bytes", data(8, number(3, _SIZE_BYTES) + text(7, "bytes")))
         head = number(9, _COUNTER) + number(11, track)
         changed = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
-        for ns, value in zip(self._ns[changed].tolist(), values[changed].tolist(), strict=True):
+        for ns, value in zip(times[changed].tolist(), values[changed].tolist(), strict=True):
             self._at(ns, head + number(30, value))
 
     def _stages(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.reserved_parts import place_blocks
-from snapreport.history.allocator_settings import SMALL_SEGMENT, possible_settings
+from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.segment_lives import SMALL
@@ -98,7 +97,6 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     there, live, segment = place_blocks(lives, rows, event)
     order = np.argsort(rows.addr[live], kind="stable")
     live = live[order]
-    sizes = [each.large_segment_size for each in possible_settings(tables.settings, device.history)]
     private = np.array([*(pool != (0, 0) for pool in tables.pools), False])  # the last is for NO_ID
     return Heap(
         address=lives.address[there],
@@ -108,7 +106,7 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
         pool=lives.pool[there],
         kind=lives.kind[there],
         expandable=lives.expandable[there],
-        large_page=math.lcm(*sizes),
+        large_page=large_page(tables.settings, device.history),
         row=live,
         segment=segment[order],
         start=rows.addr[live],

@@ -172,6 +172,15 @@ def possible_settings(
     return tuple(replace(found, large_segment_size=size) for size in sizes) or (found,)
 
 
+def large_page(settings: Mapping[str, Any], device: DeviceHistory) -> int:
+    """Return the bytes by which expandable segments of the large pool grow and shrink.
+
+    Where several sizes are possible, it is a multiple of all: a whole page of that is one of any.
+    """
+    sizes = [each.large_segment_size for each in possible_settings(settings, device)]
+    return min(math.lcm(*sizes), UNLIMITED)
+
+
 @once_for_each
 def _grown_for(
     device: DeviceHistory,
@@ -191,7 +200,7 @@ def _grown_for(
         got = row = np.empty(0, np.int64)
     next_event = rows.alloc_event[row] == other.event[got] + 1
     inside = rows.addr[row] < other.addr[got] + other.size[got]
-    kept = next_event & inside & (rows.size[row] > MIB)
+    kept = next_event & inside & (rows.size[row] > MIB) & (other.size[got] > 0)
     return code[got[kept]] == 1, other.size[got[kept]], rows.size[row[kept]]
 
 

@@ -302,7 +302,8 @@ class _Columns:
         length, offset = int(entry["length"]), int(entry["offset"])
         size = length * typed.itemsize
         self._left[late] -= size
-        if length < 0 or offset < 0 or self._left[late] < 0 or entry["delta"]:
+        inside = length >= 0 and 0 <= offset <= len(self._areas[late])
+        if not inside or self._left[late] < 0 or entry["delta"]:
             raise ValueError("columns that no page has")
         raw = np.frombuffer(self._areas[late], np.uint8, size, offset)
         places = raw.reshape(typed.itemsize, length)

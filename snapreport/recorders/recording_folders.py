@@ -109,8 +109,8 @@ def claim(parent: Path, force: bool) -> Place:
 
 def _make(folder: Path) -> tuple[Path, ...]:
     """Make a folder, and return those that were missing, innermost first."""
-    missing = tuple(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
     try:
+        missing = tuple(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise OutputError(f"{folder} is a file; name a folder for the recording.") from None

@@ -66,7 +66,7 @@ MISSED = "kept by the program, and no backward pass used it"
 """The evidence for activations of a graph that outlived the backward passes of others."""
 CAST = "cast inside an operation, to half of a weight's size"
 """The evidence for weights' copies that are told from all else."""
-_MOST_KEPT = "most of what its forward pass made is kept"
+_MUCH_KEPT = "much of what forward passes made is kept"
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
 _TOGETHER = 8
 """At least this many call stacks' memory must be freed in a row, without an allocation between."""
@@ -74,7 +74,7 @@ _TOGETHER = 8
 
 _OF_ITS_PASS = 0.1
 """A forward pass with gradients keeps at least this part of the bytes that it makes."""
-_MOST = 0.4
+_MUCH = 0.4
 """A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
 _SOME = 5
 """A cache is filled by fewer call stacks than this."""
@@ -181,6 +181,7 @@ def _by_lifetime(
     cached = ahead & (marks & stack_phases.CACHES != 0) & (kept | (gone > next_end) | ~trains)
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
+    reached = _reached(freeing, freed_backward & forward, born, len(back_start))
     if not trains:
         graph = forward & ~kept & (marks & stack_phases.NO_GRAD == 0)
         judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
@@ -189,8 +190,8 @@ def _by_lifetime(
         cut = lasts & kept & (marks & stack_phases.NO_GRAD == 0)
         everything = np.zeros(len(rows), np.int64)
         some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
-        if some.any() and _is_most_of_what_was_made(history, some, forward):
-            judge.give(some, ACTIVATION, _MOST_KEPT, 0.6)
+        if some.any() and _is_much_of_what_was_made(history, some, forward):
+            judge.give(some, ACTIVATION, _MUCH_KEPT, 0.6)
         cut = _of_many_stacks(rows.stack, everything, cut)
         judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
@@ -200,12 +201,12 @@ def _by_lifetime(
         graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
         graph &= _freed_together(history, graph)
         judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
-        reached = _reached(freeing, freed_backward & forward, born, len(back_start))
-        reached[reached == np.iinfo(np.int64).max] = START  # a backward pass that freed nothing
+        # Nothing is told by a backward pass that freed nothing: as if it had reached everything.
+        freed_to = np.where(reached == np.iinfo(np.int64).max, START, reached)
         missed = forward & (marks & stack_phases.NO_GRAD == 0)
         missed &= ~is_among(rows.stack, unique(rows.stack[ahead & freed_backward]))
         missed &= np.where(
-            following < len(back_start), (gone > next_end) & (born < reached[following]), kept
+            following < len(back_start), (gone > next_end) & (born < freed_to[following]), kept
         )
         # A backward pass that failed midway used no more either, but no optimizer step follows it.
         steps = np.searchsorted(passes.of(OPTIMIZER)[0], np.append(back_start, history.events))
@@ -234,10 +235,9 @@ def _by_lifetime(
     )
     over = user & trains & ~kept & (following == len(back_start))
     judge.give(over, FORWARD_TEMPORARY, "freed after the last backward pass", 0.5)
-    reached = _reached(freeing, freed_backward & forward, born, len(back_start))[following]
     passed = ahead & kept & (following < len(back_start))
     stepped = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
-    passed &= (born >= reached) | (following < max(int(stepped), len(back_start) - 1))
+    passed &= (born >= reached[following]) | (following < max(int(stepped), len(back_start) - 1))
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
     judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
     judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
@@ -321,15 +321,15 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     return much
 
 
-def _is_most_of_what_was_made(
+def _is_much_of_what_was_made(
     history: DeviceHistory, kept: NDArray[np.bool_], made: NDArray[np.bool_]
 ) -> bool:
-    """Say whether some allocations have most of the bytes that were made in their time."""
+    """Say whether some allocations have much of the bytes that were made in their time."""
     rows = history.allocations
     born = rows.alloc_event[kept]
     made = made & (rows.alloc_event >= born.min()) & (rows.alloc_event <= born.max())
     size = rows.block_size
-    return bool(int(size[kept].sum()) >= _MOST * int(size[made].sum()))
+    return bool(int(size[kept].sum()) >= _MUCH * int(size[made].sum()))
 
 
 def _of_many_stacks(

@@ -235,16 +235,14 @@ def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -
         bounds = bounds[np.append(True, count >= _SHORT * median(count))]
     if len(bounds) < _FEWEST:
         return None
-    while (first := _turn_before(period, bounds)) is not None:
-        bounds = np.append(np.int64(first), bounds)
-    while (last := _turn_after(period, bounds, allocated, places)) is not None:
-        bounds = np.append(bounds, np.int64(last))
+    bounds = _with_turns_after(period, _with_turns_before(period, bounds), allocated, places)
     # If the model was built just before, the first turn is complete, however much it differs.
     built = passes.of(BUILD)[1] + 1
     built = built[(built < bounds[0]) & (built >= marks[0] - _LIMIT * usual)][-1:]
-    first, second, third = np.searchsorted(period.made, [*built, *bounds[: 3 - len(built)]])
-    if len(built) and second - first >= _SHORT * (third - second):
-        bounds = np.append(built, bounds)
+    if len(built):
+        first, second, third = np.searchsorted(period.made, [*built, *bounds[:2]])
+        if second - first >= _SHORT * (third - second):
+            bounds = np.append(built, bounds)
     return _iterations("pattern", period.confidence, bounds, period.how)
 
 
@@ -263,34 +261,49 @@ def _lowest_in_turn(
     return int(np.where(kinds == kinds.min(), level, np.inf).argmin())
 
 
-def _turn_before(period: Period, bounds: NDArray[np.int64]) -> int | None:
-    """Return the event with which a complete turn begins that ends at the first bound."""
-    low, high = np.searchsorted(period.made, bounds[:2]).tolist()
-    turn, before = period.mark[low:high], period.mark[:low]
-    found = _reach(turn[::-1], before[::-1], until=turn[:1])
-    return None if found is None else int(period.made[low - found])
+def _with_turns_before(period: Period, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the events with which complete turns begin before the first bound."""
+    first, second = np.searchsorted(period.made, bounds[:2]).tolist()
+    before: list[int] = []
+    while True:
+        turn = period.mark[first:second]
+        found = _reach(turn[::-1], period.mark[:first][::-1], until=turn[:1])
+        if found is None:
+            return np.append(np.array(before[::-1], np.int64), bounds)
+        first, second = first - found, first
+        before.append(int(period.made[first]))
 
 
-def _turn_after(
+def _with_turns_after(
     period: Period,
     bounds: NDArray[np.int64],
     allocated: NDArray[np.int64],
     places: NDArray[np.int8],
-) -> int | None:
-    """Return the event before which a complete turn ends that begins at the last bound."""
-    made = period.made
+) -> NDArray[np.int64]:
+    """Add the events before which complete turns end that begin at the last bound."""
+    made, mark = period.made, period.mark
     low = np.searchsorted(made, bounds)
-    turn = period.mark[low[-2] : low[-1]]
-    found = _reach(turn, period.mark[low[-1] :])
-    if found is None:
-        return None
-    last = int(made[low[-1] + found - 1])
     # After the last turn the program cleans up; to leave that out, the turn ends as others do.
-    ends = last + int((bounds[1:] - made[np.maximum(low[1:] - 1, 0)]).max())
-    again = np.flatnonzero(period.mark[low[-1] + found :] == turn[0])[:1] + low[-1] + found
-    ends = min(ends, int(made[again[0]]) if len(again) else ends, len(allocated) - 1)
-    at = _at_lowest(allocated, np.array([last]), np.array([ends]), places)
-    return int(at[0]) if len(at) else None
+    rest = int((bounds[1:] - made[np.maximum(low[1:] - 1, 0)]).max())
+    first, second = low[-2:].tolist()
+    after: list[int] = []
+    while True:
+        turn = mark[first:second]
+        found = _reach(turn, mark[second:])
+        if found is None:
+            break
+        last = int(made[second + found - 1])
+        ends = min(last + rest, len(allocated) - 1)
+        following = slice(second + found, int(np.searchsorted(made, ends)))
+        again = np.flatnonzero(mark[following] == turn[0])[:1] + following.start
+        ends = int(made[again[0]]) if len(again) else ends
+        at = _at_lowest(allocated, np.array([last]), np.array([ends]), places)
+        if not len(at):
+            break
+        after.append(int(at[0]))
+        first, second = second, int(np.searchsorted(made, at[0]))
+        rest = max(rest, after[-1] - int(made[max(second - 1, 0)]))
+    return np.append(bounds, np.array(after, np.int64))
 
 
 def _reach(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -60,20 +61,21 @@ def _ranks_of(layout: Layout) -> int:
     return prod(size for _, size in layout)
 
 
-def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> list[RunFile]:
+def name_files(paths: Sequence[Path], root: Path | None, read: NameReader | None) -> list[RunFile]:
     """Name the files of a run; files that do not match the user's pattern are left out.
 
     Args:
         paths: in order.
-        root: the folder that all of them are in.
+        root: the folder that all of them are in; None where there is none.
         read: reads names by the user's pattern; None to recognize common names.
     """
-    sources = ["/".join(map(as_text, path.relative_to(root).parts)) for path in paths]
+    sources = [_below(root, path) for path in paths]
+    above = "" if root is None else f"{root.name}/"
     if read is not None:
         return [
             RunFile(path, source, name)
             for path, source in zip(paths, sources, strict=True)
-            if (name := read(f"{root.name}/{source}")) is not None
+            if (name := read(above + source)) is not None
         ]
     names = [read_name(source) for source in sources]
     if all(name.rank is None and name.dump is None for name in names):
@@ -81,6 +83,17 @@ def name_files(paths: Sequence[Path], root: Path, read: NameReader | None) -> li
         if bare is not None:
             names = [replace(name, rank=rank) for name, rank in zip(names, bare, strict=True)]
     return [RunFile(*each) for each in zip(paths, sources, names, strict=True)]
+
+
+def _below(root: Path | None, path: Path) -> str:
+    """Return where a file is below a folder, with ``/``; all of its path if there is no folder."""
+    if root is None:
+        return as_text(path)
+    try:
+        below = path.relative_to(root)
+    except ValueError:  # one of them is absolute, or has dots
+        below = Path(os.path.abspath(path)).relative_to(root)  # noqa: PTH100
+    return "/".join(map(as_text, below.parts))
 
 
 def make_run(

@@ -13,7 +13,7 @@ from pathlib import Path
 from snapreport.ground.errors import InputError
 from snapreport.ground.files import check_output, is_folder, write_atomically
 from snapreport.ground.object_display import Shown
-from snapreport.ground.remote.remote_paths import as_path
+from snapreport.ground.remote.remote_paths import as_path, is_remote
 from snapreport.ground.safe_text import visible
 from snapreport.model.name_treatment import NamesWanted
 from snapreport.model.run.rank_facts import Run
@@ -165,7 +165,7 @@ def find_run_files(
     files = name_files(whole, root, read)
     taken = {file.path for file in files}
     if not files:
-        raise InputError(f"no file in {root} matches --name {name}.")
+        raise InputError(f"no file{f' in {root}' if root else ''} matches --name {name}.")
     skipped += [Skipped(path, OTHER_NAME) for path in whole if path not in taken]
     single = len(given) == 1 and is_folder(given[0])
     return RunInputs(tuple(files), tuple(skipped), given[0].resolve().name if single else "")
@@ -239,8 +239,14 @@ def with_salt(names: NamesWanted) -> NamesWanted:
     return replace(names, salt=secrets.token_hex(16))
 
 
-def _root(given: Sequence[Path], files: Sequence[Path]) -> Path:
-    """Return the folder that file names are relative to."""
+def _root(given: Sequence[Path], files: Sequence[Path]) -> Path | None:
+    """Return the folder that file names are relative to; None if there is none above all files."""
     if len(given) == 1 and is_folder(given[0]):
         return given[0]
-    return Path(os.path.commonpath([path.parent for path in files]))
+    folders = [path.parent for path in files]
+    if any(map(os.path.isabs, folders)):
+        folders = [each if is_remote(each) else Path(os.path.abspath(each)) for each in folders]  # noqa: PTH100
+    try:
+        return Path(os.path.commonpath(folders))
+    except ValueError:  # on several drives, or in a store and not
+        return None

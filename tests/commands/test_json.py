@@ -44,8 +44,8 @@ ASKED: dict[str, list[list[str]]] = {
     "query": [[SQL], ["SELECT 1 WHERE 0"]],
     "strings": [[], ["--check"]],
 }
-OF_RUNS = {"run": "summary", "run-diff": "diff"}
-"""What a command prints of a run is a format of its own."""
+OF_RUNS = {"run": "summary", "files": "summary", "run-diff": "diff"}
+"""What a command prints of a run, or of several files, is a format of its own."""
 """What is asked of each command; ``diff`` and the growth take the file itself for another."""
 NOTHING_TO_TRY = ("fits none of 0 names", "has no recorded history", "has nothing to replay")
 """What is said where a recording has nothing that could be taken away."""
@@ -88,6 +88,8 @@ def asked_of_runs(run: Run, name: str) -> Any:
             data = pickle.dumps(made.snapshot())
             Path(folder, f"rank{rank}.pickle").write_bytes(data[: 40 if rank == 3 else None])
     paths = ["other"] if name == "run" else ["one", "other"]
+    if name == "files":
+        paths = [f"one/rank{rank}.pickle" for rank in range(4)]
     result = run(OF_RUNS[name], *paths, "--json", "-q")
     assert result.exit_code == 1, result.stderr
     return orjson.loads(result.stdout)

@@ -108,6 +108,19 @@ def test_several_files_are_a_table_in_their_order_and_no_ranks(
     assert error.startswith("Error: broken.pickle ")
 
 
+def test_several_files_may_be_named_by_absolute_and_by_relative_paths_and_by_their_folder(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    Path("more").mkdir()
+    for name in ("more/b.pickle", "more/c.pickle", "a.pickle"):
+        Path(name).write_bytes(snapshot.read_bytes())
+    done = run("summary", "more", folder / "a.pickle", snapshot, "-q", "--jobs", "1")
+    assert done.exit_code == 0
+    assert [row.split()[4] for row in done.stdout.splitlines()[1:]] == [
+        "here/more/b.pickle", "here/more/c.pickle", "here/a.pickle", "snap.pickle",
+    ]  # fmt: skip
+
+
 def test_ranks_among_several_files_are_told_how_to_be_compared(
     run: Run, snapshot: Path, folder: Path
 ) -> None:
@@ -117,7 +130,43 @@ def test_ranks_among_several_files_are_told_how_to_be_compared(
     assert done.stdout.splitlines()[-1].startswith("To compare the ranks of a run")
     named = run("summary", "rank0.pickle", "rank1.pickle", "--name", "rank{rank}.pickle", "-q")
     assert named.stdout.startswith("2 files, 2 ranks")
-    assert run("summary", "rank0.pickle", "rank1.pickle", "--json").exit_code == 2
+
+
+def test_several_files_as_json_are_an_object_for_each_and_an_error_for_those_that_have_none(
+    run: Run, snapshot: Path, folder: Path
+) -> None:
+    for name in ("b.pickle", "a.pickle"):
+        Path(name).write_bytes(snapshot.read_bytes())
+    Path("broken.pickle").write_bytes(b"\x80")
+    done = run("summary", "b.pickle", "broken.pickle", "a.pickle", "--json", "-q", "--jobs", "1")
+    assert done.exit_code == 1
+    b, broken, a = orjson.loads(done.stdout)["files"]
+    assert (b["file"], b["error"], broken["file"], a["file"]) == (
+        "b.pickle", None, "broken.pickle", "a.pickle",
+    )  # fmt: skip
+    assert b["devices"] == a["devices"]
+    (device,) = a["devices"]
+    assert (device["allocated"], device["reserved"]) == (2 * MIB, 20 * MIB)
+    assert device["largest"] == {"site": "forward model.py:7", "bytes": 2 * MIB}
+    assert broken["devices"] == []
+    assert f"Error: {broken['error']}\n" == done.stderr
+    # Where none can be read, the text is empty and the JSON says why.
+    none = run("summary", "broken.pickle", "broken.pickle2", "--json", "-q", "--jobs", "1")
+    assert none.exit_code == 1
+    assert [bool(each["error"]) for each in orjson.loads(none.stdout)["files"]] == [True, True]
+    assert run("summary", "broken.pickle", "broken.pickle2", "-q", "--jobs", "1").stdout == ""
+
+
+def test_the_findings_of_several_files_stand_under_their_names(
+    run: Run, snapshot: Path, samples: Path, folder: Path
+) -> None:
+    oom = samples / "out_of_memory.pickle.gz"
+    Path("broken.pickle").write_bytes(b"\x80")
+    done = run("summary", "broken.pickle", oom, snapshot, "--findings", "-q")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: broken.pickle ")
+    of_oom, of_other = (run("summary", each, "--findings").stdout for each in (oom, snapshot))
+    assert done.stdout == f"{oom}\n\n{of_oom}\n{snapshot}\n\n{of_other}"
 
 
 def test_devices_without_memory_share_a_line(run: Run, folder: Path) -> None:

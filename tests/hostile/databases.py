@@ -315,6 +315,17 @@ REFUSED: dict[str, Change] = {
     "oddities are no counts": _sql(
         "UPDATE meta SET value = '{\"a\": \"b\"}' WHERE key ='oddities'"
     ),
+    "left-out events of an unknown kind": _sql(
+        "UPDATE meta SET value = '[\"alloc\", \"oom\"]' WHERE key LIKE 'skipped%'"
+    ),
+    "left-out events are lists": _sql("UPDATE meta SET value = '[[]]' WHERE key LIKE 'skipped%'"),
+    **{
+        f"another allocator of kind {kind}": _sql(
+            f"""UPDATE meta SET value = '{{"kind": {kind}, "evidence": "x", "known": true}}'"""
+            " WHERE key LIKE 'other_allocator%'"
+        )
+        for kind in ("5", '"new"', "[]", "null")
+    },
     "layout is a number": _sql("UPDATE meta SET value = '1' WHERE key = 'layout'"),
     "no such default device": _sql("UPDATE meta SET value = '7' WHERE key = 'default_device'"),
     "default device is true": _sql("UPDATE meta SET value = 'true' WHERE key = 'default_device'"),

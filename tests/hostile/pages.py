@@ -35,18 +35,27 @@ def page(piece: str, times: int) -> str:
 
 
 def packed(
-    *, strings: int = 10, tables: int = 0, length: int = 10, area: int = 1000, kind: str = "u8"
+    *,
+    strings: int = 10,
+    tables: int = 0,
+    length: int = 10,
+    area: int = 1000,
+    kind: str = "u8",
+    delta: bool = False,
+    offset: int = 0,
 ) -> str:
     """Return a page with data packed in it.
 
     Args:
         strings: texts in its table.
-        tables: devices, each with its own columns, all of which begin at the area's first byte.
+        tables: devices, each with its own columns, all of which begin at the same byte.
         length: values that each column claims to have.
         area: bytes of all columns together.
         kind: type of the columns.
+        delta: whether they claim to hold differences.
+        offset: of the columns' first byte.
     """
-    entry = {"type": kind, "offset": 0, "length": length, "delta": False}
+    entry = {"type": kind, "offset": offset, "length": length, "delta": delta}
     columns = dict.fromkeys(("frame_name", "frame_file", "category", "metadata"), entry)
     header: dict[str, Any] = {
         "strings": [f"text {i}" for i in range(strings)],

@@ -10,6 +10,7 @@ Example: python -m tests.hostile.search --seconds 120 --seed 7 --task diff
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import pickle
@@ -119,17 +120,21 @@ class PageNumbers(_Changing):
     strings: int = 10
     tables: int = 0
     values: int = 10
+    """Of each column, or as many as fit into the area."""
     area: int = 1000
     kind: str = "u8"
+    deltas: int = 0
+    """Whether columns hold differences."""
 
     def file(self, _task: str) -> tuple[bytes, str]:
         """Return the page."""
         data = pages.packed(
             strings=self.strings,
             tables=self.tables,
-            length=self.values,
+            length=min(self.values, self.area // (1 if self.kind == "u8" else 4)),
             area=self.area,
             kind=self.kind,
+            delta=self.deltas > 0,
         )
         times = min(self.pieces, MOST // len(pages.PIECES[self.piece]))
         return (data + pages.page(self.piece, times)).encode(), ".html"
@@ -201,6 +206,7 @@ LIMITS = {
     "forward": 3000,
     "folders": 20_000,
     "tables": 2000,
+    "deltas": 1,
     "values": 10_000_000,
     "area": 100_000_000,
 }
@@ -352,9 +358,20 @@ def cost(numbers: Made, task: str = "report") -> Cost | None:
         return None
     attempt = TASKS[task]
     warm(attempt)
-    most = 2 * allowed(len(data))[0]
+    start = starting(task)
+    most = start + 2 * allowed(len(data))[0]
     tried = run_family("", lambda: [("", data)], attempt, ending, seconds=most, memory=MEMORY)
-    return Cost(numbers, len(data), tried.worst_s, tried.worst_bytes, tried.notes)
+    seconds = max(tried.worst_s - start, 0.0)
+    return Cost(numbers, len(data), seconds, tried.worst_bytes, tried.notes)
+
+
+@functools.cache
+def starting(task: str) -> float:
+    """Return the seconds that the processes of a task take to start, whatever is in its files."""
+    if task != "folder":
+        return 0.0
+    data, ending = Numbers(events=1).file(task)
+    return run_family("", lambda: [("", data)], TASKS[task], ending).worst_s
 
 
 def worth(found: Cost) -> float:
@@ -375,9 +392,13 @@ SNAPSHOTS: dict[str, Made] = {
 }
 """What searches begin with, by name."""
 
+COLUMNS = PageNumbers(pieces=1, tables=100, values=10_000_000, area=1_000_000, deltas=1)
+"""They overlap."""
+
 PAGES: dict[str, Made] = {
     **{f"page of {piece}": PageNumbers(piece=piece, pieces=16_000) for piece in pages.PIECES},
-    "packed columns": PageNumbers(pieces=1, strings=1000, tables=10, values=10_000, area=10_000),
+    "packed columns": replace(COLUMNS, deltas=0),
+    "packed columns of differences": COLUMNS,
     "packed text": PageNumbers(pieces=1, values=1, area=20_000_000),
 }
 

@@ -40,7 +40,16 @@ def test_packed_data_are_limited_by_the_length_of_the_page(page: str) -> None:
     assert_within(page.encode(), ending=".html", attempt=strings, seconds=1, mib=mib)
 
 
-@pytest.mark.parametrize("field", [{"length": -1}, {"kind": "u32"}, {"length": 300}])
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"length": -1},
+        {"kind": "u32"},
+        {"length": 300},
+        {"length": 1, "offset": 2000},
+        {"length": 1, "offset": 2**64 - 1},
+    ],
+)
 def test_columns_are_within_their_area_and_share_no_bytes(
     tmp_path: Path, field: dict[str, int]
 ) -> None:

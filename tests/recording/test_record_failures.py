@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_is_said_before_the_program_runs(
 ) -> None:
     (tmp_path / "file").write_text("")
     ran = []
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
         with (
             pytest.raises(snapreport.OutputError, match="name a"),
             snapreport.record(folder),

@@ -59,6 +59,8 @@ class Commands(click.Group):
         except SnapreportError as error:
             raise OneLineError(visible(str(error))) from error
         except PermissionError as error:
+            if error.filename is None:  # a port, for instance: the traceback says what
+                raise
             raise OneLineError(f"{visible(str(error.filename))}: permission denied.") from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:

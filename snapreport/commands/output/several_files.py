@@ -34,7 +34,12 @@ _NAME = 40
 
 
 def load_a_run(
-    paths: Path | Sequence[Path], wanted: RunWanted, quiet: bool, **options: Any
+    paths: Path | Sequence[Path],
+    wanted: RunWanted,
+    quiet: bool,
+    *,
+    may_be_empty: bool = False,
+    **options: Any,
 ) -> LoadedRun:
     """Load a run; files left out, and files without figures, are listed on stderr.
 
@@ -42,6 +47,7 @@ def load_a_run(
         paths: as in ``load_run()``.
         wanted: how to read its files.
         quiet: print only errors.
+        may_be_empty: return it even if no file gave any figures.
         options: other arguments of ``load_run()``.
 
     Raises:
@@ -53,7 +59,7 @@ def load_a_run(
     if not quiet:
         say_skipped(loaded.skipped)
     say_errors(loaded.errors)
-    if not loaded.findings.rows:
+    if not loaded.findings.rows and not may_be_empty:
         raise click.exceptions.Exit(1)
     return loaded
 

@@ -182,7 +182,7 @@ def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
     what the allocator could not use. Segments of the small pool are left out: they have 2 MiB, and
     free memory of other pools may not serve them.
     """
-    if "reserved" not in device.curves or device.peak.inactive is None:
+    if "reserved" not in device.peaks or device.peak.inactive is None:
         return None
     beyond = int(device.curves["reserved"].max()) - int(device.curves["active"].max())
     event = _raised_for(device)

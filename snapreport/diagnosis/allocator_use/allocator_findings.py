@@ -22,7 +22,7 @@ from snapreport.diagnosis.allocator_use.given_back_findings import (
 )
 from snapreport.diagnosis.finding_tables import top_table
 from snapreport.diagnosis.kept_blocks import tell_of_kept
-from snapreport.figures.curves import peak_without
+from snapreport.figures.curves import peak_without, reserved_at
 from snapreport.figures.fragmentation import allocator_of
 from snapreport.figures.heap import find_holes, heap_at, returnable_bytes, whole_bytes
 from snapreport.ground.units import format_bytes
@@ -210,13 +210,16 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     if not any(pool != (0, 0) for pool in tables.pools):
         return
     # Graphs captured after the peak hold more, so the end counts as well.
-    events = {device.peak.event, device.history.events - 1}
-    held = {event: find_private_pools(tables, device, event) for event in sorted(events)}
-    event = max(held, key=lambda each: sum(pool[-1] for pool in held[each]))
-    pools = held[event]
-    inactive = [each[-1] for each in pools]
-    locked = sum(inactive)
-    reserved = int(device.curves["reserved"][event + 1])
+    events = sorted({device.peak.event, device.history.events - 1})
+    known = {
+        each: size for each in events if (size := reserved_at(device.curves, each)) is not None
+    }
+    held = {event: find_private_pools(tables, device, event) for event in known}
+    event = max(held, key=lambda each: sum(pool[-1] for pool in held[each]), default=None)
+    if event is None:
+        return
+    pools, reserved = held[event], known[event]
+    locked = sum(each[-1] for each in pools)
     if locked < max(_LOST * reserved, WORTH):
         return
     suggestions = []

@@ -114,7 +114,8 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
                 frees=Frees.exactly(0),
             ),
         )
-    large = most >= _COMES_BACK * int(device.curves["reserved"].max())
+    peak = device.peaks.get("reserved")
+    large = peak is not None and most >= _COMES_BACK * peak.bytes
     yield Finding(
         "segment-thrash",
         "warning" if large else "note",

@@ -18,6 +18,7 @@ from snapreport.model.stacks import StackTable
 
 VERSIONS = {
     "summary": 1,
+    "files": 1,
     "run": 1,
     "run-diff": 1,
     "live": 1,

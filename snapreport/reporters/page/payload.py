@@ -307,7 +307,7 @@ def _envelopes(
         first; and the values of the edge.
     """
     lives = device.allocator.segments
-    if "reserved" not in device.curves:
+    if "reserved" not in device.peaks:  # none to reach down from, or not at every event
         return
     moves: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]] = []
     for pool in unique(lives.pool).tolist():

@@ -29,7 +29,7 @@ class CurvePicture:
     requested: str
     """Path data of the line."""
     reserved: str
-    """Path data of the line; empty where no allocator reserves memory."""
+    """Path data of the line; empty where no allocator reserves memory, or it is not known when."""
     ticks: tuple[tuple[float, str], ...]
     """Position from the top and label of each horizontal line."""
     last_event: str
@@ -45,8 +45,8 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
     """Reduce the curves to columns that each keep their maximum."""
     events = device.history.events
     allocated, requested = device.curves["allocated"], device.curves["requested"]
-    reserved = device.curves.get("reserved")
-    highest = max(int(c.max()) for c in device.curves.values()) or 1
+    reserved = device.curves["reserved"] if "reserved" in device.peaks else None
+    highest = max(each.bytes for each in device.peaks.values()) or 1
     top = highest * _ROOM
     bands, all_stages = stage_bands(device.stages, events)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from snapreport.model.run.rank_facts import Run
+from snapreport.model.run.rank_facts import RankFacts, Run
 from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.json.json_parts import fields_of
-from snapreport.reporters.run.run_rows import RunRow, rows_of
+from snapreport.reporters.run.run_rows import FileRow, RunRow, rows_of, rows_of_file
 
 
 def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
@@ -49,6 +49,30 @@ def run_summary(run: Run, findings: RunFindings, rows: Sequence[RunRow]) -> dict
         "replicated": [asdict(each) for each in findings.replicated],
         "first_failure": findings.first_failure,
         "notes": list(findings.notes),
+    }
+
+
+def files_as_json(files: Sequence[RankFacts]) -> list[dict[str, Any]]:
+    """Return an object for each of several files, which need not be of one run, in their order."""
+    return [
+        {
+            "file": file.source,
+            "error": file.error or None,
+            "devices": [_file_row(row) for row in rows_of_file(file)],
+        }
+        for file in files
+    ]
+
+
+def _file_row(row: FileRow) -> dict[str, Any]:
+    device, largest = row.device, row.largest
+    return {
+        "device": device.device,
+        **fields_of(device, "recorded events capacity allocated allocated_width"),
+        **fields_of(device, "peak_event peak_time_us reserved"),
+        "largest": None if largest is None else {"site": largest.key, "bytes": largest.bytes},
+        "failed": [asdict(each) for each in device.failed],
+        "findings": [fields_of(each, "code severity title") for each in device.findings],
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from snapreport.ground.units import format_change
-from snapreport.model.run.rank_facts import DeviceFacts, RankFacts, Run
+from snapreport.model.run.rank_facts import DeviceFacts, Holder, RankFacts, Run
 from snapreport.model.run.run_findings import RunFindings
 from snapreport.native.sorting import whole_median
 
@@ -70,6 +70,27 @@ def rows_of(
                 f"{link}#device={device.place}" if link and not device.opens else link,
             )
         )
+    return rows
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """One device of one of several files, which need not be of one run."""
+
+    file: RankFacts
+    device: DeviceFacts
+    largest: Holder | None
+    """The call site that holds most at the peak; None where none is known."""
+
+
+def rows_of_file(file: RankFacts) -> list[FileRow]:
+    """Return a row for each device that holds memory, or one if none does; none without figures."""
+    used = [each for each in file.devices if each.allocated] or file.devices[:1]
+    rows = []
+    for device in used:
+        sites = [each for each in device.holders if each.kind == "site" and each.key]
+        largest = max(sites, key=lambda each: each.bytes, default=None)
+        rows.append(FileRow(file, device, largest))
     return rows
 
 

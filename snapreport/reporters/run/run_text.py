@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.run.rank_facts import RankFacts, Run
 from snapreport.model.run.run_findings import RunFindings
-from snapreport.reporters.run.run_rows import rows_of
+from snapreport.reporters.run.run_rows import rows_of, rows_of_file
 from snapreport.reporters.run.run_words import (
     ODD_WORDS,
     balance,
@@ -56,29 +57,24 @@ def write_files(page: Page, files: Sequence[RankFacts]) -> None:
 
     A file of several devices has a row for each that holds memory.
     """
-    rows = []
-    several = False
-    for file in files:
-        used = [each for each in file.devices if each.allocated] or file.devices[:1]
-        several = several or len(used) > 1
-        for device in used:
-            sites = [each for each in device.holders if each.kind == "site" and each.key]
-            largest = max(sites, key=lambda each: each.bytes, default=None)
-            rows.append(
-                (
-                    peak_text(device),
-                    "not known" if device.reserved is None else format_bytes(device.reserved),
-                    device.device,
-                    file.source,
-                    failed_text(device),
-                    "" if largest is None else f"{format_bytes(largest.bytes)} {largest.key}",
-                )
-            )
+    rows = [rows_of_file(file) for file in files]
+    cells = [
+        (
+            peak_text(row.device),
+            "not known" if row.device.reserved is None else format_bytes(row.device.reserved),
+            row.device.device,
+            row.file.source,
+            failed_text(row.device),
+            "" if row.largest is None else f"{format_bytes(row.largest.bytes)} {row.largest.key}",
+        )
+        for row in chain.from_iterable(rows)
+    ]
     headings = ("peak", "reserved", "device", "file", "out of memory", "most at the peak")
+    several = any(len(each) > 1 for each in rows)
     shown = [at for at in range(len(headings)) if several or headings[at] != "device"]
     page.table(
         tuple(headings[at] for at in shown),
-        [tuple(row[at] for at in shown) for row in rows],
+        [tuple(row[at] for at in shown) for row in cells],
         left=range(2, len(shown)),
     )
     if len({file.name.rank for file in files} - {None}) > 1:

@@ -28,10 +28,11 @@ _MEANING = 20
 """The least columns for a meaning to be readable."""
 
 
-def write_diagnoses(page: Page, found: Findings, full: bool) -> None:
-    """Write the findings about the file, and those of each device."""
+def write_diagnoses(page: Page, found: Findings, full: bool, *, named: bool = False) -> None:
+    """Write the findings about the file, and those of each device; ``named``: its name is said."""
     if found.warnings:
-        page.say(one_line(found.history.source.name), "title")
+        if not named:
+            page.say(one_line(found.history.source.name), "title")
         findings(page, found.warnings, full=True)
     for each in found.devices:
         if each.history.events or len(each.history.allocations) or len(found.devices) == 1:

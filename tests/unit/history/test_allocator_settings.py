@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snapreport.diagnosis.conclude import find
 from snapreport.ground.errors import AllocatorSettingsError
 from snapreport.history.allocator_settings import (
     UNLIMITED,
     AllocatorSettings,
+    large_page,
     parse_settings,
     possible_settings,
     recorded_settings,
@@ -117,6 +119,19 @@ def grown(*events: tuple[str, int, int], text: str = "") -> list[int]:
     file = made.settings(PYTORCH_CUDA_ALLOC_CONF=text).file()
     found = possible_settings(file.settings, file.devices[0])
     return [each.large_segment_size // MIB for each in found]
+
+
+def test_a_page_of_any_possible_size_is_a_number_that_arrays_can_hold() -> None:
+    made = trace()
+    for size in (23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97):
+        place = f"place {size}"
+        made.event("segment_alloc", addr=made.address(place), size=size * MIB).alloc(place, 2 * MIB)
+        made.segment(place, size * MIB, (2 * MIB, 2 * MIB, "live"))
+    (device,) = find(made.file()).devices
+    assert device.allocator.large_page == UNLIMITED
+    # A damaged event of no size says nothing.
+    odd = trace().event("segment_alloc", addr=1 << 50, size=0).alloc("a", 2 * MIB).file()
+    assert large_page(odd.settings, odd.devices[0]) == 20 * MIB
 
 
 def test_a_field_that_no_known_version_records_is_named_and_not_ignored() -> None:

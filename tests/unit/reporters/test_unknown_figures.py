@@ -13,14 +13,18 @@ import snapreport
 from snapreport.api.rank_figures import rank_facts
 from snapreport.explorer.opening.opened_file import OpenedFile
 from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.exporters import perfetto
+from snapreport.ground.errors import MomentError
 from snapreport.mcp.answering.overview import _amounts
 from snapreport.reporters.json.json_report import findings_as_json
 from snapreport.reporters.markdown.markdown_report import MarkdownReporter
 from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.page.svg import draw_curves
 from snapreport.reporters.terminal.answers_text import amounts
 from snapreport.reporters.terminal.summary_text import TextReporter
 from snapreport.reporters.terminal.text_tables import Page
 from tests.builders import MIB, frame, trace
+from tests.exports import export_of, read_perfetto, written
 
 F: dict[str, Any] = {"frames": [frame("f")]}
 
@@ -60,6 +64,43 @@ def test_in_python_and_json_it_is_none(snapshot: snapreport.Snapshot) -> None:
     assert (facts.reserved, facts.by_event.reserved) == (None, None)
 
 
+def test_no_moment_of_it_can_be_named(snapshot: snapreport.Snapshot) -> None:
+    device = snapshot.device()
+    last = device.events - 1
+    assert device.figures.reserved_from == last
+    assert device.at(last, curve="reserved").bytes == 20 * MIB
+    assert device.at(between=(last, last), curve="reserved").bytes == 20 * MIB
+    for wanted in ({}, {"event": -1}, {"event": last - 1}, {"between": (0, last)}):
+        with pytest.raises(MomentError, match=r"of cuda:0 is only known from event 5 on: events"):
+            device.at(**wanted, curve="reserved")
+    with pytest.raises(MomentError):
+        device.statistics("reserved")
+    assert device.statistics("active").peak == 9 * MIB
+
+
+def test_a_timeline_for_perfetto_begins_where_it_is_known(snapshot: snapreport.Snapshot) -> None:
+    export = export_of(snapshot.history)
+    (timeline,) = read_perfetto(written(perfetto.write, export)).values()
+    assert list(timeline.counters["reserved bytes"].values()) == [20 * MIB]
+    assert max(timeline.counters["active bytes"].values()) == 9 * MIB
+
+
+def test_no_finding_subtracts_from_it() -> None:
+    built = trace()
+    place = built.address("pool")
+    built.alloc("pool", MIB, pool_id=(1, 0), **F)
+    built.alloc("other", 300 * MIB, pool_id=(0, 0), **F).free("other")
+    built.alloc(place + 2 * MIB, 60 * MIB, pool_id=(1, 0), **F)
+    blocks = (MIB, MIB, "live"), (MIB, 0, "free"), (60 * MIB, 60 * MIB, "live")
+    built.segment("pool", 100 * MIB, *blocks, segment_pool_id=(1, 0))
+    (device,) = snapreport.Snapshot(built.file()).findings().devices
+    assert device.peak.reserved is None
+    (locked,) = [each for each in device.diagnosis.findings if each.code == "locked-pool"]
+    assert locked.title == (
+        "39.00 MiB of 100.0 MiB reserved are not in use at the end, all of it in a private pool"
+    )
+
+
 def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
     out = BytesIO()
     HtmlReporter().render(snapshot.findings(), out)
@@ -73,6 +114,14 @@ def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
         "Slack": "0 B",
         "Inactive": "not known",
     }
+
+
+def test_in_the_picture_without_scripts_it_has_no_line(snapshot: snapreport.Snapshot) -> None:
+    (device,) = snapshot.findings().devices
+    drawn = draw_curves(device)
+    assert drawn.reserved == ""
+    assert drawn.allocated
+    assert drawn.ticks[-1][1] == "8.00 MiB"  # what is known reaches 9
 
 
 @pytest.mark.parametrize("reporter", [TextReporter(120), MarkdownReporter()])

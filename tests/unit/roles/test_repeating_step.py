@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from snapreport.model.history import History
 from snapreport.model.iterations import Iterations
-from snapreport.roles.repeating_step import find_iterations
+from snapreport.roles.loop_period import Period
+from snapreport.roles.passes import BACKWARD, Passes
+from snapreport.roles.repeating_step import _from_period, find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
+from tests.clock import took
 from tests.programs import TINY, Plan, Program
 from tests.turns import Turns
 
@@ -272,3 +276,28 @@ def test_passes_without_a_stage_are_parted_after_building_and_none_is_lost() -> 
     found = iterations(builder)
     assert found is not None
     assert found.bounds.tolist() == list(range(3, 3 + 9 * 13, 9))
+
+
+def test_a_period_that_is_mostly_inside_one_pass_has_no_turns() -> None:
+    made = np.arange(0, 40, 2)
+    mark = np.repeat([9, 1, 7, 7, 7], 4)  # the turns beside the only one make something else
+    period = Period(made[::4], 0.9, "", made, mark, None)
+    one = np.array([BACKWARD], np.int8), np.array([15]), np.array([39])
+    passes = Passes(np.full(len(made), BACKWARD, np.int8), *one)
+    assert _from_period(period, passes, np.zeros(41, np.int64)) is None
+
+
+def test_a_hundred_thousand_turns_before_a_disturbance_are_found_in_one_pass() -> None:
+    n, odd = 200_000, 150_000
+    mark = np.tile([1, 2], n)
+    mark[2 * odd : 2 * odd + 2] = 2, 1  # two turns in one, as often as one looks back
+    made = np.arange(2 * n) * 2
+    turns = np.arange(2 * odd + 3, 2 * n - 2).reshape(-1, 1)[::2] + np.arange(2)
+    period = Period(made[turns[:, 0]], 0.9, "", made, mark, turns)
+    none = np.empty(0, np.int64)
+    passes = Passes(np.zeros(len(made), np.int8), none.astype(np.int8), none, none)
+    allocated = np.zeros(4 * n + 1, np.int64)
+    found = _from_period(period, passes, allocated)
+    assert found is not None
+    assert len(found.starts) > (n - odd) + odd // 2 - 10
+    assert took(lambda: _from_period(period, passes, allocated), most=1.5) <= 1.5

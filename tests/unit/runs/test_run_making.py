@@ -13,6 +13,7 @@ from snapreport.model.run.rank_facts import RankName, Run
 from snapreport.runs.gathered import Gathered
 from snapreport.runs.rank_names import reader_by
 from snapreport.runs.run_making import make_run, name_files, parse_layout
+from snapreport.runs.whole_run import find_run_files
 
 ROOT = Path("/data/job")
 
@@ -41,6 +42,26 @@ def test_ranks_are_in_order_and_dumps_before_them() -> None:
         "iteration_20/rank1.pickle", "iteration_9/rank1.pickle", "iteration_9/rank0.pickle"
     )
     assert labels(several) == ["rank 0, step 9", "rank 1, step 9", "rank 1, step 20"]
+
+
+def test_files_named_in_any_way_are_called_by_where_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def sources(*named: str | Path) -> list[str]:
+        for each in named:
+            if "://" not in str(each):
+                Path(each).touch()
+        found = find_run_files(named)
+        assert found is not None
+        return [file.source for file in found.files]
+
+    other = tmp_path / "other.pickle"
+    assert sources("one.pickle", other) == ["here/one.pickle", "other.pickle"]
+    assert sources("../here/one.pickle", other) == ["here/one.pickle", "other.pickle"]
+    assert sources("memory://store/one.pickle", other) == ["memory://store/one.pickle", str(other)]
 
 
 def test_files_that_tell_no_rank_are_called_by_their_path() -> None:

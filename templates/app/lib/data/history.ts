@@ -103,6 +103,11 @@ export class History {
     return this.device.reservedEvent.length > 0
   }
 
+  /** The first event from which reserved memory is known; -1 is the start. */
+  get reservedFrom(): number {
+    return this.device.summary.reserved_from ?? -1
+  }
+
   get hasTimes(): boolean {
     return this.device.timed
   }

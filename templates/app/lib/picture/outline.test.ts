@@ -43,3 +43,15 @@ test("zoomed in, each event is a piece of its own, cut to the window", () => {
   const extremes = new Extremes(Float64Array.of(5, 1, 2, 3))
   assert.deepEqual([...outline(extremes, new EventScale(3), { x0: -0.5, x1: 1.5, y0: 0, y1: 9 }, 40)], [0, 10, 5, 10, 30, 1, 30, 40, 2])
 })
+
+test("an outline begins where its curve is known, at every zoom", () => {
+  const extremes = new Extremes(new Float64Array(1001).map((_, event) => event + 1))
+  const scale = new EventScale(1000)
+  for (const width of [50, 2000]) {
+    const whole = outline(extremes, scale, { x0: -1, x1: 1000, y0: 0, y1: 1 }, width)
+    const line = outline(extremes, scale, { x0: -1, x1: 1000, y0: 0, y1: 1 }, width, 600)
+    assert.deepEqual(line, whole.slice(-line.length))
+    assert.equal(Math.floor(line[0] / (width / 1001)), width === 50 ? 600 - (600 % 20) : 601)
+    assert.equal(outline(extremes, scale, { x0: -1, x1: 500, y0: 0, y1: 1 }, width, 600).length, 0)
+  }
+})

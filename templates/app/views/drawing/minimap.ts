@@ -100,7 +100,7 @@ export class Minimap {
       pen,
       { left: 0, top: 0, plotHeight: g.mapHeight },
       whole,
-      outline(history.curves.reserved, scale, whole, g.plotWidth),
+      outline(history.curves.reserved, scale, whole, g.plotWidth, history.reservedFrom),
       theme.reserved,
       1,
     )

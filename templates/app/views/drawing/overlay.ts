@@ -82,7 +82,8 @@ export class Overlay {
   private curves(pen: Pen, { g, state, scale, counted, theme }: Scene): void {
     const { history } = this
     const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
-      const line = outline(counted.curves[name], scale, state.window, g.plotWidth)
+      const known = name === "reserved" ? history.reservedFrom : -1
+      const line = outline(counted.curves[name], scale, state.window, g.plotWidth, known)
       pen.setLineDash(dash)
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])

@@ -133,6 +133,11 @@ def test_the_edges_of_private_pools_reach_down_from_reserved_the_largest_first()
         (NAMED, 50, [-1, 0, 1, 2, 4], [0, 20, 50, 50, 20]),
         ("4,0 (CUDA graph)", 30, [-1, 0, 1, 2, 4], [0, 20, 20, 20, 20]),
     ]
+    # More was active than reserved: the curve that they would reach down from is wrong.
+    builder.alloc("elsewhere", 500 * MIB).free("elsewhere")
+    found = find(builder.file())
+    assert found.devices[0].reserved_from == found.devices[0].history.events - 1
+    assert Unpacked(pack(found, findings_as_json(found))).header["devices"][0]["envelopes"] == []
 
 
 def test_segments_come_back_with_pool_stream_and_life() -> None:
