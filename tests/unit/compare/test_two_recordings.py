@@ -42,9 +42,7 @@ def test_a_site_of_both_changes_by_its_bytes() -> None:
 
 
 def test_compiled_code_below_a_line_of_the_programs_is_in_no_file() -> None:
-    called = at("call", 175, "/tmp/torchinductor_ann/yb/cyb76l5fmhd2v6zpvlbcu2iyb2l5jl.py")[
-        :1
-    ]
+    called = at("call", 175, "/tmp/torchinductor_ann/yb/cyb76l5fmhd2v6zpvlbcu2iyb2l5jl.py")[:1]
     base, new = (
         trace().alloc("a", size, frames=[frame("empty", "??"), *called, *at("attend", 40)])
         for size in (MIB, 2 * MIB)
