@@ -95,7 +95,7 @@ def hide_in_texts(snapshot: dict[str, Any], frames: Iterable[dict[str, Any]], kn
     for row in rows_of(snapshot):
         for key in ("user_metadata", "compile_context"):
             if row.get(key):
-                row[key] = hidden(row[key])
+                row[key] = hidden(str(row[key]))
         if row.get("forward_frames"):
             row["forward_frames"] = tracebacks(tuple(row["forward_frames"]))
     for frame in frames:

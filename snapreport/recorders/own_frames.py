@@ -37,12 +37,12 @@ def cut_own_frames(snapshot: dict[str, Any]) -> None:
                 known.add((count, id(frames[-count])))
         if count:
             del frames[-count:]
+    without_own = lru_cache(10_000)(_without_own)  # for one snapshot: it holds their texts
     for row in rows_of(snapshot):
         if row.get("forward_frames"):
-            row["forward_frames"] = _without_own(tuple(row["forward_frames"]))
+            row["forward_frames"] = without_own(tuple(row["forward_frames"]))
 
 
-@lru_cache(maxsize=10_000)
 def _without_own(lines: tuple[str, ...]) -> list[str]:
     """Return the lines of a forward call stack, outermost first, from the program's first on."""
     files = [_FILE.search(line) for line in reversed(lines)]
