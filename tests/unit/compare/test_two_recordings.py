@@ -145,6 +145,7 @@ def test_reserved_memory_that_nobody_holds_is_a_change_of_its_own() -> None:
 def test_every_grouping_sums_to_the_change(by: str, curve: str) -> None:
     base = trace().segment("s", 4 * MIB, (MIB, MIB - 9, "live")).alloc("a", MIB, frames=at("f", 1))
     new = trace().start("x", 0).alloc("a", 3 * MIB + 5, stream=7, frames=at("f", 1)).end("x", 50)
+    new = new.segment("a", 20 * MIB, (3 * MIB + 512, 3 * MIB + 5, "live"), stream=7)
     found = compare(base, new, by=by, curve=curve)
     assert found.change != 0
     for changes in (found.groups, found.sites, found.parts, found.categories):
