@@ -63,6 +63,17 @@ SITE = thing(**_CODE, **numbers("bytes", "requested", "count"))
 CLOSING = record(recording_facts.Closing, closes=of(bool))
 STEPS = maybe(record(iterations.Steps, steps=many(record(iterations.StepUse, change=NUMBER))))
 _DIFFERENCE = thing(kind=TEXT, key=TEXT, bytes=NUMBER, usual=NUMBER)
+_PEAK = {
+    "events": NUMBER,
+    "capacity": MAYBE_NUMBER,
+    "allocated": NUMBER,
+    "allocated_width": NUMBER,
+    "peak_event": NUMBER,
+    "peak_time_us": MAYBE_NUMBER,
+    "reserved": MAYBE_NUMBER,
+}
+"""Of the device of a rank or of a file."""
+_FAILED = many(of(rank_facts.FailedRequest))
 _RANK_ROW = thing(
     name=TEXT,
     file=TEXT,
@@ -72,28 +83,16 @@ _RANK_ROW = thing(
     coordinates=of(dict[str, int]),
     device=TEXT,
     group=NUMBER,
-    events=NUMBER,
-    capacity=MAYBE_NUMBER,
-    allocated=NUMBER,
-    allocated_width=NUMBER,
-    peak_event=NUMBER,
-    peak_time_us=MAYBE_NUMBER,
-    reserved=MAYBE_NUMBER,
-    failed=many(of(rank_facts.FailedRequest)),
+    **_PEAK,
+    failed=_FAILED,
     growth=MAYBE_NUMBER,
 )
 _FILE_ROW = thing(
     device=TEXT,
     recorded=of(bool),
-    events=NUMBER,
-    capacity=MAYBE_NUMBER,
-    allocated=NUMBER,
-    allocated_width=NUMBER,
-    peak_event=NUMBER,
-    peak_time_us=MAYBE_NUMBER,
-    reserved=MAYBE_NUMBER,
+    **_PEAK,
     largest=maybe(thing(site=TEXT, bytes=NUMBER)),
-    failed=many(of(rank_facts.FailedRequest)),
+    failed=_FAILED,
     findings=many(thing(code=TEXT, severity={"enum": list(diagnoses.SEVERITIES)}, title=TEXT)),
 )
 CUT = thing(
@@ -415,7 +414,7 @@ def schema(name: str) -> Schema:
 
 
 def text(name: str) -> bytes:
-    """Return the path of a schema's file."""
+    """Return what a schema's file holds."""
     return orjson.dumps(schema(name), option=orjson.OPT_INDENT_2) + b"\n"
 
 

@@ -11,6 +11,9 @@ from snapreport.model.run.run_findings import Difference, RunFindings
 from snapreport.reporters.json.json_parts import fields_of
 from snapreport.reporters.run.run_rows import FileRow, RunRow, rows_of, rows_of_file
 
+_PEAK = "events capacity allocated allocated_width peak_event peak_time_us reserved"
+"""What a row says of the device of a rank or of a file."""
+
 
 def run_as_json(run: Run, findings: RunFindings) -> dict[str, Any]:
     """Return every figure and finding of a run; bytes are integers."""
@@ -68,8 +71,8 @@ def _file_row(row: FileRow) -> dict[str, Any]:
     device, largest = row.device, row.largest
     return {
         "device": device.device,
-        **fields_of(device, "recorded events capacity allocated allocated_width"),
-        **fields_of(device, "peak_event peak_time_us reserved"),
+        "recorded": device.recorded,
+        **fields_of(device, _PEAK),
         "largest": None if largest is None else {"site": largest.key, "bytes": largest.bytes},
         "failed": [asdict(each) for each in device.failed],
         "findings": [fields_of(each, "code severity title") for each in device.findings],
@@ -89,8 +92,7 @@ def _row(row: RunRow) -> dict[str, Any]:
         "coordinates": dict(rank.name.coordinates),
         "device": device.device,
         "group": row.group,
-        **fields_of(device, "events capacity allocated allocated_width"),
-        **fields_of(device, "peak_event peak_time_us reserved"),
+        **fields_of(device, _PEAK),
         "failed": [asdict(each) for each in device.failed],
         "growth": row.growth,
     }
