@@ -119,8 +119,8 @@ class DeviceData:
     def forward_lines(self, rows: NDArray[np.int64]) -> list[str | None]:
         """Return the forward line behind each allocation, None where PyTorch noted none."""
         number, names = label_forward(self.file.stacks)
-        found = np.append(number, 0)[self.allocations.stack[rows]]  # the last is for NO_STACK, -1
-        return [names[each] if each else None for each in found.tolist()]
+        found = number[self.allocations.stack[rows]].tolist()
+        return [names[each] if each else None for each in found]
 
     def metadata(self, rows: NDArray[np.int64]) -> list[str | None]:
         """Return what the program said of each allocation, None where it said nothing."""

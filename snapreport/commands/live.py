@@ -224,7 +224,7 @@ def _tree(moment: Moment) -> list[dict[str, Any]]:
             "name": frames.names[f] if f >= 0 else tree.label[i],
             "file": frames.filenames[f] if f >= 0 else "",
             "source": frames.code(f),
-            "line": int(frames.lines[f]) if f >= 0 and frames.lines[f] > 0 else None,
+            "line": frames.line(f) if f >= 0 else None,
             "bytes": int(tree.bytes[i]),
             "own_bytes": int(tree.own_bytes[i]),
             "count": int(tree.count[i]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -36,6 +36,9 @@ from snapreport.commands.output.console import print_bytes, progress_bar, say_er
 from snapreport.commands.output.several_files import end_with_errors, load_a_run, say_skipped
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import plain_json, visible
+
+if TYPE_CHECKING:
+    from snapreport.model.findings import Findings
 
 
 @click.command()
@@ -119,9 +122,7 @@ def summary(
             )
         _say_saved(source, answer)
         return
-    with progress_bar(answer.quiet) as progress:
-        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
-        found = snapshot.findings(device=device, ignore=ignore, card=card, allow=allow)
+    found = _findings_of(source, answer, device=device, ignore=ignore, card=card, allow=allow)
     if answer.as_json:
         from snapreport.reporters.json.json_report import JsonReporter
 
@@ -182,6 +183,13 @@ def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: An
     print_page(page)
 
 
+def _findings_of(source: Path, answer: Answer, **options: Any) -> Findings:
+    """Load a file and draw conclusions from it."""
+    with progress_bar(answer.quiet) as progress:
+        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+        return snapshot.findings(**options)
+
+
 def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> None:
     """Write the findings of one file after the other; exits with 1 if one cannot be read."""
     from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
@@ -193,9 +201,7 @@ def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> No
     said = failed = False
     for path in inputs.files:
         try:
-            with progress_bar(answer.quiet) as progress:
-                snapshot = snapreport.load(path, keep_paths=paths_kept(), progress=progress)
-                found = snapshot.findings(**options)
+            found = _findings_of(path, answer, **options)
         except SnapreportError as error:
             say_error(str(error))
             failed = True

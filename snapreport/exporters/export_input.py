@@ -36,7 +36,8 @@ class Export:
     site_frames: FrameTable
     """The frames as they are named as call sites."""
     forward: tuple[NDArray[np.int64], list[str]]
-    """The forward line behind each stack, and the lines' names; the first is for none."""
+    """The forward line behind each stack, the last for NO_STACK; and the lines' names, the first
+    for none."""
     curve: str
     """``allocated``, ``active`` (both block bytes) or ``requested``: which bytes are counted, and
     until when an allocation counts."""

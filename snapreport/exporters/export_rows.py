@@ -62,7 +62,7 @@ def _columns(export: Export, device: DeviceExport) -> list[Column]:
     sure = np.array([round(each.confidence * 100) for each in seen])
     sites, site = site_names(export, found)
     behind, lines = export.forward
-    forward = np.append(behind, 0)[rows.stack] - 1  # the last is for NO_STACK, -1
+    forward = behind[rows.stack] - 1
     return [
         Column("device", np.zeros(len(chosen), np.int64), everyone, [str(found.device)]),
         integers("allocation", np.arange(len(rows))),

@@ -94,7 +94,7 @@ def group_up(
     )
     backward = np.zeros(len(names), np.int64)
     if stacks is not None:
-        behind = _forward_of(stacks, rows)[chosen] > 0
+        behind = label_forward(stacks)[0][rows.stack[chosen]] > 0
         backward = sum_groups(number, rows.weights(curve)[chosen] * behind, len(names))
     columns = (held, requested, np.bincount(number, minlength=len(names)), backward)
     found = zip(names, *(column.tolist() for column in columns), strict=True)
@@ -139,7 +139,8 @@ def label_allocations(
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
     if by == "forward":
-        return _compact(_forward_of(file.stacks, rows), label_forward(file.stacks)[1].__getitem__)
+        number, names = label_forward(file.stacks)
+        return _compact(number[rows.stack], names.__getitem__)
     if by == "layer":
         return _by_layer(file.stacks, history)
     if by.startswith(KEYED):
@@ -153,28 +154,28 @@ def label_forward(stacks: StackTable) -> Labels:
     """Give every stack the forward line behind it; the first name is for stacks without.
 
     The line is chosen as a call site is.
+
+    Returns:
+        int64, shape (n_stacks + 1,), the last for NO_STACK, -1; and the names.
     """
     forward = stacks.frames.of_forward()
     if not forward.any():
-        return shared(np.zeros(len(stacks), np.int64)), [NO_FORWARD]
+        return shared(np.zeros(len(stacks) + 1, np.int64)), [NO_FORWARD]
     ranks = np.where(forward, classify_frames(stacks.frames), _LAST)[stacks.node_frame]
     best = lowest_on_path(stacks.node_parent, ranks)
     frame = np.where(ranks[best] < _LAST, stacks.node_frame[best], -1)
-    used, number = distinct(stacks.of_stacks(frame.astype(np.int64)))
+    of_stacks = stacks.of_stacks(frame.astype(np.int64))
+    used, number = distinct(np.append(of_stacks, -1))
     names = [site_text(stacks, each) for each in used.tolist() if each >= 0]
     names = [name.removeprefix(GRADIENT_OF) for name in names]
-    return shared(number.astype(np.int64) + (-1 not in used[:1])), [NO_FORWARD, *names]
-
-
-def _forward_of(stacks: StackTable, rows: Allocations) -> NDArray[np.int64]:
-    """Return the forward line behind each allocation, as ``label_forward()`` numbers them."""
-    return np.append(label_forward(stacks)[0], 0)[rows.stack]  # the last is for NO_STACK, -1
+    return shared(number), [NO_FORWARD, *names]
 
 
 def _by_layer(stacks: StackTable, history: DeviceHistory) -> Labels:
     """By the forward line behind a gradient, and else by the call site."""
     number, sites = label_sites(history, stacks)
-    forward, lines = _forward_of(stacks, history.allocations), label_forward(stacks)[1]
+    of_stack, lines = label_forward(stacks)
+    forward = of_stack[history.allocations.stack]
     places: dict[str, int] = {}
     at = [places.setdefault(name, len(places)) for name in (*sites, *lines)]
     chosen = np.where(forward > 0, len(sites) + forward, number)
@@ -224,7 +225,8 @@ def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels
     of metadata. NO_FORWARD and NONE are for what is in no group.
     """
     found = []
-    lines = ("layer", "forward") if _forward_of(file.stacks, history.allocations).any() else ()
+    forward = label_forward(file.stacks)[0][history.allocations.stack]
+    lines = ("layer", "forward") if forward.any() else ()
     for by in (*lines, *(KEYED + key for key in metadata_keys(file, history))):
         number, names = label_allocations(file, history, by)
         if len(names) > 1:

@@ -144,8 +144,7 @@ class AllocationsScreen(ListScreen):
         frames = stacks.frames
         shown = []
         for frame in stacks.path(int(self.view.device.allocations.stack[allocation])):
-            line = int(frames.lines[frame])
-            place = location(frames.filenames[frame], line if line > 0 else None)
+            place = location(frames.filenames[frame], frames.line(frame))
             shown.append(f"{cut(short_name(frames.names[frame]), 200)}  {place}")
         return shown or self.view.device.site_names(np.array([allocation]))
 

@@ -373,10 +373,8 @@ class TimelineScreen(Screen):
         """Return the visible columns: their events, and the most of each curve."""
         first, end = self.spans()
         bars = self.bars()
-        known = bars.reserved is not None and "reserved" in self.view.device.peaks
-        reserved = (
-            bars.reserved.tolist() if known and bars.reserved is not None else [None] * self.width
-        )
+        known = bars.reserved if "reserved" in self.view.device.peaks else None
+        reserved = [None] * self.width if known is None else known.tolist()
         rows = zip(
             first.tolist(), (end - 1).tolist(), bars.allocated.tolist(), bars.requested.tolist(),
             reserved, strict=True,

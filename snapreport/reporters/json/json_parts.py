@@ -51,7 +51,7 @@ def frames_of(stacks: StackTable, stack: int) -> list[dict[str, Any]]:
         {
             "name": frames.names[f],
             "file": frames.filenames[f],
-            "line": int(frames.lines[f]) if frames.lines[f] > 0 else None,
+            "line": frames.line(f),
             "source": frames.code(f),
         }
         for f in stacks.path(stack)
