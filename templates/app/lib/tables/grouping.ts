@@ -140,24 +140,20 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
 /** 1 for each allocation of some groups; null if there are none. */
 export function hiddenRows({ groups, ofAllocation }: Grouping, filtered: ReadonlySet<number>): Uint8Array | null {
   const out = new Uint8Array(groups.length)
-  let any = false
-  for (const row of filtered) if (row in groups) any = Boolean((out[row] = 1))
-  return any ? Uint8Array.from(ofAllocation, (row) => out[row]) : null
+  for (const row of filtered) if (row in groups) out[row] = 1
+  return out.includes(1) ? Uint8Array.from(ofAllocation, (row) => out[row]) : null
 }
 
 /** What is left out, or the only ones that are not, in few words; "" where nothing is. */
 export function filterText({ groups, colouring }: Grouping, filtered: ReadonlySet<number>): string {
   const kept = [...groups.keys()].filter((row) => !filtered.has(row))
-  const [one] = kept
   if (!filtered.size) return ""
+  const name = (row: number) => [groups[row].label, groups[row].detail].filter(Boolean).join(" ")
   if (!kept.length) return `All ${formatCount(groups.length)} ${pluralOf(colouring)} left out`
-  if (kept.length === 1) return `Only ${groups[one].label}${groups[one].detail ? ` ${groups[one].detail}` : ""}`
+  if (kept.length === 1) return `Only ${name(kept[0])}`
   if (kept.length < filtered.size) return `Only ${formatCount(kept.length)} of ${formatCount(groups.length)} ${pluralOf(colouring)}`
   const [gone] = filtered
-  const { label, detail } = groups[gone]
-  return filtered.size === 1
-    ? `Without ${label}${detail ? ` ${detail}` : ""}`
-    : `Without ${formatCount(filtered.size)} ${pluralOf(colouring)}`
+  return `Without ${filtered.size === 1 ? name(gone) : `${formatCount(filtered.size)} ${pluralOf(colouring)}`}`
 }
 
 /** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */

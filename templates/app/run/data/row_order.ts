@@ -18,10 +18,11 @@ export interface RowView {
 
 /** How far each row's peak is above the median of its group, or of its kind of memory if it is in none. */
 export function aboveGroup(data: RunData): Float64Array {
-  const medians = data.members.map((rows) => medianOf(rows.map((row) => data.allocated[row]).sort((a, b) => a - b)))
+  const middle = (rows: number[]) => medianOf(rows.map((row) => data.allocated[row]).sort((a, b) => a - b))
+  const medians = data.members.map(middle)
   const kinds = new Map<string, number[]>()
   data.kind.forEach((kind, row) => kinds.set(kind, [...(kinds.get(kind) ?? []), row]))
-  const usual = new Map([...kinds].map(([kind, rows]) => [kind, medianOf(rows.map((row) => data.allocated[row]).sort((a, b) => a - b))]))
+  const usual = new Map([...kinds].map(([kind, rows]) => [kind, middle(rows)]))
   return Float64Array.from({ length: data.count }, (_, row) => {
     const group = data.group[row]
     return data.allocated[row] - (group >= 0 ? medians[group] : usual.get(data.kind[row])!)

@@ -1,5 +1,6 @@
 /** Draws everything over the strips: axes, curves, stages, events, the peak and the cursor. */
 
+import type { Bytes } from "../../lib/data/curves"
 import { type Band, bandsIn } from "../../lib/picture/bands"
 import { hash } from "../../lib/picture/colours"
 import type { History } from "../../lib/data/history"
@@ -13,7 +14,7 @@ import { bandTop, type Geometry } from "./geometry"
 import { fit, type Pen } from "./pen"
 import { drawLimit, drawPoints, type OomHit } from "./points"
 import { drawBox, drawRuler } from "./ruler"
-import { type Scene, traceLine } from "./scene"
+import { type Scene, tag, traceLine } from "./scene"
 
 /** The positions of everything drawn that can be pointed at. */
 export interface Drawn {
@@ -81,46 +82,35 @@ export class Overlay {
   /** The curves that the strips do not show. */
   private curves(pen: Pen, { g, state, scale, counted, theme }: Scene): void {
     const { history } = this
-    const draw = (name: "allocated" | "requested" | "reserved", colour: string, width: number, dash: number[] = []) => {
-      const known = name === "reserved" ? history.reservedFrom : -1
-      const line = outline(counted.curves[name], scale, state.window, g.plotWidth, known)
+    /** Returns the height at the right edge. */
+    const draw = (curve: Bytes, colour: string, width: number, dash: number[] = [], known = -1) => {
+      const line = outline(curve, scale, state.window, g.plotWidth, known)
       pen.setLineDash(dash)
       traceLine(pen, g, state.window, line, colour, width)
       pen.setLineDash([])
+      return yOn(g, state.window, line.at(-1) ?? 0)
     }
-    if (history.hasReserved && !counted.partial) draw("reserved", theme.reserved, 1.75, [7, 3])
-    let above = outline(history.curves.reserved, scale, state.window, g.plotWidth).at(-1)
-    for (const { pool, edge } of counted.partial ? [] : history.device.envelopes) {
-      const line = outline(edge, scale, state.window, g.plotWidth)
-      pen.setLineDash([2, 3])
-      traceLine(pen, g, state.window, line, theme.pool, 1.75)
-      pen.setLineDash([])
-      const [top, bottom] = [above, line.at(-1)].map((bytes) => yOn(g, state.window, bytes ?? 0))
-      above = line.at(-1)
-      this.poolName(pen, g, theme, `pool ${pool}`, Math.max(top, g.top), Math.min(bottom, g.top + g.plotHeight))
+    // What is reserved is reserved for all allocations.
+    if (history.hasReserved && !counted.partial) {
+      let top = draw(history.curves.reserved, theme.reserved, 1.75, [7, 3], history.reservedFrom)
+      for (const { pool, edge } of history.device.envelopes) {
+        const bottom = draw(edge, theme.pool, 1.75, [2, 3])
+        this.poolName(pen, g, theme, `pool ${pool}`, Math.max(top, g.top), Math.min(bottom, g.top + g.plotHeight))
+        top = bottom
+      }
+      const replay = history.device.replays[state.replay]
+      if (replay) draw(replay.curve, theme.replay, 1.75)
     }
-    const replay = history.device.replays[state.replay]
-    if (replay && !counted.partial) {
-      const line = outline(replay.curve, scale, state.window, g.plotWidth)
-      traceLine(pen, g, state.window, line, theme.replay, 1.75)
-    }
-    draw(state.curve === "allocated" ? "requested" : "allocated", theme.other, 1)
+    draw(counted.curves[state.curve === "allocated" ? "requested" : "allocated"], theme.other, 1)
   }
 
   /** Names a private pool at the end of what it reserves, if there is room. */
   private poolName(pen: Pen, g: Geometry, theme: Theme, name: string, top: number, bottom: number): void {
     if (bottom - top < g.font * 1.5) return
     const text = fit(pen, name, g.plotWidth / 2)
-    const width = pen.measureText(text).width
-    const [right, y] = [g.left + g.plotWidth - g.font * 0.5, (top + bottom) / 2]
-    pen.fillStyle = theme.surface
-    pen.globalAlpha = 0.8
-    pen.fillRect(right - width - 3, y - g.font * 0.7, width + 6, g.font * 1.4)
-    pen.globalAlpha = 1
-    pen.fillStyle = theme.pool
-    pen.textAlign = "right"
-    pen.textBaseline = "middle"
-    pen.fillText(text, right, y)
+    const [width, height] = [pen.measureText(text).width + 6, g.font * 1.4]
+    const left = g.left + g.plotWidth - g.font * 0.5 - width
+    tag(pen, { left, top: (top + bottom - height) / 2, width, height }, text, 3, theme.surface, theme.pool, 0.8)
   }
 
   private bands(pen: Pen, { g, state, scale, theme }: Scene): void {

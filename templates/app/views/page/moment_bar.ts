@@ -138,7 +138,7 @@ export function filterChip(store: Store): HTMLElement {
     { class: "filter-chip", role: "status" },
     what,
     much,
-    button("Show all", "Count and draw all allocations again", () => store.set({ filtered: new Set() })),
+    button("Show all", "Show and count all allocations again", () => store.set({ filtered: new Set() })),
   )
   store.watch(["filtered", "cursor", "curve"], () => {
     const { history, counted, state } = store

@@ -55,7 +55,7 @@ export class Panels {
   private readonly panels = new Map<string, Panel>()
   private readonly buttons: HTMLButtonElement[]
   private readonly body: HTMLElement
-  private readonly note = h("p", { class: "counts-all", hidden: true }, "This tab counts all allocations, those left out as well.")
+  private readonly note = h("p", { class: "counts-all", hidden: true }, "This tab counts all allocations, including those left out.")
   private readonly prefix = `panel-${made++}`
   private shown = ""
   /** The state in which the visible panel could not be drawn. */
