@@ -27,9 +27,9 @@ _COMMANDS = {
     "render": "Make a report of a snapshot, a bundle or an entire run.",
     "summary": "Print what held the memory, what went wrong, and what to do.",
     "live": "Print what is live at the peak, or at another moment.",
-    "stages": "Print the memory of annotated stages and of training steps.",
+    "stages": "Print the memory of annotated stages and training steps.",
     "profile": "Print memory by category or role over time.",
-    "whatif": "Print how far the peak would fall without something.",
+    "whatif": "Print how far the peak would fall without each call site.",
     "plan": "Find the cheapest changes, or the largest batch, that fit into memory.",
     "diff": "Compare two snapshots: what changed, and where it came from.",
     "check": "Fail if memory is over budget, or a finding is not allowed.",
@@ -58,7 +58,7 @@ class _CommandLine(Commands):
     """The group that lists its commands without importing them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line for each command."""
+        """Write each command with what it does."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
 

@@ -56,9 +56,9 @@ class _By(click.Choice[str]):
     type=_By(_VIEWS),
     default="stack",
     show_default=True,
-    help="Print one row for each of these; tree is a call tree, outermost frame first, forward is "
-    "the forward line behind a gradient, layer is that or else the call site, and metadata:KEY is "
-    "one key of the metadata.",
+    help="Print one row for each of these. tree is a call tree, outermost frame first; forward is "
+    "the line of the forward pass behind a gradient; layer is that line, or else the call site; "
+    "metadata:KEY is one key of the metadata.",
 )
 @click.option(
     "--include",

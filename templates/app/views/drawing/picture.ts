@@ -57,7 +57,7 @@ function heading({ title, overlay, legend, scene: { state, scale, counted } }: P
   const replay = counted.partial ? null : overlay.history.device.replays[state.replay]
   const line =
     `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved && !counted.partial ? ", dashed: reserved" : ""}` +
-    (overlay.history.device.envelopes.length && !counted.partial ? ", dotted: from reserved down to there by private pools" : "") +
+    (overlay.history.device.envelopes.length && !counted.partial ? ", dotted: down from reserved, what private pools reserve" : "") +
     (replay ? `, pink: reserved with ${replay.settings}, by a model` : "")
   return [
     title,
