@@ -26,7 +26,7 @@ from snapreport.reporters.page.terms import Definitions
 from snapreport.reporters.page.whole_page import data_for_script, json_for_script, write_page
 from snapreport.reporters.words import allocator_words, finding_words, trust_words
 from snapreport.reporters.words.cut_words import CutText, cut_texts
-from snapreport.reporters.words.plain_text import DEEPEST, takes_long, too_deep
+from snapreport.reporters.words.plain_text import notes_parser, takes_long, too_deep
 from snapreport.reporters.words.recording_words import recording_rows
 from snapreport.reporters.words.summary_rows import (
     CUT_WORDS,
@@ -130,11 +130,8 @@ def _render_notes(notes: str, stranger: bool) -> Markup:
     """
     if not notes:
         return Markup()
-    from markdown_it import MarkdownIt  # most pages have no notes
-
     if not (stranger and takes_long(notes)):
-        options = {"html": False, "maxNesting": DEEPEST}
-        parser = MarkdownIt("commonmark", options).enable("table").disable("image")
+        parser = notes_parser(html=False).disable("image")
         tokens = parser.parse(notes)
         if not too_deep(tokens):
             rendered = parser.renderer.render(tokens, parser.options, {})

@@ -9,6 +9,7 @@ from snapreport.ground.safe_text import replaced
 from snapreport.model.findings import MISSING_REASONS
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 LONGEST = 2000
@@ -33,7 +34,7 @@ _PARTED = "\u200b"
 _LONGEST_FENCE = 100
 _LONGEST_NOTES, _MOST_LINES, _MOST_CELLS = 16_384, 1000, 10_000
 """Letters, lines and cells of tables in a stranger's notes; more of them are shown as they are."""
-DEEPEST = 20
+_DEEPEST = 20
 """How deep blocks may be nested in notes: parsing takes as long for each line at each depth."""
 
 
@@ -158,7 +159,7 @@ def takes_long(notes: str) -> bool:
 
 def too_deep(tokens: list[Token]) -> bool:
     """Say whether blocks are nested so deep that the parser leaves out what is in them."""
-    return max((token.level for token in tokens), default=0) >= DEEPEST - 1
+    return max((token.level for token in tokens), default=0) >= _DEEPEST - 1
 
 
 def closed(notes: str) -> str:
@@ -182,10 +183,15 @@ def _all_code(notes: str) -> str:
 
 def _parse(notes: str) -> list[Token]:
     """Parse Markdown and a paragraph after it, which only a block that is left open takes in."""
-    from markdown_it import MarkdownIt
+    return notes_parser(html=True).parse(f"{notes}\n\nx\n")
 
-    options = {"html": True, "maxNesting": DEEPEST}
-    return MarkdownIt("commonmark", options).enable("table").parse(f"{notes}\n\nx\n")
+
+def notes_parser(*, html: bool) -> MarkdownIt:
+    """Return the parser of notes, as ``too_deep()`` expects it."""
+    from markdown_it import MarkdownIt  # most reports have no notes
+
+    options = {"html": html, "maxNesting": _DEEPEST}
+    return MarkdownIt("commonmark", options).enable("table")
 
 
 def _tamed(notes: str, tokens: list[Token], stranger: bool) -> str:
