@@ -318,7 +318,7 @@ export class LivePanel implements Panel {
     }
     const [least, most] = extremes(members, (i) => lifetimeOf(device, i))
     const open = members.some((i) => device.allocEvent[i] < 0 || device.freeEvent[i] >= device.events)
-    return `${open ? "at least " : ""}${range(least, most, false)}`
+    return `${range(least, most, false)}${open ? " or more" : ""}`
   }
 
   /** The event, and on hover the call site that freed it. */
@@ -327,7 +327,7 @@ export class LivePanel implements Panel {
     const { device, stacks } = history
     const [first, last] = extremes(members, (i) => device.freeEvent[i])
     if (first >= device.events) return h("small", {}, "not freed")
-    if (first !== last) return `${formatCount(first)} to ${last >= device.events ? "not freed" : formatCount(last)}`
+    if (first !== last) return `${formatCount(first)} to ${last >= device.events ? "never" : formatCount(last)}`
     const frame = stacks.stackSite[device.freeStack[members[0]]] ?? -1
     const site = frame < 0 ? null : siteText(stacks, frame)
     return h("span", { title: site && `freed by ${site.name} ${site.place}` }, formatEvent(first))

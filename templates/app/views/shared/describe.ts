@@ -3,6 +3,7 @@
 import { formatBytes, formatDuration, formatEvent, plural } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import type { Site } from "../../lib/data/sites"
+import { lifetimeOf } from "../../lib/tables/live_table"
 
 export interface LifeText {
   from: string
@@ -28,7 +29,7 @@ export function lifeText(history: History, allocation: number): LifeText {
   const death = device.freeEvent[allocation]
   const from = birth < 0 ? "before the recording" : whenText(history, birth)
   const until = death >= device.events ? "still live at the end" : whenText(history, death)
-  const events = plural(death - Math.max(birth, 0), "event")
+  const events = plural(lifetimeOf(device, allocation), "event")
   const [start, end] = [history.timeOf(birth), history.timeOf(death)]
   const time = start !== null && end !== null ? `, ${formatDuration(end - start)}` : ""
   const open = birth < 0 || death >= device.events ? "at least " : ""

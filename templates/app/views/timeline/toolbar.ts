@@ -57,7 +57,14 @@ export class Toolbar {
         signal,
       ),
       this.colours(),
-      h("ul", { class: "keys", "aria-label": "Lines" }, history.hasReserved && this.reserved(), this.pools(), this.other(), this.replay()),
+      h(
+        "ul",
+        { class: "keys", "aria-label": "Lines" },
+        history.hasReserved && this.ofAll("key-reserved", "reserved"),
+        history.device.envelopes.length > 0 && this.pools(),
+        this.other(),
+        this.replay(),
+      ),
       h(
         "div",
         { class: "buttons" },
@@ -91,14 +98,21 @@ export class Toolbar {
     return h("label", { class: "colour-by" }, "Colour ", select)
   }
 
-  /** The lines of private pools, if there are any. */
-  private pools(): HTMLElement {
-    const { envelopes } = this.store.history.device
-    const each = envelopes.map(({ pool, most }) => `${pool}, at most ${formatBytes(most)}`)
-    const title = `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`
-    const key = h("li", { class: "key-pool", title }, "private pools")
-    this.store.watch(["filtered"], () => (key.hidden = !envelopes.length || this.store.counted.partial), this.signal)
+  /** A line that is drawn with all allocations only. */
+  private ofAll(class_: string, label: string, title: string | null = null): HTMLElement {
+    const key = h("li", { class: class_, title }, label)
+    this.store.watch(["filtered"], () => (key.hidden = this.store.counted.partial), this.signal)
     return key
+  }
+
+  /** The lines of private pools. */
+  private pools(): HTMLElement {
+    const each = this.store.history.device.envelopes.map(({ pool, most }) => `${pool}, at most ${formatBytes(most)}`)
+    return this.ofAll(
+      "key-pool",
+      "private pools",
+      `From reserved down to a dotted line: what a private pool reserves, which serves nothing else. ${each.join("; ")}`,
+    )
   }
 
   /** Which setting's reserved bytes are drawn over the recorded ones. */
@@ -111,13 +125,6 @@ export class Toolbar {
       key.textContent = replay ? `reserved with ${replay.settings}` : ""
     }
     store.watch(["replay", "filtered"], say, this.signal)
-    return key
-  }
-
-  /** What is reserved is drawn with all allocations only. */
-  private reserved(): HTMLElement {
-    const key = h("li", { class: "key-reserved" }, "reserved")
-    this.store.watch(["filtered"], () => (key.hidden = this.store.counted.partial), this.signal)
     return key
   }
 
