@@ -139,8 +139,8 @@ def label_allocations(
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
     if by == "forward":
-        number, names = label_forward(file.stacks)
-        return _compact(number[rows.stack], names.__getitem__)
+        forward, lines = label_forward(file.stacks)
+        return _compact(forward[rows.stack], lines.__getitem__)
     if by == "layer":
         return _by_layer(file.stacks, history)
     if by.startswith(KEYED):
