@@ -20,6 +20,7 @@ from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.roles import ACTIVATION
 from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import marks_on_path
 from snapreport.model.what_if import WhatIf
 from snapreport.native.sorting import is_among
 
@@ -79,11 +80,8 @@ def look_into_compiled(
     compiled = compiled_frames(stacks.frames)
     if not compiled.any() or not len(live):
         return
-    bytes_of = np.bincount(rows.stack[live], weights=rows.block_size[live]).astype(np.int64)
-    inside = np.zeros(len(bytes_of), np.bool_)
-    for stack in np.flatnonzero(bytes_of).tolist():
-        inside[stack] = compiled[list(stacks.path(stack))].any()
-    made = live[inside[rows.stack[live]]]
+    inside = marks_on_path(stacks.node_parent, compiled[stacks.node_frame].astype(np.int8)) != 0
+    made = live[stacks.of_stacks(inside, none=False)[rows.stack[live]]]
     total = int(rows.block_size[live].sum())
     number, names = label_sites(device.history, stacks)
     hidden = np.array([is_hidden(name) for name in names], np.bool_)[number[made]]
