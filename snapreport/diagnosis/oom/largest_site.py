@@ -41,9 +41,10 @@ def begin_with(
         by_site: the peak without each call site, the lowest first.
     """
     unknown = (*MISSING_REASONS, IN_CPP)
-    best = next((each for each in by_site if each.name not in unknown), None)
-    if best is None or best.falls < max(_WORTH * device.peak.allocated, 1):
+    known = [each for each in by_site if each.name not in unknown]
+    if not known or known[0].falls < max(_WORTH * device.peak.allocated, 1):
         return
+    best = known[0]
     stacks, path = tables.stacks, _path(tables, device, best.name)
     rows = device.history.allocations
     own = next((each for each in path if is_own_file(stacks.frames.filenames[each])), None)
@@ -56,11 +57,15 @@ def begin_with(
         own = undone[0] if len(undone) == 1 else None
     code = "" if own is None else stacks.frames.code(own)
     gone = _of_site(tables, device, best.name)
+    most = (
+        ", more than without those of any other call site"
+        if len(known) > 1 and known[1].falls < best.falls
+        else ""
+    )
     yield Suggestion(
         "largest-site",
         f"Begin with {_article(best.name)}{short_site(best.name)}{called}:"
-        f" without its allocations the peak would be {format_bytes(best.falls)} lower,"
-        " more than without those of any other call site."
+        f" without its allocations the peak would be {format_bytes(best.falls)} lower{most}."
         + (f" The line reads “{code}”." if code else ""),
         frees=freed_by(tables, device.history, gone, rows.alloc_event[gone]),
         sites=(best.name,),
