@@ -210,9 +210,9 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
     return Finding(
         "reference-cycles",
         "warning" if costs else "note",
-        f"{format_bytes(found.most)} of {format_count(found.turns)} steps was freed at once by"
+        f"{format_bytes(found.most)} from {format_count(found.turns)} steps was freed at once by"
         f" Python's garbage collector, most of it made by {who}",
-        f"Memory that each step made there stayed after the step, and was freed together with that"
+        "Memory that each step made there stayed after the step, and was freed together with that"
         f" of other steps, {times(found.times)}, in code that does not hold it: once"
         f" in {where}. So the program had dropped it, but objects that refer to each other in a"
         " circle kept it until the collector ran.",
@@ -349,7 +349,7 @@ def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
         else ""
     )
     effect += (
-        f" Freed before, the peak would be {format_bytes(found.frees.expected)} lower."
+        f" Had it been freed first, the peak would be {format_bytes(found.frees.expected)} lower."
         if found.frees.expected
         else " It does not raise the peak."
     )

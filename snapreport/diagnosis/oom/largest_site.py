@@ -105,7 +105,7 @@ def look_into_compiled(
     if kept >= _MUCH * total:
         yield Suggestion(
             "activation-budget",
-            "Let the compiler keep less for the backward pass, and compute more again:"
+            "Let the compiler keep less for the backward pass, and compute more of it again:"
             f" {format_bytes(kept)} are kept by compiled code. 1 is the default, and 0 keeps only"
             " the inputs of what is compiled.",
             "torch._functorch.config.activation_memory_budget = 0.5  # before compiling",
