@@ -2,10 +2,10 @@
 
 Where the same allocations come again and again in the same order, that order is the period. Else a
 mark is looked for, a call stack (or a size, if there is no stack) that comes once in every turn. It
-marks the program's outer loop if its
-distances are alike, counted in allocations, and fill the recording from its first occurrence on. A
-loop over the layers of a model is just as regular. It is recognized by its stacks, which all pass
-through one line inside a module, an optimizer, the backward pass, or the building of a model.
+marks the program's outer loop if its distances are alike, counted in allocations, and fill the
+recording from its first occurrence on. A loop over the layers of a model is just as regular. It is
+recognized by its stacks, which all pass through one line inside a module, an optimizer, the
+backward pass, or the building of a model.
 """
 
 from __future__ import annotations

@@ -362,15 +362,16 @@ def _instances(
     calls, first, number = np.unique(call, return_index=True, return_inverse=True)
     runs = np.cumsum(begins | alone) - 1
     step = np.ones(len(calls), np.int64)
+    rows_of = np.split(stable_order(number), np.cumsum(np.bincount(number))[:-1])
     for k, row in enumerate(first.tolist()):
-        here = comes & (number == k) & (turn == turn[row])
-        turns = np.bincount(runs[here & (line == line[row])])
-        turns = turns[turns > 0]
+        own = rows_of[k][turn[rows_of[k]] == turn[row]]
+        here = own[comes[own]]
+        turns = np.unique(runs[here[line[here] == line[row]]], return_counts=True)[1]
         if not by_entry[row] and len(turns) > 1 and turns.max() == turns.min() <= _INSIDE:
             step[k] = turns[0]
             continue
         if by_entry[row]:
-            within = (inner_comes | comes) & (number == k) & (turn == turn[row])
+            within = own[inner_comes[own] | comes[own]]
             step[k] = _times_in_a_call(inner[within], int(turns.sum()))
             if step[k] > 1:
                 continue

@@ -52,7 +52,7 @@ WORDS = {
         " parts that are checkpointed now: keep only each layer's input, not what lies between its"
         " parts.",
         "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
-        "Each step computes the rest of these layers' forward pass twice, too.",
+        "Each step also computes the rest of these layers' forward pass twice.",
         "A layer must give the same result when it runs again.",
         (
             "each layer also keeps its largest tensor, and one layer at a time is computed again",
@@ -202,10 +202,10 @@ WORDS = {
         ),
     ),
     "low-precision-weights": ChangeWords(
-        "Keep the weights themselves in half precision, without autocast: now each is there twice,"
+        "Keep the weights in half precision and leave autocast out: at present each is held twice,"
         " in full precision and as autocast's copy.",
         "model = model.to(torch.bfloat16)  # and its inputs",
-        "All operations run in half precision, also those that autocast keeps in float32.",
+        "All operations run in half precision, including those that autocast keeps in float32.",
         "Not for weights that are to be trained.",
         (
             "weights that were copied halve, and no copy is made",

@@ -178,7 +178,7 @@ def _taken(
     history: DeviceHistory,
     rows: NDArray[np.intp],
     left: NDArray[np.float64],
-    unused: NDArray[np.int64] | None = None,
+    unused: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
     """Return the bytes that blocks lose if the share ``left`` of each is left."""
     size = history.allocations.block_size[rows]

@@ -24,7 +24,7 @@ _WORTH = 0.02
 _LAST = ("offload", "offload-activations")
 """Copying memory to the host and back in each step is the last resort."""
 _DOUBTFUL = "first"
-"""What a change is about where the program may need what it takes away."""
+"""``Change.about`` where the program may still need what the change takes away."""
 _SITES = 5
 _SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
 

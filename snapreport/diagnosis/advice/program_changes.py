@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.call_blocks import Blocks, are_layers
 from snapreport.diagnosis.advice.edits import Change, Edit, away, scaled
-from snapreport.diagnosis.advice.model_calls import LEAKS, graph_calls
-from snapreport.diagnosis.advice.situation import Situation, latest_free_after
+from snapreport.diagnosis.advice.situation import (
+    LEAKS,
+    Situation,
+    graph_calls,
+    latest_free_after,
+)
 from snapreport.diagnosis.advice.state_changes import (
     optimizer_changes,
     state_depends_on_data,

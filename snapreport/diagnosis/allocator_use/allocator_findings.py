@@ -253,7 +253,7 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
             Suggestion(
                 "fewer-graphs",
                 "If each pool belongs to a graph for one shape, capture fewer shapes, and pad input"
-                f" to the next larger one: a pool holds {format_bytes(typical)} in the median.",
+                f" to the next larger one: the median pool holds {format_bytes(typical)}.",
             )
         )
     several = f"{len(pools)} private pools" if len(pools) > 1 else "a private pool"

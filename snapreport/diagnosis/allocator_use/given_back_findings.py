@@ -110,7 +110,8 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
                 "Leave out torch.cuda.empty_cache() in the loop: PyTorch had to fetch"
                 f" {format_bytes(again)} again afterwards. A call waits for the GPU, and"
                 f" {plural(sum(burst.count for burst in back), 'segment was', 'segments were')}"
-                " given back in all. Without that the program saves time, but no memory.",
+                " given back in all. Without these calls the program is faster, but needs no less"
+                " memory.",
                 frees=Frees.exactly(0),
             ),
         )
@@ -119,8 +120,8 @@ def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> 
     yield Finding(
         "segment-thrash",
         "warning" if large else "note",
-        f"PyTorch returned memory to the driver {times(len(back))}, then had to get"
-        f" {format_bytes(again)} back",
+        f"PyTorch gave memory back to the driver {times(len(back))}, only to fetch"
+        f" {format_bytes(again)} of it again",
         "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
         " avoid just that."
         + (

@@ -127,7 +127,7 @@ def _as_recorded(tables: History, device: DeviceFigures, card: Card) -> Card:
 
 
 def _others(tables: History, device: DeviceFigures, card: Card, allowance: Allowance) -> int | None:
-    """Return what of this card was not PyTorch's at the last failure; see ``CardFit.others``."""
+    """Return how much of the card others held at the last failure, as ``CardFit.others`` says."""
     noted = tables.noted(device.device)
     failed = [each for each in device.ooms if each.reserved is not None]
     if not failed or (noted is not None and (noted.name or noted.capacity)):

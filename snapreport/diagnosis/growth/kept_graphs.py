@@ -9,10 +9,9 @@ one, which keep theirs in the same way.
 from __future__ import annotations
 
 from snapreport.diagnosis.advice.edits import Calls
-from snapreport.diagnosis.advice.model_calls import growing_calls
 from snapreport.diagnosis.advice.program_advice import as_suggestion, situation_of
 from snapreport.diagnosis.advice.program_changes import inference
-from snapreport.diagnosis.advice.situation import Situation
+from snapreport.diagnosis.advice.situation import Situation, graph_calls
 from snapreport.diagnosis.finding_tables import site_table
 from snapreport.figures.callsites import short_site, site_text
 from snapreport.ground.units import format_bytes, format_count
@@ -21,17 +20,33 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.roles.passes import find_passes
 
+_NEARLY_ALL = 0.8
+"""Memory grows with calls if at least this part of them keep it, not only the last few."""
+_VISIBLE, _SMALL = 0.01, 1 << 20
+"""That is worth a finding from this part of the peak, and these bytes, on."""
 _COSTS = 0.1
 """Worth a warning from this part of the peak on."""
 
 
 def kept_by_calls(tables: History, device: DeviceFigures) -> tuple[Situation, Calls] | None:
-    """Return the calls of a model that keep their graphs, None if none do."""
+    """Return the calls of a model that keep their graphs, where memory grows with each.
+
+    Returns:
+        None where there is a backward pass, or only the last few calls keep theirs, or little.
+    """
     if find_passes(device.history, tables).train:
         return None
     situation = situation_of(tables, device)
-    calls = None if situation is None else growing_calls(situation)
-    return None if situation is None or calls is None else (situation, calls)
+    if situation is None:
+        return None
+    calls = graph_calls(situation)
+    much = _held(device, calls) >= max(_VISIBLE * situation.peak, _SMALL)
+    grows = calls.kept and calls.held >= _NEARLY_ALL * len(calls.starts)
+    return (situation, calls) if grows and much else None
+
+
+def _held(device: DeviceFigures, calls: Calls) -> int:
+    return int(device.history.allocations.block_size[calls.rows].sum())
 
 
 def kept_graphs(
@@ -39,7 +54,7 @@ def kept_graphs(
 ) -> Finding:
     """Report calls that keep their graphs."""
     peak = device.peak.allocated
-    grown = int(device.history.allocations.block_size[calls.rows].sum())
+    grown = _held(device, calls)
     caller = site_text(tables.stacks, calls.caller) if calls.caller >= 0 else ""
     place = f", made from {short_site(caller)}" if caller else ""
     code = tables.stacks.frames.code(calls.caller) if caller else ""

@@ -26,7 +26,7 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, History
 from snapreport.model.iterations import Iterations
 from snapreport.model.stacks import StackTable
-from snapreport.native.sorting import distinct, is_among, unique
+from snapreport.native.sorting import distinct, is_among, stable_order, unique
 from snapreport.roles.passes import BUILD, find_passes
 from snapreport.roles.stack_phases import OF_MODULES, stack_marks
 
@@ -109,7 +109,7 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
     made = rows.alloc_event > START
     freed = np.flatnonzero(made & (rows.free_requested_event < history.events))
     freed = freed[rows.free_stack[freed] >= 0]
-    freed = freed[np.argsort(rows.free_requested_event[freed], kind="stable")]
+    freed = freed[stable_order(rows.free_requested_event[freed])]
     if not len(freed):
         return None
     stacks, place = distinct(rows.free_stack[freed])
@@ -117,11 +117,12 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
     at = rows.free_requested_event[freed]
     apart = (np.diff(at) > _APART) | (np.diff(python[place]) != 0)
     turn = until[rows.alloc_event[freed] - START]
-    bursts = [
-        burst
-        for burst in np.split(np.arange(len(freed)), np.flatnonzero(apart) + 1)
-        if len(burst) >= _TURNS and len(unique(turn[burst])) >= _TURNS
-    ]
+    number = np.append(0, np.cumsum(apart))
+    width = int(turn.max()) + 1
+    of_turns = np.bincount(unique(number * width + turn) // width)
+    chosen = np.flatnonzero(of_turns >= _TURNS)
+    edges = np.searchsorted(number, [chosen, chosen + 1])
+    bursts = [np.arange(*each) for each in edges.T.tolist()]
     sure = [burst for burst in bursts if _collects(tables.stacks, int(stacks[place[burst[0]]]))]
     lines = {int(python[place[burst[0]]]) for burst in bursts}
     if len(bursts) < _TIMES or not (sure or len(lines) >= max(_LINES, len(bursts) // 2)):
@@ -209,9 +210,9 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
     return Finding(
         "reference-cycles",
         "warning" if costs else "note",
-        f"{format_bytes(found.most)} of {format_count(found.turns)} steps was freed at once by"
+        f"{format_bytes(found.most)} from {format_count(found.turns)} steps was freed at once by"
         f" Python's garbage collector, most of it made by {who}",
-        f"Memory that each step made there stayed after the step, and was freed together with that"
+        "Memory that each step made there stayed after the step, and was freed together with that"
         f" of other steps, {times(found.times)}, in code that does not hold it: once"
         f" in {where}. So the program had dropped it, but objects that refer to each other in a"
         " circle kept it until the collector ran.",
@@ -348,7 +349,7 @@ def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
         else ""
     )
     effect += (
-        f" Freed before, the peak would be {format_bytes(found.frees.expected)} lower."
+        f" Had it been freed first, the peak would be {format_bytes(found.frees.expected)} lower."
         if found.frees.expected
         else " It does not raise the peak."
     )

@@ -20,6 +20,7 @@ from snapreport.model.findings import MISSING_REASONS, NODE, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.roles import ACTIVATION
 from snapreport.model.stacks import StackTable
+from snapreport.model.tree_paths import marks_on_path
 from snapreport.model.what_if import WhatIf
 from snapreport.native.sorting import is_among
 
@@ -40,9 +41,10 @@ def begin_with(
         by_site: the peak without each call site, the lowest first.
     """
     unknown = (*MISSING_REASONS, IN_CPP)
-    best = next((each for each in by_site if each.name not in unknown), None)
-    if best is None or best.falls < max(_WORTH * device.peak.allocated, 1):
+    known = [each for each in by_site if each.name not in unknown]
+    if not known or known[0].falls < max(_WORTH * device.peak.allocated, 1):
         return
+    best = known[0]
     stacks, path = tables.stacks, _path(tables, device, best.name)
     rows = device.history.allocations
     own = next((each for each in path if is_own_file(stacks.frames.filenames[each])), None)
@@ -55,11 +57,15 @@ def begin_with(
         own = undone[0] if len(undone) == 1 else None
     code = "" if own is None else stacks.frames.code(own)
     gone = _of_site(tables, device, best.name)
+    most = (
+        ", more than without those of any other call site"
+        if len(known) > 1 and known[1].falls < best.falls
+        else ""
+    )
     yield Suggestion(
         "largest-site",
         f"Begin with {_article(best.name)}{short_site(best.name)}{called}:"
-        f" without its allocations the peak would be {format_bytes(best.falls)} lower,"
-        " more than without those of any other call site."
+        f" without its allocations the peak would be {format_bytes(best.falls)} lower{most}."
         + (f" The line reads “{code}”." if code else ""),
         frees=freed_by(tables, device.history, gone, rows.alloc_event[gone]),
         sites=(best.name,),
@@ -79,11 +85,8 @@ def look_into_compiled(
     compiled = compiled_frames(stacks.frames)
     if not compiled.any() or not len(live):
         return
-    bytes_of = np.bincount(rows.stack[live], weights=rows.block_size[live]).astype(np.int64)
-    inside = np.zeros(len(bytes_of), np.bool_)
-    for stack in np.flatnonzero(bytes_of).tolist():
-        inside[stack] = compiled[list(stacks.path(stack))].any()
-    made = live[inside[rows.stack[live]]]
+    inside = marks_on_path(stacks.node_parent, compiled[stacks.node_frame].astype(np.int8)) != 0
+    made = live[stacks.of_stacks(inside, none=False)[rows.stack[live]]]
     total = int(rows.block_size[live].sum())
     number, names = label_sites(device.history, stacks)
     hidden = np.array([is_hidden(name) for name in names], np.bool_)[number[made]]
@@ -102,7 +105,7 @@ def look_into_compiled(
     if kept >= _MUCH * total:
         yield Suggestion(
             "activation-budget",
-            "Let the compiler keep less for the backward pass, and compute more again:"
+            "Let the compiler keep less for the backward pass, and compute more of it again:"
             f" {format_bytes(kept)} are kept by compiled code. 1 is the default, and 0 keeps only"
             " the inputs of what is compiled.",
             "torch._functorch.config.activation_memory_budget = 0.5  # before compiling",

@@ -193,8 +193,8 @@ def _of_skipped(history: DeviceHistory) -> Iterator[Finding]:
         "skipped-actions",
         "note" if history.skipped in _MILD else "warning",
         f"The recording left out every {names} event: {unknown}",
-        "The other events show that, as skip_actions of _record_memory_history() does it without a"
-        " mark in the file. Figures that would be guesses are left out.",
+        "The other events show it; skip_actions of _record_memory_history() leaves no mark in the"
+        " file. Figures that would be guesses are left out.",
         evidence=(Figure("kinds of events left out", len(history.skipped), "count"),),
         suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
         view=_RECORDING,

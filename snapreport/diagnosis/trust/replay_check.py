@@ -22,8 +22,7 @@ def check_replay(found: FactualReplay) -> Check:
 def _sentence(found: FactualReplay) -> str:
     if found.cause == "other-allocator":
         return (
-            "The recording is of another allocator than CUDA's, so a model of CUDA's predicts"
-            " nothing for it."
+            "The model covers only CUDA's own allocator, and another allocator made this recording."
         )
     count = format_count(found.allocations)
     if found.exact and found.not_modelled:

@@ -73,8 +73,8 @@ def _doubt(facts: TrustFacts) -> str:
         reasons.append(f"the events miss the final state by {format_bytes(abs(worst))}")
     if not facts.blocks_known:
         reasons.append(
-            "the memory is of another allocator than CUDA's, and only known to be at least what was"
-            " asked for"
+            "the memory is from an allocator other than CUDA's, and only known to be at least what"
+            " was asked for"
         )
     if facts.anomalies:
         count = sum(facts.anomalies.values())

@@ -116,7 +116,7 @@ def test_nothing_is_exact_where_the_rule_for_blocks_is_not_known(
     assert {device.peaks[each].bound for each in ("allocated", "active")} == {"least"}
     assert device.peaks["requested"].bound == ""
     assert device.trust.verdict == "doubtful"
-    assert "another allocator than CUDA's" in device.trust.sentence
+    assert "an allocator other than CUDA's" in device.trust.sentence
     sizes = next(each for each in device.trust.checks if each.code == "sizes")
     assert (sizes.mark, "exact" in sizes.text) == ("not ok", False)
 

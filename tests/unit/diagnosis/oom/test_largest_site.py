@@ -47,6 +47,18 @@ def test_the_line_reads_as_the_recorder_noted_it() -> None:
     )
 
 
+def test_a_call_site_is_compared_with_others_only_where_there_are_some_that_hold_less() -> None:
+    def made(*sizes: int) -> str:
+        file = trace()
+        for line, size in enumerate(sizes, 1):
+            file.alloc(f"x{line}", size, frames=[frame("f", "model.py", line)])
+        return said(file.free("x1"))
+
+    assert "MiB lower, more than without those of any other call site." in made(2 * MIB, MIB)
+    assert made(2 * MIB).endswith("MiB lower.")
+    assert made(MIB, MIB).endswith("MiB lower.")
+
+
 def test_a_line_of_a_library_is_named_with_that_of_the_program_that_called_it() -> None:
     library = frame("to", "/x/site-packages/transformers/modeling_utils.py", 9)
     stack = [library, frame("main", "train.py", 7) | {SOURCE: "model.to(device)"}]
