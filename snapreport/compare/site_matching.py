@@ -159,7 +159,7 @@ LEAST_COMPARED, COMPARED_OF_EACH = 2_000_000, 32
 """The most comparisons: a total, or so many for each frame and each node of the call stacks."""
 
 _OF_A_PAIR = 10
-"""Comparisons that take as long as ranking two functions."""
+"""What it costs to rank two functions, in comparisons."""
 
 
 class _Matching:
@@ -233,7 +233,7 @@ class _Matching:
     def _pair_below(
         self, base: _Groups, new: _Groups, depth: int, pairs: list[tuple[Group, Group]]
     ) -> tuple[_Groups, _Groups]:
-        """Pair functions in files that share ``depth`` parts of their paths; return the others."""
+        """Pair functions in files whose paths end in the same ``depth`` parts; return the rest."""
         if not base or not new:
             return base, new
         below: dict[str, tuple[_Groups, _Groups]] = defaultdict(lambda: ([], []))
