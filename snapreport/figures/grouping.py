@@ -93,8 +93,8 @@ def group_up(
         sum_groups(number, of[chosen], len(names)) for of in (rows.weights(curve), rows.size)
     )
     backward = np.zeros(len(names), np.int64)
-    if stacks is not None:
-        behind = _forward_of(stacks, rows)[chosen] > 0
+    if stacks is not None and len(label_forward(stacks)[1]) > 1:
+        behind = _forward_of(stacks, rows.stack[chosen]) > 0
         backward = sum_groups(number, rows.weights(curve)[chosen] * behind, len(names))
     columns = (held, requested, np.bincount(number, minlength=len(names)), backward)
     found = zip(names, *(column.tolist() for column in columns), strict=True)
@@ -139,7 +139,9 @@ def label_allocations(
         return _compact(rows.pool, lambda row: pools[row] if row != NO_ID else "unknown")
     texts = file.strings
     if by == "forward":
-        return _compact(_forward_of(file.stacks, rows), label_forward(file.stacks)[1].__getitem__)
+        return _compact(
+            _forward_of(file.stacks, rows.stack), label_forward(file.stacks)[1].__getitem__
+        )
     if by == "layer":
         return _by_layer(file.stacks, history)
     if by.startswith(KEYED):
@@ -166,15 +168,15 @@ def label_forward(stacks: StackTable) -> Labels:
     return shared(number.astype(np.int64) + (-1 not in used[:1])), [NO_FORWARD, *names]
 
 
-def _forward_of(stacks: StackTable, rows: Allocations) -> NDArray[np.int64]:
-    """Return the forward line behind each allocation, as ``label_forward()`` numbers them."""
-    return np.append(label_forward(stacks)[0], 0)[rows.stack]  # the last is for NO_STACK, -1
+def _forward_of(stacks: StackTable, stack: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the forward line behind each stack id, as ``label_forward()`` numbers them."""
+    return np.append(label_forward(stacks)[0], 0)[stack]  # the last is for NO_STACK, -1
 
 
 def _by_layer(stacks: StackTable, history: DeviceHistory) -> Labels:
     """By the forward line behind a gradient, and else by the call site."""
     number, sites = label_sites(history, stacks)
-    forward, lines = _forward_of(stacks, history.allocations), label_forward(stacks)[1]
+    forward, lines = _forward_of(stacks, history.allocations.stack), label_forward(stacks)[1]
     places: dict[str, int] = {}
     at = [places.setdefault(name, len(places)) for name in (*sites, *lines)]
     chosen = np.where(forward > 0, len(sites) + forward, number)
@@ -224,7 +226,7 @@ def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels
     of metadata. NO_FORWARD and NONE are for what is in no group.
     """
     rows = history.allocations
-    lines = ("layer", "forward") if _forward_of(file.stacks, rows).any() else ()
+    lines = ("layer", "forward") if _forward_of(file.stacks, rows.stack).any() else ()
     keys = metadata_keys(file, history)
     found = [(by, label_allocations(file, history, by)) for by in lines]
     for key, labels in zip(keys, _by_keys(rows, file.strings, keys), strict=True):
