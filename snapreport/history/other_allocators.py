@@ -96,14 +96,17 @@ def other_allocator(
     fits_npu = bool((size == as_npu).all()) and near.overlapping < _SIGNS > near.touching
     signs = [f"call stacks pass through {package}"] if package else []
     if odd >= _SIGNS:
-        signs.append(f"{format_count(odd)} final blocks are not their requests rounded to 512")
+        signs.append(
+            f"{format_count(odd)} final blocks are not as large as their requests rounded to 512"
+        )
     if near.overlapping >= _SIGNS:
         signs.append(
-            f"{format_count(near.overlapping)} blocks would overlap the next one, rounded to 512"
+            f"{format_count(near.overlapping)} blocks would overlap the next one if rounded to 512"
         )
     if fits_npu and not near.touching and near.apart >= _NEVER:
         signs.append(
-            f"none of {format_count(near.apart)} blocks touches the next, which lies 512 bytes on"
+            f"{format_count(near.apart)} blocks would all end 512 bytes before the next one if"
+            " rounded to 512"
         )
     if not signs:
         return None
