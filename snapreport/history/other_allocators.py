@@ -34,18 +34,18 @@ from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct
 
 _PACKAGES = {
-    "npu": ("torch_npu", r"c10_npu::|at_npu::"),
-    "mlu": ("torch_mlu", r"torch_mlu::"),
-    "musa": ("torch_musa", r"c10::musa::|at::musa::"),
-    "gcu": ("torch_gcu", r"torch_gcu::"),
-    "hpu": ("habana_frameworks", r"habana::"),
-    "xla": ("torch_xla", r"torch_xla::"),
-    "xpu": ("intel_extension_for_pytorch", r"c10::xpu::|at::xpu::"),
+    "npu": ("torch_npu", "c10_npu::", "at_npu::"),
+    "mlu": ("torch_mlu", "torch_mlu::"),
+    "musa": ("torch_musa", "c10::musa::", "at::musa::"),
+    "gcu": ("torch_gcu", "torch_gcu::"),
+    "hpu": ("habana_frameworks", "habana::"),
+    "xla": ("torch_xla", "torch_xla::"),
+    "xpu": ("intel_extension_for_pytorch", "c10::xpu::", "at::xpu::"),
 }
 """Of each kind of device its package, and how its functions in C++ begin."""
 _PATTERNS = {
-    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({native})")
-    for kind, (package, native) in _PACKAGES.items()
+    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({'|'.join(native)})")
+    for kind, (package, *native) in _PACKAGES.items()
 }
 _SIGNS = 4
 """From this many blocks on that CUDA's rule would not give, it is no accident."""
@@ -61,12 +61,12 @@ def backend_in(stacks: StackTable) -> tuple[str, str]:
     Both are ``""`` if none is.
     """
     texts = {*stacks.frames.filenames, *stacks.frames.names}
-    for kind, (package, _) in _PACKAGES.items():
-        pattern = _PATTERNS[kind]
-        if any(package in text or "::" in text for text in texts) and any(
-            pattern.search(text) for text in texts
+    for kind, signs in _PACKAGES.items():
+        # Plain text first: to search all names of C++ functions takes long, as they are long.
+        if any(
+            any(sign in text for sign in signs) and _PATTERNS[kind].search(text) for text in texts
         ):
-            return kind, package
+            return kind, signs[0]
     return "", ""
 
 
