@@ -261,7 +261,7 @@ def _actions_in(trace: Trace) -> set[str]:
     return {trace.actions[code] for code in unique(trace.action).tolist()}
 
 
-def without_allocations(trace: Trace) -> Trace:
+def without_events(trace: Trace) -> Trace:
     """Return a trace of no events: without one side of its pairs it shows no curve at all."""
     columns = {
         each.name: getattr(trace, each.name)[:0]
