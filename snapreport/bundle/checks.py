@@ -18,11 +18,9 @@ from snapreport.model.history import (
     History,
     Stages,
 )
-from snapreport.model.snapshot import NO_ID, NO_TIME, OTHER_CARDS
+from snapreport.model.snapshot import CARDS, DEVICE_KINDS, NO_ID, NO_TIME
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
-_CARDS = ("cuda", *OTHER_CARDS)
-_KINDS = (*_CARDS, "host", "cpu")
 _SKIPPED = MOVES - {"segment_map", "segment_unmap"}
 """What a recording can leave out."""
 
@@ -69,13 +67,13 @@ def check_history(history: History) -> None:
     if len({device.device for device in history.devices}) < len(history.devices):
         raise ValueError("two devices are the same")
     for device in history.devices:
-        if device.device.kind not in _KINDS or device.device.ordinal < 0 or device.events < 0:
+        if device.device.kind not in DEVICE_KINDS or device.device.ordinal < 0 or device.events < 0:
             raise ValueError("a device has an unknown kind or a negative number")
         _counts("anomalies", device.anomalies)
         if any(each not in _SKIPPED for each in device.skipped):
             raise ValueError("a device left out events of an unknown kind")
         if device.other_allocator is not None:
-            if device.other_allocator.kind not in _CARDS:
+            if device.other_allocator.kind not in CARDS:
                 raise ValueError("another allocator is of an unknown kind")
             _texts("sign of another allocator", [device.other_allocator.evidence])
         _check_allocations(device.allocations, device.events, history)

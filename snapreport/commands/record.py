@@ -213,7 +213,7 @@ def _say_not_started(program: str, error: BaseException | None) -> None:
 
 
 def _end_by_signal(error: SignalExit) -> NoReturn:
-    """End as the program would have: at once, also if its threads go on."""
+    """End as the program itself would have: at once, even if its threads are still running."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()

@@ -13,7 +13,7 @@ _MOST_SHIFTS = 200
 _MOST_VOTES, _LEAST_VOTERS = 250_000, 32
 _MOST_CELLS = 10_000
 _OF_A_CELL = 10
-"""Comparisons that take as long as a cell of the table of two runs of lines."""
+"""What a cell of the table of two runs of lines costs, in comparisons."""
 
 
 class Comparisons:

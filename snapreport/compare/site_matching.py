@@ -13,6 +13,7 @@ from snapreport.compare.line_matching import Comparisons, match_lines
 from snapreport.frames.frame_kinds import classify_frames, compiled_frames
 from snapreport.frames.site_names import function_of, site_names
 from snapreport.frames.source_files import FileKey, Keys, can_move, last_parts, pair_files
+from snapreport.ground.memoize import once_for_each
 from snapreport.model.findings import MACHINERY
 from snapreport.model.stacks import UNKNOWN_LINE, StackTable
 
@@ -27,13 +28,18 @@ class Site:
     """UNKNOWN_LINE if there is none."""
 
 
-def site_of(stacks: StackTable, frame: int) -> Site:
-    """Return the source line of a frame; C++ frames with an unknown line have line 0."""
-    frames = stacks.frames
-    if compiled_frames(frames)[frame]:
-        return Site("", site_names(stacks)[frame], UNKNOWN_LINE)
-    line = int(frames.lines[frame]) or UNKNOWN_LINE
-    return Site(frames.filenames[frame], function_of(frames, frame), line)
+@once_for_each
+def frame_sites(stacks: StackTable) -> list[Site]:
+    """Return the source line of each frame; C++ frames with an unknown line have line 0."""
+    frames, names = stacks.frames, site_names(stacks)
+    return [
+        Site("", names[frame], UNKNOWN_LINE)
+        if compiled
+        else Site(frames.filenames[frame], function_of(frames, frame), line or UNKNOWN_LINE)
+        for frame, (compiled, line) in enumerate(
+            zip(compiled_frames(frames).tolist(), frames.lines.tolist(), strict=True)
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,7 @@ class SiteList:
 
     def filenames(self) -> list[str]:
         """Return every file that a call site or a frame of the recording is in."""
-        frames = range(len(self.stacks.frames))
-        sites = (*self.sites, *(site_of(self.stacks, frame) for frame in frames))
-        return sorted({site.filename for site in sites})
+        return sorted({site.filename for site in (*self.sites, *frame_sites(self.stacks))})
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class _Side:
         self.of_file: dict[FileKey, set[tuple[str, int]]] = defaultdict(set)
         """The functions and lines of each file."""
         stacks = sites.stacks
-        self._frame_lines = [site_of(stacks, frame) for frame in range(len(stacks.frames))]
+        self._frame_lines = frame_sites(stacks)
         for line in self._frame_lines:
             self.lines[keys[line.filename], line.function].add(line.line)
             self.of_file[keys[line.filename]].add((line.function, line.line))
@@ -155,7 +159,7 @@ LEAST_COMPARED, COMPARED_OF_EACH = 2_000_000, 32
 """The most comparisons: a total, or so many for each frame and each node of the call stacks."""
 
 _OF_A_PAIR = 10
-"""Comparisons that take as long as ranking two functions."""
+"""What it costs to rank two functions, in comparisons."""
 
 
 class _Matching:
@@ -229,7 +233,7 @@ class _Matching:
     def _pair_below(
         self, base: _Groups, new: _Groups, depth: int, pairs: list[tuple[Group, Group]]
     ) -> tuple[_Groups, _Groups]:
-        """Pair functions in files that share ``depth`` parts of their paths; return the others."""
+        """Pair functions in files whose paths end in the same ``depth`` parts; return the rest."""
         if not base or not new:
             return base, new
         below: dict[str, tuple[_Groups, _Groups]] = defaultdict(lambda: ([], []))

@@ -20,7 +20,7 @@ from snapreport.compare.diff_types import (
     StageChange,
 )
 from snapreport.compare.diff_words import write_conclusion, write_notes
-from snapreport.compare.site_matching import Site, SiteList, match_sites, site_of
+from snapreport.compare.site_matching import Site, SiteList, frame_sites, match_sites
 from snapreport.figures.amounts import find_amounts
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.curves import time_at
@@ -132,12 +132,11 @@ def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64
     """Number each allocation by its site, or after the sites by why it has no stack."""
     rows, stacks = figures.history.allocations, file.stacks
     framed = figures.missing == HAS_FRAMES
-    site_frames = find_site_frames(stacks)
+    sites, site_frames = frame_sites(stacks), find_site_frames(stacks)
     of_stack = np.zeros(max(len(stacks), 1), np.int64)
     used: dict[Site, int] = {}
     for stack in unique(rows.stack[framed]).tolist():
-        site = site_of(stacks, int(site_frames[stack]))
-        of_stack[stack] = used.setdefault(site, len(used))
+        of_stack[stack] = used.setdefault(sites[site_frames[stack]], len(used))
     number = len(used) + figures.missing.astype(np.int64)
     number[framed] = of_stack[rows.stack[framed]]
     return number, SiteList(tuple(used), stacks)

@@ -107,17 +107,17 @@ def find_peaks(
     for name, curve in known_curves(curves).items():
         event = int(curve.argmax()) - 1
         peak = int(curve[event + 1])
-        action, bound = _BOUNDS.get(name, ("", ""))
-        if name in ("allocated", "active") and not history.blocks_known:
-            action, bound = "", "least"
-        peaks[name] = CurvePeak(
-            peak,
-            event,
-            time_at(times, event),
-            most.get(name, peak) - peak,
-            bound if not action or action in history.skipped else "",
-        )
+        width = most.get(name, peak) - peak
+        peaks[name] = CurvePeak(peak, event, time_at(times, event), width, _bound(history, name))
     return peaks
+
+
+def _bound(history: DeviceHistory, name: str) -> str:
+    """Return whether a curve's peak is the ``least`` or ``most`` it can be, ``""`` if neither."""
+    if name in ("allocated", "active") and not history.blocks_known:
+        return "least"
+    action, bound = _BOUNDS.get(name, ("", ""))
+    return bound if action in history.skipped else ""
 
 
 def event_times(history: DeviceHistory) -> NDArray[np.int64]:

@@ -93,7 +93,7 @@ def group_up(
         sum_groups(number, of[chosen], len(names)) for of in (rows.weights(curve), rows.size)
     )
     backward = np.zeros(len(names), np.int64)
-    if stacks is not None:
+    if stacks is not None and len(label_forward(stacks)[1]) > 1:
         behind = label_forward(stacks)[0][rows.stack[chosen]] > 0
         backward = sum_groups(number, rows.weights(curve)[chosen] * behind, len(names))
     columns = (held, requested, np.bincount(number, minlength=len(names)), backward)
@@ -144,7 +144,7 @@ def label_allocations(
     if by == "layer":
         return _by_layer(file.stacks, history)
     if by.startswith(KEYED):
-        return _by_key(rows, texts, by.removeprefix(KEYED))
+        return _by_keys(rows, texts, [by.removeprefix(KEYED)])[0]
     column = rows.metadata if by == "metadata" else rows.compile_context
     return _compact(column, lambda row: texts[row] if row != NO_ID else NONE)
 
@@ -224,22 +224,25 @@ def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels
     They are the layers and forward lines, where there are gradients with such lines, and the keys
     of metadata. NO_FORWARD and NONE are for what is in no group.
     """
-    found = []
-    forward = label_forward(file.stacks)[0][history.allocations.stack]
-    lines = ("layer", "forward") if forward.any() else ()
-    for by in (*lines, *(KEYED + key for key in metadata_keys(file, history))):
-        number, names = label_allocations(file, history, by)
-        if len(names) > 1:
-            found.append((by, (number, names)))
-    return tuple(found)
+    rows = history.allocations
+    lines = ("layer", "forward") if label_forward(file.stacks)[0][rows.stack].any() else ()
+    keys = metadata_keys(file, history)
+    found = [(by, label_allocations(file, history, by)) for by in lines]
+    for key, labels in zip(keys, _by_keys(rows, file.strings, keys), strict=True):
+        found.append((KEYED + key, labels))
+    return tuple((by, labels) for by, labels in found if len(labels[1]) > 1)
 
 
-def _by_key(rows: Allocations, texts: Sequence[str], key: str) -> Labels:
+def _by_keys(rows: Allocations, texts: Sequence[str], keys: Sequence[str]) -> list[Labels]:
+    """Group by each of some keys of metadata; each text is parsed once for all of them."""
     used, place = distinct(rows.metadata)
-    names: dict[str, int] = {}
-    values = (metadata_fields(texts[row]).get(key, NONE) if row != NO_ID else NONE for row in used)
-    number = [names.setdefault(value, len(names)) for value in values]
-    return np.array(number, np.int64)[place], list(names)
+    names: list[dict[str, int]] = [{} for _ in keys]
+    number = np.empty((len(keys), len(used)), np.int64)
+    for i, row in enumerate(used.tolist()):
+        fields = metadata_fields(texts[row]) if row != NO_ID else {}
+        for k, (key, known) in enumerate(zip(keys, names, strict=True)):
+            number[k, i] = known.setdefault(fields.get(key, NONE), len(known))
+    return [(number[k][place], list(known)) for k, known in enumerate(names)]
 
 
 def _compact(values: NDArray[Any], name: Callable[[int], str]) -> Labels:

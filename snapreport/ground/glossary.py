@@ -24,8 +24,8 @@ ROLE_MEANINGS = MappingProxyType(
             "A result of the forward pass that is kept until the backward pass has used it."
         ),
         "autocast weight copy": (
-            "A weight that torch.autocast cast to half precision, kept until its block ends or the"
-            " backward pass has used it; as large at any batch size."
+            "A copy of a weight that torch.autocast made in half precision, kept until the autocast"
+            " block ends or the backward pass has used it. The batch size does not change its size."
         ),
         "temporary of forward": "Made in a forward pass, and not kept for backward.",
         "temporary of backward": "Made in a backward pass, and freed in it.",

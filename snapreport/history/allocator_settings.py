@@ -231,8 +231,8 @@ def parse_settings(text: str) -> AllocatorSettings:
     ):
         if size < found.large_segment_size:
             raise AllocatorSettingsError(
-                f"{name} is a number of MiB from {_megabytes(found.large_segment_size)} on, the"
-                f" size of large segments, not {_megabytes(size)}."
+                f"{name} must be {_megabytes(found.large_segment_size)} or more, the size of large"
+                f" segments in MiB, not {_megabytes(size)}."
             )
     return found
 
@@ -283,7 +283,7 @@ def _bytes_from(least: int) -> Callable[[str, str], int]:
     def read(name: str, value: str) -> int:
         if not re.fullmatch(r"[0-9]{1,12}", value) or not least <= int(value) <= _MOST_MB:
             raise AllocatorSettingsError(
-                f"{name} is a number of MiB from {least} on, not {value!r}."
+                f"{name} must be a number of MiB, {least} or more, not {value!r}."
             )
         return int(value) * MIB
 
@@ -328,7 +328,7 @@ def _listed(value: str) -> tuple[int, ...]:
 
 def _power(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,12}", text) or int(text).bit_count() != 1:
-        raise AllocatorSettingsError(f"roundup_power2_divisions has powers of two, not {text!r}.")
+        raise AllocatorSettingsError(f"roundup_power2_divisions takes powers of two, not {text!r}.")
     return int(text)
 
 

@@ -21,7 +21,7 @@ from snapreport.history.pairing import (
     pair_events,
     skipped_of_allocations,
     skipped_of_segments,
-    without_allocations,
+    without_events,
     without_internal,
 )
 from snapreport.history.segment_replay import segment_lives
@@ -68,7 +68,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str])
     pairs = pair_events(trace, pending)
     skipped = _skipped(snapshot, trace, pairs)
     if ALLOC in skipped or {REQUESTED, COMPLETED} <= set(skipped):
-        trace = without_allocations(trace)
+        trace = without_events(trace)
         pairs = pair_events(trace, pending)
     pairs, internal = without_internal(pairs, trace)
     anomalies = dict(pairs.anomalies)

@@ -34,18 +34,18 @@ from snapreport.model.stacks import StackTable
 from snapreport.native.sorting import distinct
 
 _PACKAGES = {
-    "npu": ("torch_npu", r"c10_npu::|at_npu::"),
-    "mlu": ("torch_mlu", r"torch_mlu::"),
-    "musa": ("torch_musa", r"c10::musa::|at::musa::"),
-    "gcu": ("torch_gcu", r"torch_gcu::"),
-    "hpu": ("habana_frameworks", r"habana::"),
-    "xla": ("torch_xla", r"torch_xla::"),
-    "xpu": ("intel_extension_for_pytorch", r"c10::xpu::|at::xpu::"),
+    "npu": ("torch_npu", "c10_npu::", "at_npu::"),
+    "mlu": ("torch_mlu", "torch_mlu::"),
+    "musa": ("torch_musa", "c10::musa::", "at::musa::"),
+    "gcu": ("torch_gcu", "torch_gcu::"),
+    "hpu": ("habana_frameworks", "habana::"),
+    "xla": ("torch_xla", "torch_xla::"),
+    "xpu": ("intel_extension_for_pytorch", "c10::xpu::", "at::xpu::"),
 }
 """Of each kind of device its package, and how its functions in C++ begin."""
 _PATTERNS = {
-    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({native})")
-    for kind, (package, native) in _PACKAGES.items()
+    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({'|'.join(native)})")
+    for kind, (package, *native) in _PACKAGES.items()
 }
 _SIGNS = 4
 """From this many blocks on that CUDA's rule would not give, it is no accident."""
@@ -61,12 +61,12 @@ def backend_in(stacks: StackTable) -> tuple[str, str]:
     Both are ``""`` if none is.
     """
     texts = {*stacks.frames.filenames, *stacks.frames.names}
-    for kind, (package, _) in _PACKAGES.items():
-        pattern = _PATTERNS[kind]
-        if any(package in text or "::" in text for text in texts) and any(
-            pattern.search(text) for text in texts
+    for kind, signs in _PACKAGES.items():
+        # Plain text first: to search all names of C++ functions takes long, as they are long.
+        if any(
+            any(sign in text for sign in signs) and _PATTERNS[kind].search(text) for text in texts
         ):
-            return kind, package
+            return kind, signs[0]
     return "", ""
 
 
@@ -96,14 +96,17 @@ def other_allocator(
     fits_npu = bool((size == as_npu).all()) and near.overlapping < _SIGNS > near.touching
     signs = [f"call stacks pass through {package}"] if package else []
     if odd >= _SIGNS:
-        signs.append(f"{format_count(odd)} final blocks are not their requests rounded to 512")
+        signs.append(
+            f"{format_count(odd)} final blocks are not as large as their requests rounded to 512"
+        )
     if near.overlapping >= _SIGNS:
         signs.append(
-            f"{format_count(near.overlapping)} blocks would overlap the next one, rounded to 512"
+            f"{format_count(near.overlapping)} blocks would overlap the next one if rounded to 512"
         )
     if fits_npu and not near.touching and near.apart >= _NEVER:
         signs.append(
-            f"none of {format_count(near.apart)} blocks touches the next, which lies 512 bytes on"
+            f"{format_count(near.apart)} blocks would all end 512 bytes before the next one if"
+            " rounded to 512"
         )
     if not signs:
         return None

@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.model.snapshot import NO_ID, Segments, Trace
+from snapreport.model.snapshot import ACTIVE, NO_ID, Segments, Trace
 from snapreport.model.stacks import NO_STACK
-from snapreport.native.sorting import begins_run, is_among, stable_order
+from snapreport.native.sorting import begins_run, is_among, stable_order, unique
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 MADE, RETURNED = "segment_alloc", "segment_free"
@@ -221,9 +221,7 @@ def skipped_of_allocations(trace: Trace, pairs: Pairs, lost: int) -> tuple[str, 
         pairs: made of them.
         lost: allocations that were never freed, and are no blocks at the end.
     """
-    counts = np.bincount(trace.action, minlength=len(trace.actions)).tolist()
-    there = {name for name, count in zip(trace.actions, counts, strict=True) if count}
-    odd = pairs.anomalies
+    there, odd = _actions_in(trace), pairs.anomalies
     freed_here = (pairs.alloc != ABSENT) & (pairs.completed != ABSENT)
     if ALLOC not in there:
         return (ALLOC,) if odd.get("free of an address that is not live") else ()
@@ -246,11 +244,10 @@ def skipped_of_segments(
     A segment at the end with a call stack was made while history was on. If nothing was allocated
     before the first event, no older event is lost, and that of the segment would be there.
     """
-    counts = np.bincount(trace.action, minlength=len(trace.actions)).tolist()
-    there = {name for name, count in zip(trace.actions, counts, strict=True) if count}
+    there = _actions_in(trace)
     found = []
     before = bool((pairs.alloc == ABSENT).any()) if len(pairs.alloc) else True
-    touched = np.isin(segments.block_address[segments.block_state == 0], pairs.addr)
+    touched = np.isin(segments.block_address[segments.block_state == ACTIVE], pairs.addr)
     made = (segments.stack != NO_STACK) & ~segments.expandable
     if MADE not in there and made.any() and not before and touched.all():
         found.append(MADE)
@@ -259,7 +256,12 @@ def skipped_of_segments(
     return tuple(found)
 
 
-def without_allocations(trace: Trace) -> Trace:
+def _actions_in(trace: Trace) -> set[str]:
+    """Return the actions that events of a trace have; its table of names may have others."""
+    return {trace.actions[code] for code in unique(trace.action).tolist()}
+
+
+def without_events(trace: Trace) -> Trace:
     """Return a trace of no events: without one side of its pairs it shows no curve at all."""
     columns = {
         each.name: getattr(trace, each.name)[:0]

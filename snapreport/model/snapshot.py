@@ -31,6 +31,9 @@ class Source:
 
 OTHER_CARDS = ("npu", "mlu", "musa", "gcu", "hpu", "xla", "xpu")
 """Kinds of cards whose backends write the same format with allocators of their own."""
+CARDS = ("cuda", *OTHER_CARDS)
+DEVICE_KINDS = (*CARDS, "host", "cpu")
+"""Everything that ``DeviceId.kind`` can be."""
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +41,7 @@ class DeviceId:
     """One memory space with its own addresses: a GPU, pinned host memory, or a profiler's CPU."""
 
     kind: str
-    """``cuda``, one of ``OTHER_CARDS``, ``host`` (pinned) or ``cpu`` (profiler)."""
+    """One of ``CARDS``, ``host`` (pinned) or ``cpu`` (profiler)."""
     ordinal: int
 
     @property

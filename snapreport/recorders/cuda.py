@@ -161,7 +161,7 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
         context = "alloc"
         _LOG.warning(
             "This version of PyTorch breaks programs that use activation checkpointing when the"
-            " call stacks of frees are recorded, so only those of allocations are."
+            " call stacks of frees are recorded, so only allocations get call stacks."
         )
     wanted: dict[str, Any] = {
         "enabled": "all",

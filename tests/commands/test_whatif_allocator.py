@@ -51,7 +51,7 @@ def test_where_nothing_helps_that_is_all_that_is_said(run: Run, samples: Path) -
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--allocator", "max_split_size_mb:5"], "from 11 on"),
+        (["--allocator", "max_split_size_mb:5"], "11 or more"),
         (["--allocator", "nonsense"], "NAME:VALUE"),
         (["--allocator", "backend:cudaMallocAsync"], "not modelled"),
         (

@@ -25,7 +25,7 @@ from snapreport.model.run.rank_facts import (
     Run,
     StepPeak,
 )
-from snapreport.model.snapshot import OTHER_CARDS
+from snapreport.model.snapshot import DEVICE_KINDS
 
 DATABASE = "run.db"
 
@@ -35,7 +35,6 @@ _LONGEST = 65_536
 _HIGHEST_SHIFT = 62
 _NONE = -1
 """What NULL becomes; no figure is negative."""
-_KINDS = ("cuda", *OTHER_CARDS, "host", "cpu")
 
 Row = tuple[Any, ...]
 
@@ -94,7 +93,7 @@ class _Reader:
         made = []
         for k, (device, kind) in enumerate(texts):
             row = {name: column[k] for name, column in numbers.items()}
-            if kind not in _KINDS:
+            if kind not in DEVICE_KINDS:
                 raise ValueError("a device has an unknown kind")
             if "event" not in cells[k] or not {row["opens"], row["recorded"]} <= {0, 1}:
                 raise ValueError("a device has no cells, or a flag that is neither 0 nor 1")

@@ -154,21 +154,24 @@ def group_text(
     if count > 1 and whose == name and not name.startswith("rank") and not name[:1].isdigit():
         whose += f" ({format_count(count)} ranks)"
     middle = whole_median(peaks)
-    total = 0 if others is None else middle - others
-    by = "" if others is None else f"{bytes_and_share(total, others)} {above(total)} that of the"
     if count == 2 and len(set(peaks)) == 2:
         least, most = map(format_bytes, sorted(peaks))
         whose = whose.replace("all 2 ", "both ")
-        text, their = f"the peaks of {whose} are {least} and {most}", ", and their mean is "
+        text = f"the peaks of {whose} are {least} and {most}"
+        theirs, same = "and their mean is ", "and their mean is"
     else:
         peak = "the peak" if count == 1 else "the median peak"
-        text, their = f"{peak} of {whose} is {format_bytes(middle)}", ", "
+        text = f"{peak} of {whose} is {format_bytes(middle)}"
+        theirs, same = "", "and so is"
     if others is None:
         return sentence(text)
+    total = middle - others
     if not total:
-        so = "their mean is" if count == 2 and len(set(peaks)) == 2 else "so is"
-        return sentence(f"{text}, and {so} that of the other ranks")
-    return sentence(f"{text}{their}{by} other ranks{because(differences, total)}")
+        return sentence(f"{text}, {same} that of the other ranks")
+    return sentence(
+        f"{text}, {theirs}{bytes_and_share(total, others)} {above(total)} that of the other ranks"
+        f"{because(differences, total)}"
+    )
 
 
 def within_text(name: str, least: int, most: int, without_odd: bool) -> str:

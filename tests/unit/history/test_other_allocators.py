@@ -82,7 +82,7 @@ def test_blocks_of_an_npu_hold_32_bytes_more_before_they_are_rounded(
     assert not device.history.anomalies
     (told,) = [each for each in device.diagnosis.findings if each.code == "other-allocator"]
     assert ("torch_npu" in told.title) == bool(package)
-    assert ("final blocks are not" if kept else "touches the next") in told.title
+    assert ("final blocks are not" if kept else "512 bytes before the next one") in told.title
     replay = next(each for each in device.trust.checks if each.code == "replay")
     assert "another allocator" in replay.text
     assert "addresses" not in replay.text
@@ -100,7 +100,11 @@ def test_blocks_of_cuda_touch_and_are_their_rounded_requests(kept: bool) -> None
     ("made", "name", "sign"),
     [
         ({"unit": 256}, "cuda:0", "would overlap the next one"),
-        ({"padding": 64, "kept": True}, "cuda:0", "final blocks are not their requests rounded"),
+        (
+            {"padding": 64, "kept": True},
+            "cuda:0",
+            "final blocks are not as large as their requests rounded",
+        ),
         ({"package": "torch_mlu"}, "mlu:0", "call stacks pass through torch_mlu"),
         ({"package": "torch_npu", "unit": 256}, "npu:0", "call stacks pass through torch_npu"),
     ],
