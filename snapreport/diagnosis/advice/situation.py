@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.advice.call_blocks import Blocks, find_blocks, program_call
 from snapreport.diagnosis.advice.edits import Calls, Change, Edit, edited_peak, sizes_left
 from snapreport.diagnosis.block_room import BlockRoom, find_room
-from snapreport.ground.memoize import once_for_each
+from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, ROLES, Roles
 from snapreport.model.stacks import StackTable
@@ -142,19 +142,24 @@ def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -
     """
     rows = history.allocations
     roles, passes = find_roles(history, tables), find_passes(history, tables)
-    kept = np.where(roles.role == ACTIVATION, rows.block_size, 0)
-    starts = passes.of(FORWARD)[0]
-    marks = stack_marks(tables.stacks)
-    in_pass = marks[:-1] & (IN_BACKWARD | IN_OPTIMIZER) != 0
-    blocks = find_blocks(tables.stacks, history, passes.made == FORWARD, kept, starts, in_pass)
     begins = np.append(passes.of(BACKWARD)[0], history.events)
     following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
     following = following.astype(np.int64)
-    own = marks[rows.stack]
+    marks = stack_marks(tables.stacks)[rows.stack]
     return Situation(
-        tables, history, curve, roles, passes, own, tuple(blocks), following,
+        tables, history, curve, roles, passes, marks, _blocks(history, tables), following,
         to_host=history.device.kind != "cpu",
     )  # fmt: skip
+
+
+@once_for_both
+def _blocks(history: DeviceHistory, tables: History) -> tuple[Blocks, ...]:
+    roles, passes = find_roles(history, tables), find_passes(history, tables)
+    kept = np.where(roles.role == ACTIVATION, history.allocations.block_size, 0)
+    in_pass = stack_marks(tables.stacks)[:-1] & (IN_BACKWARD | IN_OPTIMIZER) != 0
+    starts = passes.of(FORWARD)[0]
+    made = passes.made == FORWARD
+    return tuple(find_blocks(tables.stacks, history, made, kept, starts, in_pass))
 
 
 def only_at(situation: Situation, event: int) -> Situation:
