@@ -1,4 +1,4 @@
-"""Whether another allocator than CUDA's made a recording, and what its blocks are.
+"""Whether an allocator other than CUDA's made a recording, and what its blocks are.
 
 Other backends write PyTorch's format, too, but their allocators need not round as CUDA's does. That
 of Ascend's NPUs adds 32 bytes to every request before it rounds up to 512, and is otherwise the

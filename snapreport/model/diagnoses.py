@@ -94,7 +94,7 @@ SUGGESTION_CODES = MappingProxyType(
         "chunked-loss": "Compute logits and loss for some tokens at a time.",
         "attention-kernel": "Never hold all attention weights at once.",
         "inference-mode": "Keep nothing for a backward pass that never comes.",
-        "autocast-cache": "Keep autocast from holding on to copies of weights.",
+        "autocast-cache": "Stop autocast from keeping copies of weights.",
         "low-precision-weights": "Keep the weights themselves in half precision.",
         "fused-optimizer": "Update parameters without temporary tensors.",
         "low-bit-state": "Keep the optimizer's state in fewer bits.",

@@ -190,8 +190,8 @@ WORDS = {
         ),
     ),
     "autocast-cache": ChangeWords(
-        "Let autocast keep no copies of weights: it casts each weight to half precision, and keeps"
-        " the copy until its block ends.",
+        "Stop autocast from keeping copies of weights: it casts each weight to half precision, and"
+        " keeps the copy until its block ends.",
         "with torch.autocast(device_type, dtype, cache_enabled=False):",
         "Every operation casts its weights again.",
         "It frees nothing where gradients are recorded: the graph keeps the copies.",

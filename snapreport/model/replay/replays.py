@@ -70,7 +70,7 @@ class FactualReplay:
 
 
 CAUSES = {
-    "other-allocator": "another allocator than CUDA's made the recording",
+    "other-allocator": "an allocator other than CUDA's made the recording",
     "events-missing": "segment or allocation events are missing from the recording",
     "block-range": "the size of a block from before the recording is not known exactly",
     "settings-changed": "the allocator's settings changed while the program ran",
