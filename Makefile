@@ -59,7 +59,7 @@ pytest: $(VENV)/.dev browser clang ## all Python tests, those in the browser inc
 LOWEST := out/lowest
 LOWEST_PYTHON ?= $(shell for python in python3.10 python3.11 python3.12 $(PYTHON); do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$python && break; done)
-LOWEST_TESTS := $(addprefix tests/unit/, api bundle exporters figures history names read reporters) \
+LOWEST_TESTS := $(addprefix tests/unit/, api bundle figures history names read reporters) \
 	$(addprefix tests/commands/test_, convert.py render.py export.py query.py redaction.py strings_kinds.py)
 test-lowest: $(VENV)/.dev ## test the lowest versions that pyproject.toml allows, in an environment of their own
 	rm -rf $(LOWEST)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("snapreport", "native")
+FOLDER = Path("snapreport", "ground", "native")
 
 
 def compiling(root: str) -> ModuleType:

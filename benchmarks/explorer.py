@@ -35,12 +35,12 @@ _OURS = """
 import gc, json, resource, sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-import snapreport.api.making, snapreport.explorer.drawing.explorer_app
+import snapreport.api.making, snapreport.commands.explorer.app
 from snapreport.diagnosis import conclude
-from snapreport.explorer.opening.opened_file import open_file
-from snapreport.explorer.parts.opening_lines import OpeningLines
-from snapreport.explorer.screens.panes import Panes
-from snapreport.explorer.parts.viewpoint import Viewpoint
+from snapreport.commands.explorer.opening import open_file
+from snapreport.commands.explorer.front_desk import OpeningLines
+from snapreport.commands.explorer.desk import Panes
+from snapreport.commands.explorer.front_desk import Viewpoint
 from benchmarks.explorer import COLUMNS, KEYS, ROWS
 begun = time.process_time()
 later = []

@@ -27,7 +27,7 @@ import snapreport
 from benchmarks.gpu_check import SKIPPED, SNAPSHOT, why_not
 from benchmarks.gpu_programs import ALLOCATOR, CASES
 from snapreport.ground.units import format_bytes
-from snapreport.model.replay.replays import Between, SettingOutcome
+from snapreport.model.replays import Between, SettingOutcome
 
 PROGRAMS = ("training_step", "bf16", "churn")
 SETTINGS = (

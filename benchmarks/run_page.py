@@ -19,8 +19,8 @@ from playwright.sync_api import sync_playwright
 from benchmarks.page import launch, measure, report
 from benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.run.run_markdown import RunMarkdownReporter
-from snapreport.reporters.run.run_page import RunHtmlReporter
+from snapreport.reporters.run_markdown import RunMarkdownReporter
+from snapreport.reporters.run_page import RunHtmlReporter
 
 
 def write(ranks: int, folder: Path) -> Path:

@@ -18,13 +18,13 @@ import pytest
 from docs.replay_answers import counterfactuals, published
 from simulator import Config, simulate
 from snapreport import read
-from snapreport.allocator.factual import ModelledDevice
-from snapreport.allocator.other_settings import replay_settings, table_of_settings
+from snapreport.figures.allocator.factual import ModelledDevice
+from snapreport.figures.allocator.settings import replay_settings, table_of_settings
 from snapreport.ground.units import format_bytes
 from snapreport.history.block_sizes import SplitRules, round_sizes
 from snapreport.history.build import build_history
 from snapreport.model.history import START
-from snapreport.model.replay.replays import CAUSES, Between
+from snapreport.model.replays import CAUSES, Between
 from tests.corpus import corpus_files
 from tests.property.test_allocator_model import SIMULATED, UNTOLD, own_stack_of_empty_cache
 from tests.reference.allocator_parts import Rules

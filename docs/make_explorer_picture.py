@@ -13,14 +13,11 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-from snapreport.explorer.drawing.palette import style_of
-from snapreport.explorer.opening.opened_file import OpenedFile
-from snapreport.explorer.opening.source_text import Sources
-from snapreport.explorer.parts.chart_cells import BLOCKS
-from snapreport.explorer.parts.front_desk import Work
-from snapreport.explorer.parts.inking import Line
-from snapreport.explorer.parts.viewpoint import Viewpoint
-from snapreport.explorer.screens.panes import Panes
+from snapreport.commands.explorer.app import style_of
+from snapreport.commands.explorer.cells import BLOCKS, Line
+from snapreport.commands.explorer.desk import Panes
+from snapreport.commands.explorer.front_desk import Viewpoint, Work
+from snapreport.commands.explorer.opening import OpenedFile, Sources
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "sample_snapshots" / "out_of_memory.pickle.gz"

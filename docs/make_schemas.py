@@ -11,24 +11,31 @@ from pathlib import Path
 import orjson
 
 from docs.schema_parts import Schema, many, maybe, numbers, of, record, thing
-from snapreport.compare import diff_types
+from snapreport.diagnosis.compare import diff_types
 from snapreport.model import (
-    answer_tables,
+    answers,
     diagnoses,
     findings,
-    iterations,
-    recorder_notes,
-    recording_facts,
+    replays,
     roles,
+    run,
     snapshot,
-    trust,
-    what_if,
 )
-from snapreport.model.replay import replays
-from snapreport.model.run import rank_facts, run_diff, run_findings
-from snapreport.names.leaks import Leak
-from snapreport.names.tally import Given
-from snapreport.reporters.json.json_parts import VERSIONS
+from snapreport.model import (
+    diagnoses as recording_facts,
+)
+from snapreport.model import (
+    diagnoses as trust,
+)
+from snapreport.model import (
+    roles as iterations,
+)
+from snapreport.model import (
+    snapshot as recorder_notes,
+)
+from snapreport.names.file_strings import Leak
+from snapreport.names.strings import Given
+from snapreport.reporters.json_report import VERSIONS
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -38,10 +45,10 @@ _PLACE = {"name": TEXT, "file": TEXT, "line": LINE}
 _CODE = {**_PLACE, "source": TEXT}
 FRAME = thing(**_CODE)
 FRAMES = many(FRAME)
-GROUP = record(answer_tables.Group, "stack")
-STACK = record(answer_tables.Group, stack=MAYBE_NUMBER, frames=FRAMES)
-ENTRY = record(answer_tables.TraceEntry, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
-AMOUNTS, PARTS = of(findings.Amounts), of(answer_tables.Parts)
+GROUP = record(answers.Group, "stack")
+STACK = record(answers.Group, stack=MAYBE_NUMBER, frames=FRAMES)
+ENTRY = record(answers.TraceEntry, allocation=MAYBE_NUMBER, stack=MAYBE_NUMBER, frames=FRAMES)
+AMOUNTS, PARTS = of(findings.Amounts), of(answers.Parts)
 PEAKS = of(dict[str, recording_facts.CurvePeak])
 SUGGESTION = record(diagnoses.Suggestion, code={"enum": list(diagnoses.SUGGESTION_CODES)})
 FINDING = thing(
@@ -73,7 +80,7 @@ _PEAK = {
     "reserved": MAYBE_NUMBER,
 }
 """Of the device of a rank or of a file."""
-_FAILED = many(of(rank_facts.FailedRequest))
+_FAILED = many(of(run.FailedRequest))
 _RANK_ROW = thing(
     name=TEXT,
     file=TEXT,
@@ -133,10 +140,10 @@ DEVICE = thing(
     end=AMOUNTS,
     most_fragmented=maybe(thing(bytes=NUMBER, event=NUMBER)),
     peaks=PEAKS,
-    statistics=of(dict[str, answer_tables.CurveStatistics]),
-    sizes=of(answer_tables.AllocationStatistics),
+    statistics=of(dict[str, answers.CurveStatistics]),
+    sizes=of(answers.AllocationStatistics),
     own_counters=of(recording_facts.OwnCounters | None),
-    card=of(what_if.CardFit | None),
+    card=of(answers.CardFit | None),
     answer=TEXT,
     warnings=WARNINGS,
     diagnosis=DIAGNOSIS,
@@ -254,11 +261,11 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
          "stacks": many(thing(id=NUMBER, frames=FRAMES))},
         {**_LIVE, "by": {"const": "tree"}, "tree": many(NODE)},
         {**_LIVE, "by": {"const": "line"},
-         "lines": many(record(answer_tables.LineUse, "filename", file=TEXT))},
+         "lines": many(record(answers.LineUse, "filename", file=TEXT))},
         {**_LIVE, "by": {"const": "stack"}, "groups": many(STACK)},
-        {**_LIVE, "by": {"enum": [each for each in answer_tables.GROUPINGS
+        {**_LIVE, "by": {"enum": [each for each in answers.GROUPINGS
                                   if each not in ("stack", "line")]}, "groups": many(GROUP)},
-        {**_LIVE, "by": {"type": "string", "pattern": f"^{answer_tables.KEYED}"},
+        {**_LIVE, "by": {"type": "string", "pattern": f"^{answers.KEYED}"},
          "groups": many(GROUP)},
     ],
     "stages": [
@@ -286,11 +293,11 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         }
     ],
     "whatif": [
-        {**_WHAT_IF, "groups": many(of(what_if.WhatIf))},
+        {**_WHAT_IF, "groups": many(of(answers.WhatIf))},
         {
             **_WHAT_IF,
             "without": thing(
-                what_if=of(what_if.WhatIf), taken=many(TEXT), held=many(GROUP)
+                what_if=of(answers.WhatIf), taken=many(TEXT), held=many(GROUP)
             ),
         },
         {**_ONE, "replay": of(replays.FactualReplay)},
@@ -304,20 +311,20 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {
             **_ONE,
             **numbers("target", "peak"),
-            "steps": many(record(what_if.PlanStep, suggestion=SUGGESTION)),
+            "steps": many(record(answers.PlanStep, suggestion=SUGGESTION)),
             "reached": {"enum": ["yes", "expected", "no"]},
-            "left": many(record(what_if.RoleLeft, role={"enum": list(roles.ROLES)})),
+            "left": many(record(answers.RoleLeft, role={"enum": list(roles.ROLES)})),
             "reserved_beyond": MAYBE_NUMBER,
         },
         {
             "files": many(thing(batch=NUMBER, file=TEXT, device=TEXT)),
             "peaks": many(
                 record(
-                    what_if.BatchPeak,
+                    answers.BatchPeak,
                     phase={"enum": ["", "forward", "backward", "optimizer"]},
                 )
             ),
-            "roles": many(record(what_if.RoleGrowth, role={"enum": list(roles.ROLES)})),
+            "roles": many(record(answers.RoleGrowth, role={"enum": list(roles.ROLES)})),
             **numbers("at_batch"),
             "doubt": TEXT,
             **dict.fromkeys(("target", "fits", "reserved_beyond"), MAYBE_NUMBER),
@@ -374,11 +381,11 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "missing": many(NUMBER),
             "broken": many(thing(file=TEXT, error=TEXT)),
             "odd": many(
-                record(run_findings.Odd, "differences", name=TEXT, differences=many(_DIFFERENCE))
+                record(run.Odd, "differences", name=TEXT, differences=many(_DIFFERENCE))
             ),
-            "groups": many(record(run_findings.Group, differences=many(_DIFFERENCE))),
-            "imbalances": many(of(run_findings.Imbalance)),
-            "replicated": many(of(run_findings.Replicated)),
+            "groups": many(record(run.Group, differences=many(_DIFFERENCE))),
+            "imbalances": many(of(run.Imbalance)),
+            "replicated": many(of(run.Replicated)),
             "first_failure": maybe(many(NUMBER)),
             "notes": many(TEXT),
             "rows": many(_RANK_ROW),
@@ -387,8 +394,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
     "run-diff": [
         {
             "headline": TEXT,
-            "ranks": many(of(run_diff.RankChange)),
-            "groups": many(of(run_diff.GroupChange)),
+            "ranks": many(of(run.RankChange)),
+            "groups": many(of(run.GroupChange)),
             "only_base": many(TEXT),
             "only_new": many(TEXT),
             "notes": many(TEXT),

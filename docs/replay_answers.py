@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from snapreport.ground.units import format_bytes
-from snapreport.model.replay.replays import Between
+from snapreport.model.replays import Between
 from tests.counterfactuals import QUESTIONS, Answer, ask
 from tests.published import CASES, remake
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from snapreport.mcp.answering.token_estimate import count_tokens
+from snapreport.commands.mcp_server.reply import count_tokens
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from evals.questions import Question, is_right
 from evals.recipes import RECIPES
 from evals.run_recipes import RUN_RECIPES
-from snapreport.mcp.answering.token_estimate import count_tokens
+from snapreport.commands.mcp_server.reply import count_tokens
 
 _RECIPES = {**RECIPES, **RUN_RECIPES}
 

@@ -22,13 +22,11 @@ import apsw
 
 from fuzz import CRASHES, SAMPLES
 from fuzz.native import HARNESSES, archive_of, corpus, harness, run, write_files
-from snapreport.bundle import pages
+from snapreport.bundle import database_reader
 from snapreport.bundle.database import write_database
-from snapreport.bundle.database_reader import read_database
-from snapreport.bundle.pages import read_rows
+from snapreport.bundle.database_reader import read_database, read_rows
+from snapreport.ground.native.library import read_leaves, scan
 from snapreport.history.build import build_history
-from snapreport.native.leaves import read_leaves
-from snapreport.native.pickles import scan
 from snapreport.read import read_snapshot
 from tests import bombs
 
@@ -149,7 +147,7 @@ def _tables(read: Callable[[], object]) -> list[bytes]:
         found.append(bytes([*header, 0, 0]) + count + numbers + data.tobytes())
         return read_leaves(data, page_size, leaves, shape, text)
 
-    with mock.patch.object(pages, "read_leaves", note):
+    with mock.patch.object(database_reader, "read_leaves", note):
         read()
     return found
 

@@ -52,7 +52,7 @@ def harness(name: str) -> Path:
         NoFuzzerError: nothing can be compiled.
     """
     digest = hashlib.sha256(repr(_OPTIONS).encode())
-    for path in sorted((*PACKAGE.glob("native/*.[ch]"), *_HARNESSES.glob("*.[ch]"))):
+    for path in sorted((*PACKAGE.glob("ground/native/*.[ch]"), *_HARNESSES.glob("*.[ch]"))):
         digest.update(path.read_bytes())
     made = OUT / f"{name}-{digest.hexdigest()[:16]}"
     if not made.exists():
@@ -71,7 +71,7 @@ def compile_harness(name: str, package: Path, made: Path) -> None:
     Raises:
         NoFuzzerError: nothing can be compiled.
     """
-    others = [str(package / "native" / other) for other in HARNESSES[name]]
+    others = [str(package / "ground" / "native" / other) for other in HARNESSES[name]]
     sources = [str(_HARNESSES / f"{name}.c"), *others]
     if lacks := _lacks():
         raise NoFuzzerError(lacks)

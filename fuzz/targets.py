@@ -11,13 +11,13 @@ from unittest import mock
 
 from snapreport.bundle import read_bundle
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.native.library import scan
 from snapreport.history.build import build_history
 from snapreport.model.snapshot import RawSnapshot
-from snapreport.native.pickles import scan
 from snapreport.read import read_budget, read_bytes, read_snapshot, unpickle
-from snapreport.read.rules_file import read_rules
-from snapreport.reporters.page.page_report import _render_notes
-from snapreport.reporters.words.plain_text import tame_notes
+from snapreport.read.source import read_rules
+from snapreport.reporters.page_report import _render_notes
+from snapreport.reporters.plain_text import tame_notes
 from tests.builders import differences
 from tests.reference.opcodes import scan as scan_plainly
 

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from snapreport.ground.version import __version__
 
 if TYPE_CHECKING:
-    from snapreport.api.comparison import diff, render_diff
-    from snapreport.api.device import Device
+    from snapreport.api.comparison import batch_growth, diff, render_diff
+    from snapreport.api.device import Device, Moment
     from snapreport.api.exporting import export
     from snapreport.api.gate import check
-    from snapreport.api.loading import Snapshot, load, load_rules
+    from snapreport.api.loading import Snapshot, from_profile, load, load_rules
     from snapreport.api.making import convert, render
-    from snapreport.api.moment import Moment
-    from snapreport.api.profiling import from_profile
     from snapreport.api.recording import (
         Recording,
         mark,
@@ -30,9 +28,17 @@ if TYPE_CHECKING:
         start,
         stop,
     )
-    from snapreport.api.several_sizes import batch_growth
-    from snapreport.compare.diff_types import Diff
-    from snapreport.compare.gate_types import Verdict
+    from snapreport.api.runs import (
+        Batch,
+        LoadedRun,
+        Outcome,
+        RunReport,
+        convert_many,
+        load_run,
+        render_run,
+    )
+    from snapreport.diagnosis.compare.diff_types import Diff
+    from snapreport.diagnosis.compare.gate import Verdict
     from snapreport.ground.errors import (
         AllocatorSettingsError,
         BudgetError,
@@ -56,15 +62,6 @@ if TYPE_CHECKING:
         RemoteError,
         SnapreportError,
         UnsafePickleError,
-    )
-    from snapreport.runs import (
-        Batch,
-        LoadedRun,
-        Outcome,
-        RunReport,
-        convert_many,
-        load_run,
-        render_run,
     )
 
 __all__ = [
@@ -127,17 +124,17 @@ _HOME = {
     **dict.fromkeys(("convert", "render"), "snapreport.api.making"),
     **dict.fromkeys(
         ("Batch", "LoadedRun", "Outcome", "RunReport", "convert_many", "load_run", "render_run"),
-        "snapreport.runs",
+        "snapreport.api.runs",
     ),
     "Device": "snapreport.api.device",
-    "Moment": "snapreport.api.moment",
+    "Moment": "snapreport.api.device",
     **dict.fromkeys(("diff", "render_diff"), "snapreport.api.comparison"),
-    "Diff": "snapreport.compare.diff_types",
-    "Verdict": "snapreport.compare.gate_types",
+    "Diff": "snapreport.diagnosis.compare.diff_types",
+    "Verdict": "snapreport.diagnosis.compare.gate",
     "check": "snapreport.api.gate",
-    "from_profile": "snapreport.api.profiling",
+    "from_profile": "snapreport.api.loading",
     "export": "snapreport.api.exporting",
-    "batch_growth": "snapreport.api.several_sizes",
+    "batch_growth": "snapreport.api.comparison",
     **dict.fromkeys(
         ("Recording", "mark", "record", "schedule", "stage", "start", "stop"),
         "snapreport.api.recording",
@@ -161,6 +158,6 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: object) -> None:
     """Let IPython have ``%%snapreport_memory``; ``%load_ext snapreport`` calls this."""
-    from snapreport.integrations.ipython import load
+    from snapreport.recorders.hosts.ipython import load
 
     load(shell)

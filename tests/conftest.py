@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.ground.processes import child_process
+from snapreport.ground import processes
 from tests.corpus import NO_CORPUS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -54,7 +54,7 @@ def _query_forks_beside_our_own_threads() -> Iterator[None]:
     others = threading.active_count()
     with pytest.MonkeyPatch.context() as patch:
         if others > 1:
-            patch.setattr(child_process, "may_fork", lambda: threading.active_count() <= others)
+            patch.setattr(processes, "may_fork", lambda: threading.active_count() <= others)
         yield
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from simulator import AllocatorSettings
 from simulator.settings import MIB
 from snapreport import read
-from snapreport.allocator.other_settings import replay_settings
+from snapreport.figures.allocator.settings import replay_settings
 from snapreport.history.allocator_settings import UNLIMITED, parse_settings
 from snapreport.history.allocator_settings import AllocatorSettings as Parsed
 from snapreport.history.build import build_history
-from snapreport.model.replay.replays import OtherSettings, SettingOutcome
+from snapreport.model.replays import OtherSettings, SettingOutcome
 from tests.reference.replays import modelled_devices
 from tests.scripts import AMPLE, Kind, Script, draw_script, run
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from snapreport.model.stacks import TRACE
+from snapreport.model.snapshot import TRACE
 
 Frame = dict[str, Any]
 Edit = Callable[[Frame], Frame]

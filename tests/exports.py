@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from snapreport.api.device import Moment
 from snapreport.api.loading import Snapshot
-from snapreport.api.moment import Moment
-from snapreport.exporters.export_input import DeviceExport, Export
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
-from snapreport.frames.site_names import site_frames
 from snapreport.model.history import History
+from snapreport.reporters.exports.stack_weights import DeviceExport, Export
+from snapreport.roles.frames import site_frames
 
 CURVES = ("allocated", "requested", "active")
 

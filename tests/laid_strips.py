@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from snapreport.bundle.strips_text import strips_text
-from snapreport.model.cut import Drawn, Rest
-from snapreport.model.history import START, Allocations, DeviceHistory
+from snapreport.bundle.strips import strips_text
+from snapreport.model.history import START, Allocations, DeviceHistory, Drawn, Rest
 from tests.builders import trace
 
 

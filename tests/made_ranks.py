@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapreport.model.run.rank_facts import (
+from snapreport.model.run import (
     Cells,
     DeviceFacts,
     FailedRequest,

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.reporters.page.payload import Packed
+from snapreport.reporters.payload import Packed
 
 _TYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "i8": "i1", "i16": "<i2", "i32": "<i4"}
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from simulator.settings import MIB
 from snapreport import read
-from snapreport.allocator.other_settings import replay_settings
+from snapreport.figures.allocator.settings import replay_settings
 from snapreport.history.allocator_settings import parse_settings
 from snapreport.history.build import build_history
-from snapreport.model.replay.replays import Between
+from snapreport.model.replays import Between
 from tests.counterfactuals import simulated
 from tests.reference.replays import modelled_devices
 from tests.scripts import Call, Script, run

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from snapreport.native import compiling
+from snapreport.ground.native import compiling
 
 
 def quick_compiler(folder: Path, set_variable: Callable[[str, str], object]) -> None:

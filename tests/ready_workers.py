@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapreport.ground.processes import child_process
+from snapreport.ground import processes
 
 _READ_BEFORE = (
     "api.making", "api.rank_figures", "api.resuming", "bundle.query.query_process",
@@ -26,7 +26,7 @@ def fork_workers(patch: pytest.MonkeyPatch) -> None:
     What a test changes in its environment, or patches, they do not have.
     """
     if "forkserver" in get_all_start_methods():
-        patch.setattr(child_process, "get_context", _forks)
+        patch.setattr(processes, "get_context", _forks)
 
 
 def _forks(method: str) -> Any:

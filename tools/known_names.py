@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from snapreport.ground.known_packages import LIBRARIES
-from snapreport.names.known_names import known_names
+from snapreport.names.public_names import known_names
 
 TARGET = Path(__file__).parent.parent / "snapreport" / "names" / "known_names.txt.xz"
 WORD = re.compile(r"[A-Za-z_]\w*")

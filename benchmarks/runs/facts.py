@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from benchmarks.runs.pattern import Pattern, read_pattern
 from benchmarks.runs.plan import Plan, Planted, Varied, held_at_peak, vary
-from snapreport.compare.among_ranks.find_run import find_run
-from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
-from snapreport.model.run.rank_facts import (
+from snapreport.diagnosis.ranks.find_run import find_run
+from snapreport.figures.ranks import event_cells, time_cells
+from snapreport.model.run import (
     DeviceFacts,
     FailedRequest,
     Holder,
@@ -21,9 +21,9 @@ from snapreport.model.run.rank_facts import (
     RankFacts,
     RankName,
     Run,
+    RunFindings,
     StepPeak,
 )
-from snapreport.model.run.run_findings import RunFindings
 
 CAPACITY = 80 << 30
 SAMPLE = Path(__file__).resolve().parents[2] / "sample_snapshots" / "training_step.pickle"

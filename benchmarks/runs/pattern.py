@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import snapreport
-from snapreport.figures.rank_parts.rank_holders import site_keys
+from snapreport.figures.ranks import site_keys
 from snapreport.model.history import START
-from snapreport.model.stacks import UNKNOWN_LINE, StackTable
+from snapreport.model.snapshot import UNKNOWN_LINE, StackTable
 
 Frames = list[dict[str, Any]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.runs.pattern import Pattern
-from snapreport.model.run.rank_facts import Layout, place_in
+from snapreport.model.run import Layout, place_in
 
 _NOISE = 0.015
 """Standard deviation of what depends on the data: batches differ by 1 to 2 %."""

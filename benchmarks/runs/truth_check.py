@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from snapreport.compare.among_ranks.cause_words import main_cause
-from snapreport.model.run.rank_facts import Run
-from snapreport.model.run.run_findings import RunFindings
+from snapreport.diagnosis.ranks.odd_words import main_cause
+from snapreport.model.run import Run, RunFindings
 
 _CODES = {"heavy rank": "heavier", "failure": "failed", "leak": "growth"}
 

@@ -1,6 +1,6 @@
 /* Replay requests through the model of the allocator. */
 
-#include "native/allocator.c"
+#include "ground/native/allocator.c"
 
 #include "harness.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "native/native.h"
+#include "ground/native/native.h"
 
 #define HOLDS(what) do { if (!(what)) fails(#what, __LINE__); } while (0)
 

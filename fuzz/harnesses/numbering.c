@@ -1,6 +1,6 @@
 /* Number the values of a column. */
 
-#include "native/numbering.c"
+#include "ground/native/numbering.c"
 
 #include "harness.h"
 

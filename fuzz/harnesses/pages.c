@@ -1,6 +1,6 @@
 /* Read the rows of a table from the pages of an SQLite file. */
 
-#include "native/pages.c"
+#include "ground/native/pages.c"
 
 #include "harness.h"
 
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             t.n += (uint64_t)t.file[place + 3] << 8 | t.file[place + 4];
     }
     t.n = more < 0 && t.n < (uint64_t)-more ? 0 : t.n + (uint64_t)more;
-    if (t.n * (LEAST_ROW + t.width) <= t.size + 128 * 256) { /* nearly as in bundle/pages.py */
+    if (t.n * (LEAST_ROW + t.width) <= t.size + 128 * 256) { /* nearly as in bundle/database_reader.py */
         rows one = read_with(&t, 0), other = read_with(&t, 0xFF);
         HOLDS(one.done == other.done);
         if (one.done) { /* so each number was written */

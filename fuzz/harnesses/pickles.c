@@ -1,6 +1,6 @@
 /* Pass over the opcodes of a pickle, and read its events: opcodes.c and events.c. */
 
-#include "native/events.c"
+#include "ground/native/events.c"
 
 #include "harness.h"
 

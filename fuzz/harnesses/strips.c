@@ -1,6 +1,6 @@
 /* Lay out strips, and write their rows. */
 
-#include "native/strips.c"
+#include "ground/native/strips.c"
 
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 /* Sweep over the events of a recording: the first byte says which of six functions an input is for.
  * Each gets its columns in order, as its caller makes them, or with any numbers at all. */
 
-#include "native/sweeps.c"
+#include "ground/native/sweeps.c"
 
 #include "harness.h"
 

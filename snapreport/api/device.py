@@ -9,50 +9,285 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.allocator.factual import ModelledDevice, failed_capacity, model_device
-from snapreport.allocator.other_settings import replay_settings, table_of_settings
-from snapreport.api.device_data import DeviceData
-from snapreport.api.moment import Moment
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
-from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
-from snapreport.diagnosis.collect import diagnose
-from snapreport.diagnosis.trust.trust_checks import judge_recording
-from snapreport.figures.category_curves import find_profile
-from snapreport.figures.grouping import label_allocations
-from snapreport.figures.moment_lookup import (
+from snapreport.diagnosis.card_fit import fit_card
+from snapreport.diagnosis.conclude import diagnose
+from snapreport.diagnosis.trust import judge_recording
+from snapreport.figures.allocator.factual import ModelledDevice, failed_capacity, model_device
+from snapreport.figures.allocator.settings import replay_settings, table_of_settings
+from snapreport.figures.callsites import find_call_tree, name_sites
+from snapreport.figures.curves import find_amounts, find_profile, time_at
+from snapreport.figures.grouping import find_groups, find_lines, label_allocations, label_forward
+from snapreport.figures.moments import (
     check_event,
+    entry_at,
     event_at_time,
     event_of_allocation,
     find_allocation,
     find_stage,
     peak_between,
 )
-from snapreport.figures.role_use import evidence_texts
-from snapreport.figures.statistics import curves_statistics
-from snapreport.figures.what_if_peaks import (
+from snapreport.figures.uses import curves_statistics, evidence_texts
+from snapreport.figures.what_if import (
     find_held,
     find_members,
     find_what_if,
     find_without,
     matching_names,
 )
-from snapreport.frames.categories import classify
-from snapreport.ground.cards.card_lookup import CardWanted, wanted_card
+from snapreport.ground.cards import CardWanted, wanted_card
 from snapreport.ground.errors import AllocatorSettingsError, MomentError, PlanError
-from snapreport.ground.object_display import html_table, rows_of
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.safe_text import visible
+from snapreport.ground.safe_text import html_table, rows_of, visible
 from snapreport.ground.units import format_bytes, parse_size
 from snapreport.history.allocator_settings import parse_settings
-from snapreport.model.answer_tables import CurveStatistics, Profile
-from snapreport.model.category_rules import Category, Rule
-from snapreport.model.diagnoses import Diagnosis
-from snapreport.model.history import START
-from snapreport.model.moment_wanted import CURVES, Address, MomentWanted
-from snapreport.model.replay.replays import FactualReplay, OtherSettings
-from snapreport.model.trust import Trust
-from snapreport.model.what_if import CardFit, PeakWithout, Plan, WhatIf
+from snapreport.history.segments import lives_of
+from snapreport.model.answers import (
+    CURVES,
+    Address,
+    CardFit,
+    CurveStatistics,
+    Group,
+    LineUse,
+    LiveRows,
+    MomentWanted,
+    Parts,
+    PeakWithout,
+    Plan,
+    Profile,
+    TraceEntry,
+    WhatIf,
+)
+from snapreport.model.diagnoses import CurvePeak, Diagnosis, Trust
+from snapreport.model.findings import Amounts, CallTree, DeviceFigures, StageUse
+from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.replays import FactualReplay, OtherSettings, SegmentLives
+from snapreport.model.roles import AllocationsWithRoles, Category, Roles, Rule, Steps, with_roles
+from snapreport.model.snapshot import NO_ID, FrameTable
+from snapreport.roles.frames import classify_frames, tree_frames
+from snapreport.roles.stack_kinds import classify
+
+# What one device of a snapshot recorded, as columns, curves and names: the Python interface.
+
+
+class DeviceData:
+    """One device's memory over the recording; a ``Device`` answers questions about it.
+
+    All sizes are bytes. An event is the index of a trace event; -1 is the start.
+    """
+
+    def __init__(self, file: History, figures: DeviceFigures) -> None:
+        """Wrap a device; ``Snapshot.device()`` is the usual way to get one."""
+        self.file = file
+        self.figures = figures
+
+    @property
+    def name(self) -> str:
+        """The device's name, such as ``cuda:0``."""
+        return str(self.figures.device)
+
+    @property
+    def history(self) -> DeviceHistory:
+        """The columns: allocations, other events, segments, stages."""
+        return self.figures.history
+
+    @cached_property
+    def allocations(self) -> AllocationsWithRoles:
+        """Every allocation as NumPy columns, in order of allocation, with its role as text."""
+        return with_roles(self.history.allocations, self.roles)
+
+    @property
+    def roles(self) -> Roles:
+        """What each allocation is for, inferred from call stacks and lifetimes, with evidence."""
+        return self.figures.roles
+
+    @property
+    def events(self) -> int:
+        """Number of trace events."""
+        return self.history.events
+
+    @property
+    def peak(self) -> Amounts:
+        """Every amount at the first event of the allocated peak."""
+        return self.figures.peak
+
+    @property
+    def peaks(self) -> dict[str, CurvePeak]:
+        """The peak of each known curve, by name."""
+        return self.figures.peaks
+
+    @property
+    def stages(self) -> tuple[StageUse, ...]:
+        """Every annotated stage with its memory at start, peak and end."""
+        return self.figures.stages
+
+    @property
+    def steps(self) -> Steps | None:
+        """The steps of the program's loop, their kinds and which has the peak; None if unknown."""
+        return self.figures.steps
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """Each event's time in microseconds since 1970, NO_TIME where unknown; (events,)."""
+        return self.figures.times
+
+    def curve(self, name: str) -> NDArray[np.int64]:
+        """Return a curve: bytes after each event; int64, shape (events + 1,), start first.
+
+        Args:
+            name: ``allocated``, ``requested``, ``active`` or ``reserved``, which is not known
+                before the event ``figures.reserved_from``.
+
+        Raises:
+            ValueError: there is no such curve; profiles have no ``reserved`` curve.
+        """
+        if name not in self.figures.curves:
+            raise ValueError(f"curve is {name!r}, not one of {', '.join(self.figures.curves)}")
+        return self.figures.curves[name]
+
+    @cached_property
+    def segments(self) -> SegmentLives:
+        """Every segment; the ones that exist after event s have start_event <= s < end_event."""
+        return lives_of(self.history)
+
+    @cached_property
+    def frame_kinds(self) -> NDArray[np.int8]:
+        """Each frame's kind, from code outside PyTorch to machinery; shape (n_frames,)."""
+        return classify_frames(self.file.stacks.frames)
+
+    @property
+    def tree_frames(self) -> FrameTable:
+        """The frames as they are shown in trees: C++ is called by what it does."""
+        return tree_frames(self.file.stacks)
+
+    def site_names(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return each allocation's call site as ``function  file:line``, or why it has none."""
+        return name_sites(self.history, self.file.stacks, rows)
+
+    def forward_lines(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return the forward line behind each allocation, None where PyTorch noted none."""
+        number, names = label_forward(self.file.stacks)
+        found = number[self.allocations.stack[rows]].tolist()
+        return [names[each] if each else None for each in found]
+
+    def metadata(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return what the program said of each allocation, None where it said nothing."""
+        return self._texts(self.allocations.metadata[rows])
+
+    def compile_contexts(self, rows: NDArray[np.int64]) -> list[str | None]:
+        """Return the compiled graph that made each allocation, None where PyTorch noted none."""
+        return self._texts(self.allocations.compile_context[rows])
+
+    def _texts(self, ids: NDArray[np.int32]) -> list[str | None]:
+        texts = self.file.strings
+        return [None if each == NO_ID else texts[each] for each in ids.tolist()]
+
+    def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
+        """Return the times of some events in microseconds since 1970, None where unknown."""
+        return [time_at(self.times, event) for event in events.tolist()]
+
+
+# What is live on one device after one event: the Python interface.
+
+
+class Moment:
+    """What is live on a device after one event."""
+
+    def __init__(self, device: DeviceData, event: int, curve: str) -> None:
+        """Name a moment; ``Device.at()`` is the usual way to get one."""
+        self.device = device
+        self.event = event
+        self.curve = curve
+
+    @property
+    def time_us(self) -> int | None:
+        """Microseconds since 1970, None where unknown."""
+        return time_at(self.device.times, self.event)
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Requested, allocated, active, reserved, slack, inactive and fragmented bytes."""
+        device = self.device
+        return find_amounts(device.history, device.figures.curves, device.times, self.event)
+
+    @property
+    def bytes(self) -> int:
+        """The curve's value."""
+        return int(self.device.curve(self.curve)[self.event + 1])
+
+    def tree(self, *, upward: bool = False, folded: bool = False) -> CallTree:
+        """Return the call tree, whose root is the curve's value to the byte.
+
+        Args:
+            upward: begin at the allocating frame instead of the outermost one.
+            folded: leave out library-internal frames.
+        """
+        history, stacks = self.device.history, self.device.file.stacks
+        return find_call_tree(history, stacks, self.event, self._live, upward=upward, folded=folded)
+
+    def lines(
+        self, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> tuple[LineUse, ...]:
+        """Return bytes by source line, most first: the line of the innermost matching frame.
+
+        Args:
+            include: files to look for: parts of names, globs, or ``/regex/``; without any, the
+                line is the call site's.
+            exclude: files whose frames to skip, in the same form.
+
+        Raises:
+            PatternError: a pattern is invalid.
+        """
+        device = self.device
+        return find_lines(
+            device.history, device.file.stacks, self.event, self._live, include, exclude
+        )
+
+    def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
+        """Return what is live, grouped by one of ``GROUPINGS``, most bytes first.
+
+        Raises:
+            ValueError: there is no such grouping.
+        """
+        device = self.device
+        return find_groups(device.file, device.history, self.event, grouping, self._live, rules)
+
+    def live(self) -> LiveRows:
+        """Return the live allocations, largest first."""
+        rows = self.device.allocations
+        live = np.flatnonzero(rows.live_at(self.event, self._live))
+        weight = rows.weights(self._live)[live]
+        order = np.lexsort((live, -weight))
+        return LiveRows(live[order].astype(np.int64), weight[order])
+
+    def entry(self) -> TraceEntry | None:
+        """Return the trace entry of this moment's event; None at the start."""
+        return entry_at(self.device.history, self.event)
+
+    def parts(self) -> Parts:
+        """Return how much of the live memory is from before the recording, and how much is not."""
+        live = self.live()
+        old = self.device.allocations.alloc_event[live.rows] < 0
+        return Parts(
+            baseline_bytes=int(live.bytes[old].sum()),
+            baseline_count=int(old.sum()),
+            dynamic_bytes=int(live.bytes[~old].sum()),
+            dynamic_count=int((~old).sum()),
+        )
+
+    @property
+    def _live(self) -> str:
+        """The curve that says what is live: reserved memory belongs to no allocation."""
+        return "active" if self.curve == "reserved" else self.curve
+
+    def __repr__(self) -> str:
+        return f"<Moment {self.device.name} event {self.event}: {self.bytes:,} {self.curve} bytes>"
+
+    def _repr_html_(self) -> str:
+        held = ((self.amounts,), self.by("stack"))
+        tables = "".join(html_table(*rows_of(rows)) for rows in held if rows)
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{tables}</div>"
 
 
 class Device(DeviceData):

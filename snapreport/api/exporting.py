@@ -11,15 +11,11 @@ from pathlib import Path
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_bundle, viewer_files
-from snapreport.exporters import EXPORTS
-from snapreport.exporters.export_input import DeviceExport, Export
-from snapreport.exporters.export_limit import limited
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
-from snapreport.frames.site_names import site_frames
 from snapreport.ground.errors import ExportError, OutputError
-from snapreport.ground.file_endings import check_ending
 from snapreport.ground.files import (
+    check_ending,
     check_output,
     is_file,
     is_folder,
@@ -27,22 +23,26 @@ from snapreport.ground.files import (
     sync,
     write_atomically,
 )
-from snapreport.ground.processes.gc_pause import collector_off
+from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.remote.remote_paths import as_path
-from snapreport.model.moment_wanted import COUNTED, Address, MomentWanted
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.ground.stores import as_path
+from snapreport.model.answers import COUNTED, Address, MomentWanted
+from snapreport.model.history import NamesWanted
 from snapreport.read import read_objects
+from snapreport.reporters.exports import EXPORTS
+from snapreport.reporters.exports.raw_snapshot import limited
+from snapreport.reporters.exports.stack_weights import DeviceExport, Export
+from snapreport.roles.frames import site_frames
 
 _WRITERS = {
-    "speedscope": "speedscope",
-    "collapsed": "collapsed",
-    "pprof": "pprof",
+    "speedscope": "profiles",
+    "collapsed": "profiles",
+    "pprof": "profiles",
     "perfetto": "perfetto",
-    "csv": "csv_table",
-    "parquet": "parquet_table",
+    "csv": "tables",
+    "parquet": "tables",
 }
-"""The module that writes each format, imported only when that format is asked for."""
+"""The module with ``write_speedscope`` and so on, imported only when that format is asked for."""
 
 
 def export(
@@ -112,12 +112,13 @@ def export(
     if format in ("json", "pickle"):
         _export_raw(source, format, target, read if names.redacted else None, force, progress)
         return target
-    writer = importlib.import_module(f"snapreport.exporters.{_WRITERS[format]}")
+    module = importlib.import_module(f"snapreport.reporters.exports.{_WRITERS[format]}")
+    write = getattr(module, f"write_{format}")
     loaded = read()
     subject = _export_subject(loaded, format, device, moment)
     progress("Exporting", None)
     with write_atomically(target, force, [source]) as out, collector_off():
-        writer.write(subject, limited(out, str(source), loaded.history.length))
+        write(subject, limited(out, str(source), loaded.history.length))
     return target
 
 
@@ -157,8 +158,8 @@ def _export_raw(
     force: bool,
     progress: Progress,
 ) -> None:
-    from snapreport.exporters.raw_snapshot import write_json, write_pickle
-    from snapreport.exporters.rebuilt_snapshot import rebuild
+    from snapreport.reporters.exports.raw_snapshot import write_json, write_pickle
+    from snapreport.reporters.exports.rebuilt_snapshot import rebuild
 
     if redacted is not None or is_zip(source):
         # Rebuilt from the fields we know: an unknown key could hold anything.

@@ -11,26 +11,34 @@ from typing import TYPE_CHECKING, Any
 from snapreport.api.comparison import diff, load_pair
 from snapreport.api.device import Device
 from snapreport.api.loading import PathLike, Snapshot, loaded
-from snapreport.compare.diff_types import Diff
-from snapreport.compare.gate_types import Budget, Check, Growth, Raised, Verdict, merge
-from snapreport.compare.gate_types import Outcome as GateOutcome
-from snapreport.compare.gate_words import budget_text, growth_text
-from snapreport.diagnosis.trust.recording_warnings import file_warnings
+from snapreport.diagnosis.compare.diff_types import Diff
+from snapreport.diagnosis.compare.gate import (
+    Budget,
+    Check,
+    Growth,
+    Raised,
+    Verdict,
+    budget_text,
+    growth_text,
+    merge,
+)
+from snapreport.diagnosis.compare.gate import Outcome as GateOutcome
+from snapreport.diagnosis.recording_warnings import file_warnings
 from snapreport.figures.callsites import find_sites
-from snapreport.figures.moment_lookup import find_stage
-from snapreport.frames.categories import DEFAULT_RULES
-from snapreport.ground.cards.card_lookup import CardWanted
+from snapreport.figures.moments import find_stage
+from snapreport.ground.cards import CardWanted
 from snapreport.ground.errors import BudgetError, DeviceError, MomentError
+from snapreport.ground.native.columns import sum_live
 from snapreport.ground.patterns import compile_glob
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.remote.remote_paths import as_path
+from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes
-from snapreport.model.category_rules import Rule
+from snapreport.model.answers import FitOutcome
 from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.findings import CallSite, StageUse
-from snapreport.model.what_if import FitOutcome
-from snapreport.native.sweeps import sum_live
+from snapreport.model.roles import Rule
 from snapreport.read import has_budget, read_budget
+from snapreport.roles.stack_kinds import DEFAULT_RULES
 
 if TYPE_CHECKING:
     from snapreport.model.diagnoses import Finding

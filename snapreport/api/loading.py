@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
-from snapreport.ground.cards.card_lookup import wanted_card
+from snapreport.ground.cards import wanted_card
 from snapreport.ground.errors import DeviceError
 from snapreport.ground.files import output_path, stem_of
-from snapreport.ground.processes.gc_pause import collector_off
+from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.remote.remote_paths import as_path
 from snapreport.ground.safe_text import visible
-from snapreport.model.history import DeviceHistory, History
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.ground.stores import as_path
+from snapreport.history.build import build_history
+from snapreport.model.history import DeviceHistory, History, NamesWanted
 from snapreport.names.short_paths import shorten
+from snapreport.read import read_bytes
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
-    from snapreport.bundle.query.query_process import QueryProcess as QueryProcess  # for commands
-    from snapreport.bundle.query.sql_query import Database
-    from snapreport.model.answer_tables import Cell
-    from snapreport.model.category_rules import Rule
+    from snapreport.bundle.query import Database, QueryProcess
+    from snapreport.model.answers import Cell
     from snapreport.model.findings import DeviceFigures, Findings
+    from snapreport.model.roles import Rule
+
 
 PathLike = str | os.PathLike[str]
 
@@ -138,7 +140,7 @@ class Snapshot:
         Raises:
             QueryError: the statement would write, or SQLite rejects it.
         """
-        from snapreport.bundle.query.sql_query import Database, ask_once
+        from snapreport.bundle.query import Database, ask_once
 
         if self._database is None:
             self._database = Database(write_database(self.history))
@@ -153,7 +155,7 @@ class Snapshot:
         return visible(f"<Snapshot of {self.history.source.name}: {names or 'no device'}>")
 
     def _repr_html_(self) -> str:
-        from snapreport.reporters.page.notebook import notebook_summary
+        from snapreport.reporters.notebook import notebook_summary
 
         return notebook_summary(self.findings())
 
@@ -161,7 +163,7 @@ class Snapshot:
         """Show the summary as text when IPython runs in a terminal."""
         from io import BytesIO
 
-        from snapreport.reporters.terminal.summary_text import TextReporter
+        from snapreport.reporters.summary_text import TextReporter
 
         text = BytesIO()
         TextReporter().render(self.findings(), text)
@@ -288,7 +290,7 @@ def open_database(
     Raises:
         SnapreportError: as ``load()``.
     """
-    from snapreport.bundle.query.query_process import QueryProcess
+    from snapreport.bundle.query import QueryProcess
 
     data = read_tables(path) if data is None else data
     return QueryProcess(data, str(as_path(path)), seconds=seconds, memory=memory)
@@ -306,7 +308,7 @@ def load_rules(source: str) -> tuple[Rule, ...]:
         InputError: the file cannot be read.
         PatternError: a rule is malformed; the message names it.
     """
-    from snapreport.read.rules_file import read_rules
+    from snapreport.read.source import read_rules
 
     return read_rules(source)
 
@@ -322,3 +324,29 @@ def _find_device(history: History, wanted: str) -> int:
     raise DeviceError(
         f"{history.source.name} has no device {wanted!r}; it has {', '.join(names) or 'none'}."
     )
+
+
+# A finished ``torch.profiler`` run as a snapshot: ``from_profile()``.
+
+
+def from_profile(
+    profile: Any, *, name: str = "torch.profiler", keep_paths: bool = False
+) -> Snapshot:
+    """Return the memory in a finished profile as a ``Snapshot``.
+
+    Args:
+        profile: of ``torch.profiler.profile(profile_memory=True, with_stack=True)``, after its
+            ``with`` block. With ``record_shapes=True`` the gradients of every step are exact.
+        name: shown in reports instead of a file name.
+        keep_paths: as in ``load()``.
+
+    Raises:
+        RecordingError: it is not a profile, is not finished, or recorded no memory.
+    """
+    from snapreport.recorders.profiler import profile_to_snapshot
+
+    with collector_off():
+        # Through the bytes of a file, so that profiles and files share all checks.
+        data = pickle.dumps(profile_to_snapshot(profile), protocol=4)
+    history = build_history(read_bytes(data, name))
+    return Snapshot(history if keep_paths else shorten(history))

@@ -4,25 +4,95 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_manifest, write_bundle
-from snapreport.diagnosis.trust.self_checks import find_warnings
-from snapreport.ground.cards.card_lookup import wanted_card
-from snapreport.ground.errors import BundleError
+from snapreport.diagnosis.trust import find_warnings
+from snapreport.figures.thinning import Cutter, Thinning
+from snapreport.ground.cards import wanted_card
+from snapreport.ground.errors import BundleError, CutError
 from snapreport.ground.files import check_output, report_format, write_atomically
-from snapreport.ground.processes.gc_pause import collector_off
+from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
-from snapreport.ground.remote.remote_paths import as_path
-from snapreport.model.cut import Cut, Drawn, cut_size, make_cut
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.ground.stores import as_path
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import Findings
+from snapreport.model.history import Cut, Drawn, NamesWanted, Picture, cut_size, make_cut
+from snapreport.reporters.reporter import Reporter
 
 if TYPE_CHECKING:
-    from snapreport.model.category_rules import Rule
-    from snapreport.model.findings import Findings
-    from snapreport.reporters.reporter import Reporter
+    from snapreport.model.roles import Rule
+
+
+# Reports that do not draw everything: cut to a range, or thinned to fit a size.
+
+
+MOST_TRIES = 8
+"""Steps of the bisection for how many allocations to leave out: precise to one in 256."""
+
+
+def render_cut(
+    reporter: Reporter[Findings],
+    findings: Findings,
+    cut: Cut | None,
+    fit: int | None,
+    *,
+    draws: bool,
+) -> bytes:
+    """Render with a cut, and with the least thinning that brings the report to ``fit`` bytes.
+
+    Args:
+        reporter: writes the report.
+        findings: all of them.
+        cut: what is drawn; None for everything.
+        fit: the most bytes that the report may have; None for no limit.
+        draws: whether the report draws at all: only then can it be thinned.
+
+    Raises:
+        CutError: it is larger even with the most thinning; the message says how large.
+    """
+    cutter = Cutter(findings.devices, cut)
+
+    def made(thinning: Thinning) -> bytes:
+        drawn = findings
+        if not cutter.cut.nothing or thinning != Thinning():
+            drawn = replace(findings, picture=Picture(cutter.cut, fit, cutter.drawn(thinning)))
+        out = BytesIO()
+        reporter.render(drawn, out)
+        return out.getvalue()
+
+    if fit is None:
+        return made(Thinning())
+    sizes = []
+    for least, most in cutter.levels()[: None if draws else 1]:
+        page = made(most)
+        sizes.append(len(page))
+        if len(page) > fit:
+            continue
+        few, many = least.allocations, most.allocations
+        for _ in range(MOST_TRIES):
+            if many - few <= 1:
+                break
+            middle = (few + many) // 2
+            smaller = made(replace(most, allocations=middle))
+            if len(smaller) <= fit:
+                page, many = smaller, middle
+            else:
+                few = middle
+        return page
+    raise _too_large(sizes, fit)
+
+
+def _too_large(sizes: Sequence[int], fit: int) -> CutError:
+    # Rounded up: a page names its limit, so its own size depends on the limit a little.
+    enough = (min(sizes) + 100 + 999) // 1000 * 1000
+    return CutError(
+        f"the report cannot be made to fit {format_count(fit)} bytes; it can be made to fit"
+        f" {format_count(enough)} ({format_bytes(enough)}): --fit {enough}."
+    )
 
 
 def convert(
@@ -211,8 +281,6 @@ def save_report(
         if cut is None and fit is None:
             reporter.render(findings, out)
         else:
-            from snapreport.api.fitting import render_cut
-
             out.write(render_cut(reporter, findings, cut, fit, draws=kind == "html"))
 
 
@@ -227,11 +295,11 @@ def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
 
 def _reporter(kind: str) -> Reporter[Findings]:
     if kind == "html":
-        from snapreport.reporters.page.page_report import HtmlReporter
+        from snapreport.reporters.page_report import HtmlReporter
 
         return HtmlReporter()
     if kind == "md":
-        from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+        from snapreport.reporters.markdown import MarkdownReporter
 
         return MarkdownReporter()
     raise ValueError(f"format is {kind!r}, not 'html' or 'md'")

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 
+from snapreport.bundle import is_zip, read_manifest
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.curves import known_curves
-from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
-from snapreport.figures.rank_parts.rank_holders import find_holders, site_key
+from snapreport.figures.ranks import event_cells, find_holders, site_key, time_cells
+from snapreport.ground.errors import SnapreportError
+from snapreport.ground.files import sha256_of
+from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.model.iterations import StepUse
-from snapreport.model.run.rank_facts import (
-    Cells,
-    DeviceFacts,
-    FailedRequest,
-    RankFinding,
-    StepPeak,
-)
+from snapreport.model.roles import StepUse
+from snapreport.model.run import Cells, DeviceFacts, FailedRequest, RankFinding, StepPeak
+
+# Find out whether a snapshot is already converted, from the source in its bundle's manifest.
+
+
+def is_converted(source: Path, target: Path) -> bool:
+    """Say whether a complete bundle of exactly this file exists, made by this version.
+
+    The snapshot's SHA-256 is compared, so all of it is read, but not parsed. A bundle with a cut
+    does not count. The manifest does not say whether the bundle has full paths.
+    """
+    try:
+        if not is_zip(target):
+            return False
+        manifest = read_manifest(target)
+        made_of = manifest["source"]
+        if manifest["snapreport"] != __version__ or any(
+            "cut" in each for each in manifest["devices"]
+        ):
+            return False
+        same = source.stat().st_size == made_of["size"]
+        return bool(same and sha256_of(source) == made_of["sha256"])
+    except (SnapreportError, OSError, LookupError, TypeError):
+        return False
+
 
 MOST_STEPS, MOST_FAILED, MOST_FINDINGS = 512, 64, 64
 

@@ -23,14 +23,18 @@ from typing import Any, TypeVar, cast, final
 from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.api.making import save_bundle, save_report
 from snapreport.ground.errors import RecordingError, SnapreportError
-from snapreport.ground.file_endings import check_folder
-from snapreport.ground.object_display import titled_table
-from snapreport.ground.processes.ending_signals import signals_held
-from snapreport.recorders.announcement import announce, recorded_line
+from snapreport.ground.files import check_folder
+from snapreport.ground.processes import signals_held
+from snapreport.ground.safe_text import titled_table
 from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
-from snapreport.recorders.session import Schedule, Session, Settings, Taken
-from snapreport.recorders.sharing import forget_recorders
-from snapreport.recorders.system import best_stacks, program_name, require_torch
+from snapreport.recorders.session import Schedule, Session, Settings, Taken, forget_recorders
+from snapreport.recorders.system import (
+    announce,
+    best_stacks,
+    program_name,
+    recorded_line,
+    require_torch,
+)
 
 _LOG = logging.getLogger(__name__)
 

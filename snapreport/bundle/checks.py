@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.model.bounds import LATEST_US, MOST_ADDRESS, MOST_BYTES, MOST_TOTAL, MOVES
 from snapreport.model.history import (
     DEEPEST_SETTINGS,
     START,
@@ -18,8 +17,19 @@ from snapreport.model.history import (
     History,
     Stages,
 )
-from snapreport.model.snapshot import CARDS, DEVICE_KINDS, NO_ID, NO_TIME
-from snapreport.model.stacks import UNKNOWN_LINE, StackTable
+from snapreport.model.snapshot import (
+    CARDS,
+    DEVICE_KINDS,
+    LATEST_US,
+    MOST_ADDRESS,
+    MOST_BYTES,
+    MOST_TOTAL,
+    MOVES,
+    NO_ID,
+    NO_TIME,
+    UNKNOWN_LINE,
+    StackTable,
+)
 
 _SKIPPED = MOVES - {"segment_map", "segment_unmap"}
 """What a recording can leave out."""

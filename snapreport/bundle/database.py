@@ -2,25 +2,223 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import apsw
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.bundle.differences import (
+from snapreport.bundle.tables import (
+    ELEMENTS,
     NOT_THERE,
+    Cells,
+    definitions,
     event_differences,
     span_bases,
     time_differences,
+    to_cells,
 )
-from snapreport.bundle.schemas import ELEMENTS
-from snapreport.bundle.shared_values import find_kinds
-from snapreport.bundle.table_writing import TableWriter, filled_database, insert_integers
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED
-from snapreport.model.stacks import UNKNOWN_LINE, StackTable
+from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, UNKNOWN_LINE, StackTable
+
+# Writes tables from columns or rows, and long tables of integers in parts.
+
+
+_ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+"""No other thread uses the database, so it needs no locks."""
+
+AT_ONCE = 64
+"""Rows for one statement: this takes two thirds of the time of one statement per row."""
+
+_STATEMENTS = 64
+"""How many statements' values are turned into Python numbers at a time."""
+
+
+def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
+    """Return the bytes of an SQLite file with tables of a schema that ``fill`` has filled."""
+    connection = apsw.Connection(":memory:", flags=_ALONE)
+    connection.execute(schema.read_text("utf-8"))
+    with connection:
+        fill(TableWriter(connection, schema))
+    database = connection.serialize("main")
+    connection.close()
+    return database
+
+
+class TableWriter:
+    """Adds rows to tables, and numbers the rows of those with ids."""
+
+    def __init__(self, connection: apsw.Connection, schema: Path) -> None:
+        """Take a database that has the tables of a schema, all of them empty."""
+        self.connection = connection
+        self._columns = {name: made.columns for name, made in definitions(schema).items()}
+        self.count: Counter[str] = Counter()
+        """How many rows each table has, by its name."""
+
+    def add(self, table: str, *columns: Iterable[Any]) -> range:
+        """Add rows, given all their columns but the id, and return their ids.
+
+        Arrays hold integers; in a column that may be NULL, -1 stands for NULL.
+        """
+        own = self._columns[table][-len(columns) :]
+        cells = (
+            (to_cells(values, -1) if column.null else values.tolist())
+            if isinstance(values, np.ndarray)
+            else values
+            for column, values in zip(own, columns, strict=True)
+        )
+        return self.add_rows(table, zip(*cells, strict=True))
+
+    def fields(self, table: str, record: object, **given: Any) -> list[Any]:
+        """Return a table's columns but the id: those given, and the record's of the same names."""
+        names = [column.name for column in self._columns[table] if column.name != "id"]
+        return [given[name] if name in given else getattr(record, name) for name in names]
+
+    def add_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> range:
+        """Add rows, without their ids, and return those."""
+        first = self.count[table]
+        columns = self._columns[table]
+        if columns[0].name == "id":
+            rows = ((place, *row) for place, row in enumerate(rows, first))
+        size = len(columns) * AT_ONCE
+        cells = itertools.chain.from_iterable(rows)
+        left: list[Any] = []
+
+        def full() -> Iterator[tuple[Any, ...]]:
+            while len(taken := tuple(itertools.islice(cells, size))) == size:
+                self.count[table] += AT_ONCE
+                yield taken
+            left.extend(taken)
+
+        insert = f"INSERT INTO {table} VALUES "  # noqa: S608  (our own names)
+        one = f"({', '.join('?' * len(columns))})"
+        self.connection.executemany(insert + ", ".join([one] * AT_ONCE), full())
+        rest = [left[at : at + len(columns)] for at in range(0, len(left), len(columns))]
+        self.connection.executemany(insert + one, rest)
+        self.count[table] += len(rest)
+        return range(first, self.count[table])
+
+    def add_meta(self, meta: Mapping[str, object]) -> None:
+        """Add values by key; mappings in them keep their order, such as a file's settings."""
+        keys = sorted(meta)
+        self.add("meta", keys, [orjson.dumps(meta[key]).decode() for key in keys])
+
+
+def insert_integers(
+    connection: apsw.Connection,
+    table: str,
+    first_id: int,
+    columns: Mapping[str, NDArray[np.int64]],
+) -> None:
+    """Insert rows with consecutive ids, a few at a time.
+
+    All rows at once would take four times the memory of the columns, and longer to make.
+
+    Args:
+        connection: to a database that has the table.
+        table: its name.
+        first_id: of the first row, in the column ``id``; above all ids in the table.
+        columns: the others by their names, each of shape (n,), NOT_THERE for NULL; at least one
+            is not NULL in every row.
+    """
+    n = len(next(iter(columns.values())))
+    if not n:
+        return
+    given = {name: cells for name, cells in columns.items() if (cells != NOT_THERE).any()}
+    names = ", ".join(("id", *given))  # what is not named is NULL
+    insert = f"INSERT INTO {table} ({names}) VALUES "  # noqa: S608  (our own names)
+    rest = ", ?" * len(given)
+    whole = 1 + (n - 1) // AT_ONCE * AT_ONCE
+    # SQLite numbers the rows after the first, which saves checking whether an id is taken.
+    parts = ((0, 1, 1, first_id), (1, whole, AT_ONCE, "NULL"), (whole, n, 1, "NULL"))
+    for begin, end, rows, number in parts:
+        part = [column[begin:end] for column in given.values()]
+        sql = insert + ", ".join([f"({number}{rest})"] * rows)
+        connection.executemany(sql, _bindings(part, rows))
+
+
+def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
+    """Yield the cells of each block of rows in turn; the columns hold whole blocks only."""
+    step = rows * _STATEMENTS
+    for low in range(0, len(columns[0]), step):
+        cells = np.stack([column[low : low + step] for column in columns], axis=1)
+        cells = cells.reshape(-1, rows * len(columns))
+        found: list[Any] = cells.tolist()
+        for statement, place in np.argwhere(cells == NOT_THERE).tolist():
+            found[statement][place] = None
+        yield from found
+
+
+# Finds allocations that are alike, so that a bundle stores what they share once.
+
+
+_FACTOR = 0x9E37_79B9_7F4A_7C15
+"""2^64 over the golden ratio: multiplying by it moves neighbours far apart (Knuth, 6.4)."""
+
+
+def find_kinds(
+    columns: Sequence[NDArray[Any]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find rows that are alike in all columns.
+
+    Args:
+        columns: of integers, at least one, each of shape (n,).
+
+    Returns:
+        int64, shape (n_kinds,), ascending: the first row of each kind; and int64, shape (n,): the
+        kind of each row.
+    """
+    n = len(columns[0])
+    columns = [column for column in columns if n and (column != column[0]).any()]
+    first = _first_in_bucket(columns, n)
+    unlike = np.zeros(n, np.bool_)
+    for column in columns:
+        unlike |= column[first] != column
+    rest = np.flatnonzero(unlike)
+    if len(rest):  # whole kinds, as equal rows share a bucket
+        first[rest] = rest[_first_alike([column[rest] for column in columns])]
+    begins = first == np.arange(n)
+    number = np.cumsum(begins, dtype=np.int64)
+    number -= 1
+    return np.flatnonzero(begins), number[first]
+
+
+def _first_in_bucket(columns: Sequence[NDArray[Any]], n: int) -> NDArray[np.int64]:
+    """Return for each row the first one with the same hash, which is nearly always alike.
+
+    Rows for which it is not are sorted later; with few kinds there are hardly any. Sorting all rows
+    takes two to three times as long as this.
+    """
+    mixed = np.zeros(n, np.uint64)
+    for column in columns:
+        mixed += column.astype(np.int64).view(np.uint64)
+        mixed *= np.uint64(_FACTOR)
+        mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(_FACTOR)
+    bits = max(n.bit_length(), 1)
+    mixed >>= np.uint64(64 - bits)
+    bucket = mixed.view(np.int64)
+    table = np.empty(1 << bits, np.int64)
+    table[bucket[::-1]] = np.arange(n)[::-1]  # of several rows the first one stays
+    return table[bucket]
+
+
+def _first_alike(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """Return for each row the first one that is alike in all columns, by sorting."""
+    order = np.lexsort(columns)
+    begins = np.zeros(len(order), np.bool_)
+    begins[0] = True
+    for column in columns:
+        begins[1:] |= column[order[1:]] != column[order[:-1]]
+    first = np.empty_like(order)
+    first[order] = order[begins][np.cumsum(begins) - 1]  # equal rows keep their order
+    return first
 
 
 def default_first(history: History) -> list[int]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.bundle.allocation_table import NEVER, read_allocations
 from snapreport.bundle.checks import check_history, check_stacks, within
-from snapreport.bundle.integer_table import read_cells
-from snapreport.bundle.tables import Columns, Tables, device_rows, open_tables
-from snapreport.model.cut import cut_from_plain
+from snapreport.bundle.tables import (
+    NOT_THERE,
+    SPAN,
+    Columns,
+    Tables,
+    add_up,
+    check_numbered,
+    device_rows,
+    open_tables,
+)
+from snapreport.ground.native.columns import unique
+from snapreport.ground.native.library import read_leaves
 from snapreport.model.history import (
     START,
     Allocations,
@@ -21,11 +30,311 @@ from snapreport.model.history import (
     History,
     OtherAllocator,
     Stages,
+    cut_from_plain,
+    names_done,
 )
-from snapreport.model.name_treatment import names_done
-from snapreport.model.recorder_notes import recorder_info
-from snapreport.model.snapshot import BLOCK_STATES, NO_ID, STATED, DeviceId, Segments, Source
-from snapreport.model.stacks import FrameTable, StackTable
+from snapreport.model.snapshot import (
+    BLOCK_STATES,
+    NO_ID,
+    NO_TIME,
+    STATED,
+    DeviceId,
+    FrameTable,
+    Segments,
+    Source,
+    StackTable,
+    recorder_info,
+)
+
+# Reads integers from the pages of an SQLite table at once, without an object for each cell.
+#
+# SQLite returns one Python object per cell, which for a million events is most of the work of
+# reading a bundle. The pages hold the same: a tree of pages whose leaves have the rows, each a
+# header with one type per column, and then the numbers, big-endian and as short as possible.
+# The native library reads the rows; anything unusual is left to SQLite, which either reads it or
+# says what is wrong.
+#
+# The file may be a stranger's. No place is negative, and one beyond the file raises NumPy's
+# IndexError. A page comes once in a level of the tree, its cells lie after their list and within
+# the page, and no more of them than fit. So there are never more rows than the file can hold,
+# however its pages point to one another.
+#
+# Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
+
+
+_MAGIC = b"SQLite format 3\0"
+_INTERIOR, _LEAF = 5, 13
+_ENCODING, _UTF_8 = 56, 1
+"""The place of the file's text encoding, and its value for UTF-8."""
+_DEEPEST = 16
+"""Levels of a tree: far more than its page numbers can fill."""
+_HEADER = 12
+"""Bytes of an interior page before the list of its cells, which has two bytes for each."""
+_LEAST_BRANCH = 2 + 4 + 1
+"""Least bytes of a child: its place in the list, its page, and a key."""
+_LEAST_ROW = 2 + 1 + 1 + 1
+"""Least bytes of a row without columns: its place in the list, length, id and header's length."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table of integers, in the order of its ids."""
+
+    ids: NDArray[np.int64]
+    """int64, shape (n,), ascending."""
+    values: NDArray[np.int64]
+    """int64, shape (n_columns, n); 0 for NULL. The column that is the id is always NULL."""
+    missing: NDArray[np.bool_]
+    """bool, shape (n_columns, n): the cell is NULL."""
+    texts: tuple[str, ...] = ()
+    """The distinct texts of the column of texts, whose values are places here."""
+
+
+class _Unusual(Exception):  # noqa: N818  (it never leaves this module)
+    """The file has an unusual form, and SQLite has to read it."""
+
+
+def read_rows(data: bytes, root: int, width: int, text: int | None = None) -> Rows | None:
+    """Read a table of integers, which may have one column of few distinct texts.
+
+    Args:
+        data: an SQLite file.
+        root: the number of the table's first page, ``rootpage`` in ``sqlite_schema``.
+        width: how many columns it has.
+        text: the column that holds texts.
+
+    Returns:
+        None if the table's pages have an unusual form; SQLite may still read it.
+    """
+    try:
+        file = _File(data)
+        leaves = file.leaves(root)
+        rows = int(file.u16[leaves + 3].sum(dtype=np.int64))
+        if rows * (_LEAST_ROW + width) > len(data):  # more than the file can hold
+            raise _Unusual
+        if text is not None and int(file.u32[_ENCODING]) != _UTF_8:
+            raise _Unusual
+        found = read_leaves(file.u8, file.page_size, leaves, (width, rows), text)
+        if found is None:
+            return None
+        ids, values, missing, texts = found
+        return Rows(ids, values, missing, tuple(each.decode() for each in texts))
+    except (_Unusual, IndexError, UnicodeDecodeError):
+        return None
+
+
+class _File:
+    """The bytes of a database, which can be read as numbers at any place."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < 1024 or data[:16] != _MAGIC:
+            raise _Unusual
+        size = int.from_bytes(data[16:18], "big")
+        self.page_size = 65536 if size == 1 else size
+        if self.page_size < 512 or len(data) % self.page_size:
+            raise _Unusual
+        self.pages = len(data) // self.page_size
+        self.u8: NDArray[np.uint8] = np.frombuffer(data, np.uint8)
+        self.u16: NDArray[Any] = self._at_any_place(">u2")
+        self.u32: NDArray[Any] = self._at_any_place(">u4")
+
+    def _at_any_place(self, kind: str) -> NDArray[Any]:
+        dtype = np.dtype(kind)
+        view: NDArray[Any] = np.ndarray(
+            (len(self.u8) - dtype.itemsize + 1,), dtype, self.u8, strides=(1,)
+        )
+        return view
+
+    def leaves(self, root: int) -> NDArray[np.int64]:
+        """Return where the leaves of a tree begin, in the order of their rows."""
+        level = np.array([root], np.int64)
+        for _ in range(_DEEPEST):
+            if len(level) > self.pages or int(level.min()) < 2 or int(level.max()) > self.pages:
+                raise _Unusual
+            if len(unique(level)) != len(level):
+                raise _Unusual
+            place = (level - 1) * self.page_size
+            kinds = self.u8[place]
+            if (kinds == _LEAF).all():
+                return place
+            if (kinds != _INTERIOR).any():
+                raise _Unusual
+            children = [
+                np.append(self.u32[cells], self.u32[page + 8])
+                for page in place.tolist()
+                for cells in [self._cells(page)]
+            ]
+            level = np.concatenate(children).astype(np.int64)
+        raise _Unusual
+
+    def _cells(self, page: int) -> NDArray[np.int64]:
+        """Return where the cells of an interior page begin, in the order of their keys."""
+        count = int(self.u16[page + 3])
+        if count > (self.page_size - _HEADER) // _LEAST_BRANCH:
+            raise _Unusual
+        inside = self.u16[page + _HEADER + 2 * np.arange(count)].astype(np.int64)
+        if (inside < _HEADER + 2 * count).any() or (inside >= self.page_size).any():
+            raise _Unusual
+        found: NDArray[np.int64] = page + inside
+        return found
+
+
+# Reads a whole table of integers, which may have one column of texts.
+#
+# It is read from its pages where possible, and otherwise with SQL.
+
+
+Cells = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
+"""A column with 0 for NULL, and where it is NULL."""
+
+
+def read_cells(tables: Tables, table: str) -> tuple[dict[str, Cells], list[str]]:
+    """Return all integer columns in the order of the rows, and the texts, if there are any.
+
+    Raises:
+        apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
+    """
+    columns = tables.columns[table]
+    texts = [place for place, column in enumerate(columns) if column.kind == "TEXT"]
+    rows = read_rows(tables.data, tables.pages[table], len(columns), *texts)
+    if rows is None:
+        rows = _rows_by_sql(tables, table)
+    else:
+        tables.count_row(len(rows.ids))
+    cells = {}
+    for column, values, missing in zip(columns, rows.values, rows.missing, strict=True):
+        if column.name == "id":
+            check_numbered(table, rows.ids)
+        elif not column.null and missing.any():
+            raise TypeError("a cell is not an integer")
+        else:
+            cells[column.name] = values, missing
+    numbers = [cells.pop(columns[place].name)[0].tolist() for place in texts]
+    return cells, [rows.texts[number] for column in numbers for number in column]
+
+
+def _rows_by_sql(tables: Tables, table: str) -> Rows:
+    """Read a table whose pages have an unusual form."""
+    numbers, texts = tables.numbers(table, none=NOT_THERE), [""]
+    n = len(next(iter(numbers.values())))
+    for column in tables.columns[table]:
+        if column.kind == "TEXT":
+            found = tables.texts(table, column.name)
+            if len(found) != n:
+                raise ValueError(f"the columns of the table {table} differ in length")
+            texts = list(dict.fromkeys(found))
+            place = {text: number for number, text in enumerate(texts)}
+            numbers[column.name] = np.array([place[text] for text in found], np.int64)
+    values = np.array([numbers[column.name] for column in tables.columns[table]])
+    missing = values == NOT_THERE
+    values[missing] = 0
+    return Rows(np.arange(n), values, missing, tuple(texts))
+
+
+# Reads the allocations of ``elements.db``: the one table that grows with the recording.
+#
+# Its columns are those of the view ``allocations`` in ``schema.sql``.
+
+
+NEVER = int(np.iinfo(np.int64).min)
+"""Stands for NULL: the event of what never happens, on any device."""
+
+_ADDED = {
+    "size",
+    "slack",
+    "block_range",
+    "event",
+    "time_us",
+    *(f"{what}_after{unit}" for what in ("alloc", "requested", "free") for unit in ("", "_us")),
+}
+_IDS = {"pool", "stack", "free_stack", "category", "compile_context", "metadata"}
+_MOST_ADDED = 2**60
+"""The most in a column that is added up: sums of four fit in 64 bits."""
+
+
+def read_allocations(tables: Tables) -> Columns:
+    """Return the allocations of all devices, as the view ``allocations`` has them.
+
+    Returns:
+        int64 of the same shape by the columns' names, without the id, which is the row's number;
+        int32 for ids of other tables, where those fit.
+        NULL is -1, and NEVER in the events of frees.
+
+    Raises:
+        apsw.Error, TypeError, ValueError, OverflowError: the table is damaged.
+    """
+    rows = _read_columns(tables, "allocation_rows")
+    kind, _ = rows["kind"]
+    columns = _of_kinds(_read_columns(tables, "allocation_kinds"))
+    n_kinds = len(columns["device"])
+    if len(kind) and not 0 <= int(kind.min()) <= int(kind.max()) < n_kinds:
+        raise IndexError("an allocation has an unknown kind")
+    spans = _read_columns(tables, "allocation_spans")
+    if len(spans["event"][0]) != -(-len(kind) // SPAN):
+        raise ValueError("the table allocation_spans has the wrong length")
+    return (
+        {name: rows[name][0] for name in ("addr", "version")}
+        | {name: values.take(kind) for name, values in columns.items()}
+        | _added_up(rows, spans)
+    )
+
+
+def _of_kinds(kinds: dict[str, Cells]) -> Columns:
+    """Return the columns that the allocations of a kind share."""
+    del kinds["role"]  # roles are found again from the history, not taken from the file
+    columns: dict[str, NDArray[Any]] = {}
+    for name, (values, missing) in kinds.items():
+        values[missing] = -1
+        columns[name] = values
+        if name in _IDS:  # before they are repeated for each row
+            narrow = values.astype(np.int32)
+            columns[name] = narrow if np.array_equal(narrow, values) else values
+    slack, block_range = columns.pop("slack"), columns.pop("block_range")
+    columns["block_size"] = columns["size"] + slack
+    columns["block_size_max"] = columns["block_size"] + block_range
+    return columns
+
+
+def _added_up(rows: dict[str, Cells], spans: dict[str, Cells]) -> Columns:
+    """Return the events and times, added up from differences."""
+    n = len(rows["kind"][0])
+
+    def from_span(after: str, base: str, none: int) -> NDArray[np.int64]:
+        values, missing = rows[after]
+        found: NDArray[np.int64] = np.repeat(spans[base][0], SPAN)[:n]
+        found += values
+        found[missing] = none
+        return found
+
+    def after(begin: NDArray[np.int64], name: str, none: int) -> NDArray[np.int64]:
+        return add_up(begin, *rows[name], none)
+
+    alloc_event = from_span("alloc_after", "event", START)
+    requested_event = after(alloc_event, "requested_after", NEVER)
+    alloc_time = from_span("alloc_after_us", "time_us", NO_TIME)
+    requested_time = after(alloc_time, "requested_after_us", NO_TIME)
+    return {
+        "alloc_event": alloc_event,
+        "free_requested_event": requested_event,
+        "free_event": after(requested_event, "free_after", NEVER),
+        "alloc_time_us": alloc_time,
+        "free_requested_time_us": requested_time,
+        "free_time_us": after(requested_time, "free_after_us", NO_TIME),
+    }
+
+
+def _read_columns(tables: Tables, table: str) -> dict[str, Cells]:
+    cells, _ = read_cells(tables, table)
+    for name in _ADDED.intersection(cells):
+        values, _ = cells[name]
+        if len(values) and _range(values) > _MOST_ADDED:
+            raise OverflowError("a number in the table of allocations is out of range")
+    return cells
+
+
+def _range(values: NDArray[np.int64]) -> int:
+    return max(-int(values.min()), int(values.max())) + 1
+
 
 MOST_DEVICES = 1000
 """Devices of one file; each takes some work, even without data."""
@@ -46,12 +355,12 @@ def read_database(data: bytes, source: Source) -> History:
         BundleError: the database is damaged, or not one of ours.
     """
     with open_tables(data) as tables:
-        history = _read(tables, source)
+        history = _read_history(tables, source)
         check_history(history)
         return history
 
 
-def _read(tables: Tables, source: Source) -> History:
+def _read_history(tables: Tables, source: Source) -> History:
     meta = {key: orjson.loads(value) for key, value in tables.rows("meta", "key", "value")}
     strings = tables.texts("strings", "text")
     _same_length("strings", strings, tables.numbers("strings")["id"])

@@ -8,11 +8,15 @@ or of fewer columns if so much is live at once that even these would be large.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from snapreport.model.history import DeviceHistory
-from snapreport.native.sweeps import sum_live
+from snapreport.ground.native.columns import sum_live
+from snapreport.ground.native.library import StripRows
+from snapreport.model.history import DeviceHistory, Drawn
 
 EXACT_UP_TO = 4096
 COLUMNS = 384
@@ -67,3 +71,117 @@ def with_last_event(history: DeviceHistory, events: NDArray[np.int64]) -> NDArra
     """Add the last event, which is always exact, to the sampled events."""
     last = max(history.events, 1) - 1
     return events if len(events) and events[-1] >= last else np.append(events, last)
+
+
+# Lays out the rows of ``allocations.json`` for allocations that are not drawn one by one.
+
+
+Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+"""Size, timesteps and offsets of a strip."""
+
+CUT_RULE = (
+    "Allocations that were cut keep their rows, with a size of 0. Rows after the last allocation"
+    " are the sum of those, drawn on top of the others; it is exact at the sampled events."
+)
+
+
+def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) -> Iterator[Strip]:
+    """Lay out the sum of the allocations that are not drawn, on top of those that are.
+
+    A strip lasts as long as the sum is the same at the sampled events.
+    """
+    if not len(events):
+        return
+    end, rows = max(history.events, 1), history.allocations
+    rest = drawn.rest
+    height = rest.requested[np.searchsorted(rest.event, events, side="right") - 1]
+    size, born, freed = (
+        column[drawn.rows] for column in (rows.size, rows.alloc_event, rows.free_event)
+    )
+    below = sum_live(size, born, freed, history.events)[events + 1]
+    until = np.append(events[1:], end)
+    begin = np.concatenate(([0], events[1:]))  # the first strip begins at the left edge
+    runs = np.flatnonzero(np.diff(height, prepend=-1))
+    for low, high in zip(runs.tolist(), np.append(runs[1:], len(events)).tolist(), strict=True):
+        stop = int(until[high - 1])
+        if height[low] and stop > begin[low]:
+            # It lasts from its first sample on, and keeps the offset of its last one to the end.
+            at = np.append(begin[low:high], stop)
+            offsets = np.append(below[low:high], below[high - 1])
+            turns = np.diff(offsets) != 0
+            point = np.concatenate(([True], turns)) | np.concatenate((turns, [True]))
+            yield int(height[low]), at[point], offsets[point]
+
+
+# Writes the text of ``allocations.json``, in parts: each can be packed while the next is written.
+#
+# The native library lays out the strips as it writes them, with no array of their points.
+
+
+POINTS_AT_ONCE = 1 << 14
+"""How many points are yielded at a time, if no row has more."""
+ROWS_AT_ONCE = 1 << 12
+"""How many rows of a cut device are yielded at a time; the last part has the sum's rows too."""
+
+
+def strips_text(
+    history: DeviceHistory,
+    first_id: int = 0,
+    drawn: Drawn | None = None,
+    columns: int | None = None,
+) -> Iterator[bytes]:
+    """Yield a JSON array with a row for each strip.
+
+    Args:
+        history: the device.
+        first_id: the first row's ``elem``.
+        drawn: the allocations that are drawn one by one; None for all.
+        columns: the most events to sample; None for the manifest's rule.
+    """
+    events = sampled_events(history, columns)
+    mask = None
+    if drawn is not None:
+        mask = np.zeros(len(history.allocations), np.bool_)
+        mask[drawn.rows] = True
+    all_of_them = history.allocations
+    rows = StripRows(
+        (all_of_them.alloc_event, all_of_them.free_event, all_of_them.size),
+        mask,
+        with_last_event(history, events),
+        history.events,
+        first_id,
+        POINTS_AT_ONCE,
+    )
+    if drawn is None:
+        texts = rows.up_to(len(all_of_them))
+    else:
+        texts = _cut_parts(rows, history, first_id, drawn, events)
+    before = b"["
+    for text in texts:
+        yield before + text
+        before = b","
+    yield b"[]" if before == b"[" else b"]"
+
+
+def _cut_parts(
+    rows: StripRows, history: DeviceHistory, first_id: int, drawn: Drawn, events: NDArray[np.int64]
+) -> Iterator[bytes]:
+    """Yield all rows, some at a time, and then the sum of what is not drawn."""
+    n = len(history.allocations)
+    for until in range(ROWS_AT_ONCE, n + 1, ROWS_AT_ONCE):
+        yield b",".join(rows.up_to(until))
+    rest = _rows(list(lay_rest(history, drawn, events)), first_id + n)
+    last = [*rows.up_to(n), *([rest] if rest else [])]
+    if last:
+        yield b",".join(last)
+
+
+def _rows(strips: list[Strip], first_id: int) -> bytes:
+    """Return rows as JSON, with commas between them."""
+    return orjson.dumps(
+        [
+            {"elem": i, "size": size, "timesteps": events, "offsets": offsets, "color": i}
+            for i, (size, events, offsets) in enumerate(strips, start=first_id)
+        ],
+        option=orjson.OPT_SERIALIZE_NUMPY,
+    )[1:-1]

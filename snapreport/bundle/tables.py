@@ -7,20 +7,291 @@ our files every row and character is stored once, so more than the file can hold
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.bundle.opening import LONGEST_VALUE, explaining, open_in_memory
-from snapreport.bundle.schemas import ELEMENTS, Definition, definitions, plain
-from snapreport.bundle.sqlite_cells import from_cells
+from snapreport.ground.errors import BundleError, reason_of
+from snapreport.model.history import START, Allocations
+from snapreport.model.snapshot import NO_TIME
 
-Columns = dict[str, "NDArray[np.int64]"]
+# Opens a stranger's SQLite file in memory: nothing in it runs, or takes forever to read.
+
+
+Columns: TypeAlias = dict[str, NDArray[np.int64]]
+
+LONGEST_VALUE = 2**26
+"""Bytes of one value or row: far above any call stack, far below what would do harm."""
+
+_CHECK_EVERY = 20_000
+"""Steps of SQLite's virtual machine between two checks of the limit: about a millisecond."""
+
+MOST_STEPS = 2**22
+"""Steps of SQLite's virtual machine that any file may take, besides those for its bytes."""
+
+STEPS_FOR_A_BYTE = 4
+"""Real files take at most one: a table's row has more bytes than it takes steps to read."""
+
+_BEGIN = b"SQLite format 3\0"
+_OFF = """
+    TRUSTED_SCHEMA ENABLE_LOAD_EXTENSION ENABLE_TRIGGER ENABLE_FTS3_TOKENIZER WRITABLE_SCHEMA
+    ENABLE_ATTACH_CREATE ENABLE_ATTACH_WRITE DQS_DDL DQS_DML
+"""
+
+_OPEN_LIMITS = {
+    apsw.SQLITE_LIMIT_LENGTH: LONGEST_VALUE,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+def open_in_memory(
+    data: bytes, limits: dict[int, int] | None = None, name: str = "elements.db"
+) -> apsw.Connection:
+    """Open a copy of an SQLite file that cannot be changed, in defensive mode.
+
+    Args:
+        data: the file.
+        limits: SQLite's limits by number, which add to ours or replace them.
+        name: its name in the zip.
+
+    Raises:
+        BundleError: it does not begin like an SQLite file.
+        apsw.Error: it is damaged.
+    """
+    if not data.startswith(_BEGIN):  # SQLite may treat a file with too few bytes as new
+        raise BundleError(
+            f"has a damaged {name} (it is not an SQLite file); make the bundle again."
+        )
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        for each in _OFF.split():
+            number = getattr(apsw, f"SQLITE_DBCONFIG_{each}", None)
+            if number is not None:  # SQLite 3.47 lacks some
+                connection.config(number, 0)
+        connection.deserialize("main", data)
+        for limit, most in (_OPEN_LIMITS | (limits or {})).items():
+            connection.limit(limit, most)
+        # The first statement also reads the tables' definitions, which may be circular.
+        connection.set_progress_handler(steps_guard(len(data)), _CHECK_EVERY)
+        connection.pragma("query_only", True)
+        connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
+        connection.pragma("cell_size_check", True)
+        connection.pragma("mmap_size", 0)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def steps_guard(size: int) -> Callable[[], bool]:
+    """Return a progress handler that stops SQLite when a file of this size takes too many steps."""
+    left = (MOST_STEPS + STEPS_FOR_A_BYTE * size) // _CHECK_EVERY
+
+    def stop() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    return stop
+
+
+def damaged(error: Exception, name: str = "elements.db") -> BundleError:
+    """Return the error for a damaged database of that name."""
+    if isinstance(error, apsw.InterruptError):
+        reason = "reading it takes too many steps"
+    else:
+        reason = reason_of(error)
+    return BundleError(f"has a damaged {name} ({reason}); make the bundle again.")
+
+
+@contextmanager
+def explaining(name: str = "elements.db") -> Iterator[None]:
+    """Turn what reading a damaged database raises into a BundleError that says why."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise damaged(error, name) from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise BundleError(
+            f"has an inconsistent {name} ({reason_of(error)}); make the bundle again."
+        ) from error
+
+
+# Reads the definitions of our tables, which decide what is written and what may be read.
+
+
+ELEMENTS = Path(__file__).with_name("schema.sql")
+"""The definitions of the tables of ``elements.db``."""
+
+_COLUMN = re.compile(r"\b(\w+) (INTEGER|TEXT|REAL|BLOB)( NOT NULL| PRIMARY KEY)?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    kind: str
+    """``INTEGER``, ``TEXT``, ``REAL`` or ``BLOB``."""
+    null: bool
+    """Whether it may be NULL."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One of our tables or views."""
+
+    kind: str
+    """``table`` or ``view``."""
+    sql: str
+    """The statement that creates it, as ``plain()`` returns it."""
+    columns: tuple[Column, ...]
+    """Of a table, in order."""
+
+
+def definitions(schema: Path) -> dict[str, Definition]:
+    """Return the definitions of our tables and views by name."""
+    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", plain(schema.read_text("utf-8")))
+    return {name: Definition(kind.lower(), sql, _columns(kind, sql)) for sql, kind, name in made}
+
+
+def _columns(kind: str, sql: str) -> tuple[Column, ...]:
+    found = _COLUMN.findall(sql) if kind == "TABLE" else ()
+    return tuple(Column(name, of, not rule) for name, of, rule in found)
+
+
+def plain(sql: str) -> str:
+    """Return a definition without comments, with single spaces for all white space.
+
+    Ours have neither quotes nor comments of the other kind, so a definition that becomes equal to
+    one of ours means the same to SQLite.
+    """
+    return re.sub(r"[ \t\n\f\r]+", " ", re.sub(r"--[^\n]*", "", sql)).strip(" ")
+
+
+# Turns columns into SQLite cells and back; a sentinel in an array is NULL in a table.
+
+
+Cells = list[int | None]
+
+
+def to_cells(column: NDArray[Any], none: int) -> Cells:
+    """Return a column as Python integers, with NULL for the value ``none``."""
+    unknown = column == none
+    if unknown.all():
+        return [None] * len(column)
+    values: Cells = column.tolist()
+    for index in np.flatnonzero(unknown).tolist():
+        values[index] = None
+    return values
+
+
+def from_cells(cells: Sequence[Any], none: int | None) -> NDArray[np.int64]:
+    """Return cells as an array, with a sentinel for NULL; None where there may be no NULL.
+
+    Raises:
+        TypeError, ValueError, OverflowError: a cell is not an integer of 64 bits.
+    """
+    kinds = set(map(type, cells))
+    if none is not None and type(None) in kinds:
+        cells = [none if cell is None else cell for cell in cells]
+        kinds.discard(type(None))
+    if kinds - {int}:
+        raise TypeError("a cell is not an integer")
+    return np.array(cells, np.int64)
+
+
+# Turns events and times of allocations into the differences of ``allocation_rows``, and back.
+#
+# Most allocations are freed soon after they are made, so the differences are small numbers, which
+# SQLite stores in one or two bytes and which deflate well. The view ``allocations``
+# of ``schema.sql`` adds them up in the same way.
+
+
+NOT_THERE = np.iinfo(np.int64).min
+"""NULL, in columns that may be negative."""
+
+
+SPAN = 32
+"""Rows of ``allocation_rows`` that count from one row of ``allocation_spans``: few enough for small
+differences, and enough for the spans to take little space."""
+
+
+def span_bases(
+    column: NDArray[np.int64], first_id: int, base: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the base of each span: the value of its first row, or 0 if that is unknown.
+
+    Args:
+        column: int64, shape (n,), events or times; negative where not known.
+        first_id: id of the first row.
+        base: of the span that the first row is in, if rows of another device began it.
+
+    Returns:
+        int64, of each span that begins here; and int64, shape (n,), of each row's span.
+    """
+    before = min(-first_id % SPAN, len(column))
+    begun: NDArray[np.int64] = np.maximum(column[before::SPAN], 0)
+    rows = np.concatenate((np.full(before, base), np.repeat(begun, SPAN)))
+    return begun, rows[: len(column)]
+
+
+def event_differences(rows: Allocations, never: int) -> Columns:
+    """Return these columns of ``allocation_rows``; int64, shape (n,), NOT_THERE where NULL.
+
+    Args:
+        rows: the allocations.
+        never: the event that stands for never.
+    """
+    asked = (rows.free_requested_event != START) & (rows.free_requested_event != never)
+    freed = rows.free_event != never
+    since, then = np.maximum(rows.alloc_event, 0), np.where(asked, rows.free_requested_event, 0)
+    return {
+        "requested_after": np.where(asked, rows.free_requested_event - since, NOT_THERE),
+        "free_after": np.where(freed, rows.free_event - then, NOT_THERE),
+    }
+
+
+def time_differences(rows: Allocations) -> Columns:
+    """Return the same columns of times, as ``event_differences`` does of events."""
+    asked, freed = rows.free_requested_time_us != NO_TIME, rows.free_time_us != NO_TIME
+    # The reader accepts only times from 1970 to 9999, so no difference overflows.
+    since, then = np.maximum(rows.alloc_time_us, 0), np.maximum(rows.free_requested_time_us, 0)
+    return {
+        "requested_after_us": np.where(asked, rows.free_requested_time_us - since, NOT_THERE),
+        "free_after_us": np.where(freed, rows.free_time_us - then, NOT_THERE),
+    }
+
+
+def add_up(
+    begin: NDArray[np.int64], after: NDArray[np.int64], unknown: NDArray[np.bool_], never: int
+) -> NDArray[np.int64]:
+    """Return events or times that lie ``after`` others, which count as 0 where not known.
+
+    Args:
+        begin: int64, shape (n,), negative where not known.
+        after: int64, shape (n,).
+        unknown: bool, shape (n,): there is no difference.
+        never: the result where there is no difference.
+    """
+    found: NDArray[np.int64] = np.maximum(begin, 0)
+    found += after
+    found[unknown] = never
+    return found
+
+
+
 
 LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
@@ -31,7 +302,7 @@ _ROWS = 1024
 _LONGEST_NUMBERS = 4096
 """Bytes of a row of numbers: more than any of ours has."""
 
-_LIMITS = {
+_TABLE_LIMITS = {
     apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     apsw.SQLITE_LIMIT_COLUMN: 100,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 50,
@@ -58,7 +329,7 @@ def open_tables(
     Raises:
         BundleError: it is damaged or not ours, also if that shows only while it is read.
     """
-    with explaining(name), closing(open_in_memory(data, _LIMITS, name)) as connection:
+    with explaining(name), closing(open_in_memory(data, _TABLE_LIMITS, name)) as connection:
         yield Tables(connection, data, schema)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from snapreport.commands.output.console import Commands, say
-from snapreport.ground.processes import unpacking_limit
-from snapreport.ground.processes.ending_signals import SignalExit, raise_on_signals
+from snapreport.commands.console import Commands, say
+from snapreport.ground import processes
+from snapreport.ground.processes import SignalExit, raise_on_signals
 from snapreport.ground.units import parse_size
 from snapreport.ground.version import __version__
 
@@ -72,7 +72,7 @@ class _CommandLine(Commands):
 @click.option(
     "--max-unpacked",
     metavar="SIZE",
-    envvar=unpacking_limit.MAX_UNPACKED,
+    envvar=processes.MAX_UNPACKED,
     help="Let trusted files unpack to this size, such as 50GiB. [default: 200 times their size]",
 )
 @click.option(
@@ -92,12 +92,12 @@ def cli(max_unpacked: str | None, no_memory_check: bool) -> None:
         try:
             parse_size(max_unpacked)
         except ValueError as error:
-            hint = f"--max-unpacked or {unpacking_limit.MAX_UNPACKED}"
+            hint = f"--max-unpacked or {processes.MAX_UNPACKED}"
             raise click.BadParameter(f"{error}.", param_hint=hint) from None
         # In the environment, so that the worker processes of --jobs inherit it.
-        os.environ[unpacking_limit.MAX_UNPACKED] = max_unpacked
+        os.environ[processes.MAX_UNPACKED] = max_unpacked
     if no_memory_check:
-        os.environ[unpacking_limit.NO_MEMORY_CHECK] = "1"
+        os.environ[processes.NO_MEMORY_CHECK] = "1"
 
 
 def main() -> None:

@@ -9,32 +9,31 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.options.card_options import allow_option, fits_option
-from snapreport.commands.options.name_options import keep_paths_option, paths_kept
-from snapreport.commands.options.run_options import (
+from snapreport.commands.console import print_bytes, print_path, progress_bar
+from snapreport.commands.options import (
+    ANY_PATH,
     RunWanted,
+    allow_option,
+    device_option,
+    fits_option,
+    force_option,
     is_run,
+    json_option,
+    keep_paths_option,
+    output_option,
+    paths_kept,
+    quiet_option,
     refuse_for_file,
     refuse_for_run,
-    run_options,
-)
-from snapreport.commands.options.shared_options import (
-    ANY_PATH,
-    device_option,
-    force_option,
-    json_option,
-    output_option,
-    quiet_option,
     rules_option,
+    run_options,
     source_argument,
     top_option,
 )
-from snapreport.commands.output.answer_printing import Answer, print_json, print_page
-from snapreport.commands.output.console import print_bytes, print_path, progress_bar
-from snapreport.commands.output.several_files import load_a_run
+from snapreport.commands.output import Answer, load_a_run, print_json, print_page
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
-from snapreport.model.category_rules import Rule
+from snapreport.model.roles import Rule
 
 FAILED = 3
 """The exit status of a check that fails."""
@@ -177,7 +176,7 @@ def _check_run(
     device: str | None,
     **limits: Any,
 ) -> snapreport.Verdict:
-    from snapreport.runs.run_check import check_run
+    from snapreport.api.runs.run_check import check_run
 
     loaded = load_a_run(source, wanted, quiet, device=device)
     other = None if base is None else load_a_run(base, wanted, quiet, device=device)
@@ -205,13 +204,13 @@ def _print(
             out.write(markdown)
         print_path(target)
     elif as_json:
-        from snapreport.reporters.json.gate_json import verdict_as_json
+        from snapreport.reporters.json_report import verdict_as_json
 
         print_json("check", verdict_as_json(verdict))
     elif as_markdown:
         print_bytes(markdown)
     else:
-        from snapreport.reporters.terminal.gate_text import write_verdict
+        from snapreport.reporters.diff_text import write_verdict
 
         page = Answer(as_json).page()
         write_verdict(page, verdict, top)
@@ -222,7 +221,7 @@ def _print(
 
 def _check_options(limits: dict[str, Any]) -> None:
     """Report an invalid budget as wrong usage, since it came from an option."""
-    from snapreport.compare.gate_types import Budget
+    from snapreport.diagnosis.compare.gate import Budget
 
     for option, value in limits.items():
         try:
@@ -232,7 +231,7 @@ def _check_options(limits: dict[str, Any]) -> None:
 
 
 def _markdown(verdict: snapreport.Verdict) -> bytes:
-    from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
+    from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
 
     out = BytesIO()
     VerdictMarkdownReporter().render(verdict, out)

@@ -8,21 +8,20 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.options.cut_options import cut_options
-from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.run_options import workers_options
-from snapreport.commands.options.shared_options import (
+from snapreport.commands.console import print_path, progress_bar, say, say_warnings
+from snapreport.commands.options import (
+    cut_options,
     force_option,
+    names_options,
     output_option,
     quiet_option,
     sources_argument,
+    workers_options,
 )
-from snapreport.commands.output.console import print_path, progress_bar, say, say_warnings
-from snapreport.commands.output.several_files import convert_several
+from snapreport.commands.output import convert_several
 from snapreport.ground.files import is_folder
 from snapreport.ground.units import format_bytes, format_share
-from snapreport.model.cut import Cut
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import Cut, NamesWanted
 
 
 @click.command()

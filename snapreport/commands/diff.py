@@ -8,33 +8,32 @@ from pathlib import Path
 import click
 
 import snapreport
-from snapreport.commands.options.name_options import paths_kept
-from snapreport.commands.options.run_options import (
+from snapreport.commands.console import print_path, progress_bar
+from snapreport.commands.options import (
     RunWanted,
-    is_run,
-    refuse_for_file,
-    refuse_for_run,
-    run_options,
-)
-from snapreport.commands.options.shared_options import (
     curve_option,
     device_option,
     force_option,
+    is_run,
     output_option,
+    paths_kept,
+    refuse_for_file,
+    refuse_for_run,
     rules_option,
+    run_options,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import (
+from snapreport.commands.output import (
     Answer,
     answer_options,
+    end_with_errors,
+    load_a_run,
     print_json,
     print_page,
 )
-from snapreport.commands.output.console import print_path, progress_bar
-from snapreport.commands.output.several_files import end_with_errors, load_a_run
-from snapreport.compare.diff_types import DIFF_GROUPINGS
+from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
-from snapreport.model.category_rules import Rule
+from snapreport.model.roles import Rule
 
 
 @click.command()
@@ -149,11 +148,11 @@ def diff(
         print_path(target)
         return
     if answer.as_json:
-        from snapreport.reporters.json.diff_json import diff_as_json
+        from snapreport.reporters.json_report import diff_as_json
 
         print_json("diff", diff_as_json(found))
         return
-    from snapreport.reporters.terminal.diff_text import write_diff
+    from snapreport.reporters.diff_text import write_diff
 
     page = answer.page()
     write_diff(page, found, answer.top)
@@ -161,13 +160,13 @@ def diff(
 
 
 def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: Answer) -> None:
-    from snapreport.compare.among_ranks.two_runs import compare_runs
+    from snapreport.diagnosis.ranks.two_runs import compare_runs
 
     found = compare_runs(base.run, new.run)
     if answer.as_json:
         print_json("run-diff", asdict(found))
         return
-    from snapreport.reporters.run.run_diff_text import write_run_diff
+    from snapreport.reporters.run_text import write_run_diff
 
     page = answer.page()
     write_run_diff(page, found, answer.top)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.shared_options import device_option, source_argument
-from snapreport.ground.cards.card_lookup import wanted_card
+from snapreport.commands.options import allow_option, card_option, device_option, source_argument
+from snapreport.ground.cards import wanted_card
 
 
 @click.command()
@@ -45,7 +44,7 @@ def explore(
       snapreport explore snap.pickle
       snapreport explore before.zip after.zip
     """  # fmt: skip
-    from snapreport.explorer.exploring import explore as run
+    from snapreport.commands.explorer.exploring import explore as run
 
     run(
         [source] if other is None else [source, other],

@@ -8,22 +8,25 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.options.moment_options import moment_options
-from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.run_options import RunWanted, is_run, refuse_for_file, run_options
-from snapreport.commands.options.shared_options import (
+from snapreport.commands.console import print_path, progress_bar, say
+from snapreport.commands.options import (
+    RunWanted,
     device_option,
     force_option,
+    is_run,
+    moment_options,
+    names_options,
     output_option,
     quiet_option,
+    refuse_for_file,
+    run_options,
     source_argument,
 )
-from snapreport.commands.output.console import print_path, progress_bar, say
-from snapreport.commands.output.several_files import end_with_errors, load_a_run
-from snapreport.exporters import EXPORTS
+from snapreport.commands.output import end_with_errors, load_a_run
 from snapreport.ground.files import check_output, output_path, write_atomically
-from snapreport.model.moment_wanted import MomentWanted
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.answers import MomentWanted
+from snapreport.model.history import NamesWanted
+from snapreport.reporters.exports import EXPORTS
 
 
 @click.command()
@@ -100,7 +103,7 @@ def export(
 def _export_run(
     source: Path, output: Path | None, force: bool, wanted: RunWanted, quiet: bool, **options: Any
 ) -> None:
-    from snapreport.exporters.run_parquet import write_run_table
+    from snapreport.reporters.exports.tables import write_run_table
 
     run = source.resolve() if source.is_dir() else source
     target = output_path(run, output, ".parquet")

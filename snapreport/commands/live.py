@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from snapreport.commands.options.moment_options import moment_options
-from snapreport.commands.options.shared_options import (
+from snapreport.commands.options import (
     FIGURES_DEFINED,
     device_option,
+    moment_options,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import (
+from snapreport.commands.output import (
     Answer,
     answer_options,
     device_json,
@@ -22,15 +22,14 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
-from snapreport.model.answer_tables import GROUPINGS, KEYED
-from snapreport.model.moment_wanted import MomentWanted
+from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from snapreport.api.moment import Moment
-    from snapreport.model.answer_tables import LineUse
+    from snapreport.api.device import Moment
+    from snapreport.model.answers import LineUse
 
 _SHOW_LINES = ("stack", "tree", "allocation", "line")
 """The views with numbers of lines."""
@@ -113,9 +112,9 @@ def live(
         }
         print_json("live", {**about, **_rows_json(moment, by, include, exclude)})
         return
-    from snapreport.reporters.terminal import answers_text
-    from snapreport.reporters.terminal.tree_text import tree_lines
-    from snapreport.reporters.words.summary_rows import lines_note, moment_text
+    from snapreport.reporters import answers_text
+    from snapreport.reporters.text_tables import tree_lines
+    from snapreport.reporters.words import lines_note, moment_text
 
     page = answer.page()
     title = moment_text(
@@ -154,7 +153,7 @@ def _rows_json(
 
 def _entry(moment: Moment) -> dict[str, Any] | None:
     """Return the event that led to a moment, with its call stack innermost first."""
-    from snapreport.reporters.json.json_parts import frames_of, id_or_none
+    from snapreport.reporters.json_report import frames_of, id_or_none
 
     entry = moment.entry()
     if entry is None:
@@ -172,7 +171,7 @@ def _line(line: LineUse) -> dict[str, Any]:
 
 
 def _allocations(moment: Moment) -> dict[str, Any]:
-    from snapreport.reporters.json.json_parts import id_or_none, stack_table
+    from snapreport.reporters.json_report import id_or_none, stack_table
 
     live, device = moment.live(), moment.device
     rows = device.allocations

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.options.name_options import names_options
-from snapreport.commands.output.console import say
+from snapreport.commands.console import say
+from snapreport.commands.options import names_options
 from snapreport.ground.errors import InputError
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import NamesWanted
 
 TOKEN = "SNAPREPORT_MCP_TOKEN"  # noqa: S105  (a variable's name)
 
@@ -50,7 +50,7 @@ def mcp(roots: tuple[Path, ...], port: int | None, names: NamesWanted) -> None:
     """  # fmt: skip
     if importlib.util.find_spec("mcp") is None:
         raise InputError("This needs the official SDK; run pip install 'mcp>=2,<3'.")
-    from snapreport.mcp.serving.doors import is_short_token, serve
+    from snapreport.commands.mcp_server.protocol import is_short_token, serve
 
     token = os.environ.get(TOKEN)
     if token is not None and is_short_token(token):

@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from snapreport.commands.check import FAILED
-from snapreport.commands.options.shared_options import (
-    device_option,
-    reads,
-    size_with_unit,
-    the_recording,
-)
-from snapreport.commands.output.answer_printing import (
-    Answer,
-    answer_options,
-    device_json,
-    print_json,
-    print_page,
-)
-from snapreport.ground.remote.remote_paths import as_path
-from snapreport.model.what_if import LARGEST_BATCH
+from snapreport.commands.options import device_option, reads, size_with_unit, the_recording
+from snapreport.commands.output import Answer, answer_options, device_json, print_json, print_page
+from snapreport.ground.stores import as_path
+from snapreport.model.answers import LARGEST_BATCH
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
@@ -93,7 +82,7 @@ def plan(
     if answer.as_json:
         print_json("plan", {**device_json(found), **asdict(made), "reserved_beyond": beyond})
     else:
-        from snapreport.reporters.terminal.plan_text import write_plan
+        from snapreport.reporters.diagnosis_text import write_plan
 
         page = answer.page()
         failed = bool(found.figures.ooms)
@@ -128,7 +117,7 @@ def _sized(texts: Sequence[str]) -> dict[int, Path]:
 def _largest_batch(
     paths: dict[int, Path], fit: int | None, device: str | None, answer: Answer
 ) -> None:
-    from snapreport.api.several_sizes import growth_of
+    from snapreport.api.comparison import growth_of
 
     devices = {size: answer.device(path, device) for size, path in sorted(paths.items())}
     growth = growth_of(devices, fit)
@@ -141,7 +130,7 @@ def _largest_batch(
         ]
         print_json("plan", {"files": files, **asdict(growth), "reserved_beyond": beyond})
     else:
-        from snapreport.reporters.terminal.batch_text import write_growth
+        from snapreport.reporters.diagnosis_text import write_growth
 
         page = answer.page()
         failed = any(one.figures.ooms for one in devices.values())

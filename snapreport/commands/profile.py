@@ -6,24 +6,19 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.options.name_options import keep_paths_option
-from snapreport.commands.options.shared_options import (
+from snapreport.commands.console import print_bytes
+from snapreport.commands.options import (
     curve_option,
     device_option,
     json_option,
+    keep_paths_option,
     quiet_option,
     rules_option,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import (
-    Answer,
-    device_json,
-    print_json,
-    print_page,
-)
-from snapreport.commands.output.console import print_bytes
-from snapreport.model.category_rules import Rule
-from snapreport.model.moment_wanted import COUNTED
+from snapreport.commands.output import Answer, device_json, print_json, print_page
+from snapreport.model.answers import COUNTED
+from snapreport.model.roles import Rule
 
 
 @click.command()
@@ -83,7 +78,7 @@ def profile(
     answer = Answer(as_json, quiet=quiet)
     found = answer.device(source, device)
     result = found.profile(by, rules, curve, points)
-    from snapreport.reporters.terminal.profile_text import profile_csv, profile_json, write_profile
+    from snapreport.reporters.answers_text import profile_csv, profile_json, write_profile
 
     if as_json:
         print_json("profile", {**device_json(found), "by": by, **profile_json(result)})

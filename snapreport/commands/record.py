@@ -8,7 +8,9 @@ import importlib.util
 import io
 import os
 import runpy
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
@@ -16,18 +18,74 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 import snapreport
-from snapreport.commands.options.launchers import refuse_launcher
-from snapreport.commands.options.shared_options import quiet_option
-from snapreport.commands.output.console import INTERRUPTED, say
+from snapreport.commands.console import INTERRUPTED, say
+from snapreport.commands.options import quiet_option
 from snapreport.ground.errors import InputError
-from snapreport.ground.processes.ending_signals import (
-    SignalExit,
-    ignore_further_signals,
-    signals_as_by_default,
-)
+from snapreport.ground.processes import SignalExit, ignore_further_signals, signals_as_by_default
 
 if TYPE_CHECKING:
     from snapreport.api.recording import Recording
+
+
+# Launchers, such as torchrun: record the programs that they start, not the launchers.
+
+
+_LAUNCHERS = {
+    "torchrun": ("torchrun",),
+    "torch.distributed.run": ("torchrun",),
+    "torch.distributed.launch": ("python", "-m", "torch.distributed.launch"),
+    "accelerate": ("accelerate",),
+    "accelerate.commands.launch": ("accelerate", "launch"),
+    "accelerate.commands.accelerate_cli": ("accelerate",),
+    "deepspeed": ("deepspeed", "--no_local_rank"),
+    "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
+}
+"""How each launcher is called, by its module or file name; most take a module to run with ``-m``.
+
+DeepSpeed takes it with ``--module``, and puts ``--local_rank=0`` after the module's name unless
+given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
+"""
+_MODULE = ("-m", "--module")
+
+
+def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
+    """Refuse to record a launcher, which would record nothing of the training.
+
+    Raises:
+        InputError: it is a launcher; the message has the command that records what it starts.
+    """
+    name = program if module else Path(program).name
+    called = _LAUNCHERS.get(name)
+    if called is None:
+        return
+    before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
+    own = before[before.index("record") + 1 :] if "record" in before else []
+    options = [option for option in own if option not in _MODULE]
+    start = _place(arguments)
+    given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
+    names_module = any(each in _MODULE for each in arguments[:start])
+    run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
+    if names_module and arguments[start:]:
+        run.append("-m")
+    trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
+    raise InputError(
+        f"{name} starts other processes, and recording it sees none of them. Record those instead:"
+        f" {shlex.join(trains)}"
+    )
+
+
+def _place(arguments: Sequence[str]) -> int:
+    """Return the index of the launched program: a Python file, or the name after ``-m``.
+
+    If no argument looks like a program, return the number of arguments.
+    """
+    for k, each in enumerate(arguments):
+        if each in _MODULE:
+            return k + 1
+        if each.endswith(".py"):
+            return k
+    return len(arguments)
+
 
 FORMATS = ("pickle", "zip", "html", "md")
 """Copies of ``recording.FORMATS`` and ``MAX_ENTRIES``: importing that module is slow."""

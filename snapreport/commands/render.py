@@ -8,39 +8,35 @@ from typing import Any
 import click
 
 import snapreport
-from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.cut_options import (
+from snapreport.commands.console import print_path, progress_bar, say
+from snapreport.commands.options import (
+    ANY_PATH,
     GITHUB_LIMIT,
+    RunWanted,
+    allow_option,
+    card_option,
     cut_options,
+    device_option,
     fit_option,
     for_option,
-)
-from snapreport.commands.options.name_options import names_options
-from snapreport.commands.options.run_options import (
-    RunWanted,
-    is_run,
-    pages_option,
-    refuse_for_file,
-    run_options,
-)
-from snapreport.commands.options.shared_options import (
-    ANY_PATH,
-    device_option,
     force_option,
     ignore_option,
+    is_run,
+    names_options,
     output_option,
+    pages_option,
     quiet_option,
+    refuse_for_file,
     rules_option,
+    run_options,
     sources_argument,
 )
-from snapreport.commands.output.console import print_path, progress_bar, say
-from snapreport.commands.output.several_files import progress_bars, say_errors, say_skipped
+from snapreport.commands.output import progress_bars, say_errors, say_skipped
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
 from snapreport.ground.units import plural
-from snapreport.model.category_rules import Rule
-from snapreport.model.cut import Cut
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import Cut, NamesWanted
+from snapreport.model.roles import Rule
 
 
 @click.command()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from snapreport.commands.options.shared_options import force_option
-from snapreport.commands.output.console import print_path
+from snapreport.commands.console import print_path
+from snapreport.commands.options import force_option
 from snapreport.ground.errors import OutputError
 from snapreport.ground.files import write_atomically
 
-GUIDE = Path(__file__).parent / "output" / "skill.md"
+GUIDE = Path(__file__).with_name("skill.md")
 
 
 @click.command()

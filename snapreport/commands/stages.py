@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.options.shared_options import device_option, source_argument
-from snapreport.commands.output.answer_printing import (
+from snapreport.commands.options import device_option, source_argument
+from snapreport.commands.output import (
     Answer,
     answer_options,
     device_json,
@@ -22,7 +22,7 @@ from snapreport.ground.errors import MomentError
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
-    from snapreport.model.answer_tables import Group
+    from snapreport.model.answers import Group
     from snapreport.model.findings import StageUse
 
 _STEPS = 20
@@ -85,13 +85,13 @@ def stages(
             }
             for (label, stage), top in zip(numbered, tops, strict=True)
         ]
-        from snapreport.reporters.json.json_parts import steps_as_json
+        from snapreport.reporters.json_report import steps_as_json
 
         steps = None if found.steps is None else steps_as_json(found.steps)
         print_json("stages", {**device_json(found), "stages": rows, "steps": steps})
         return
-    from snapreport.reporters.terminal import answers_text
-    from snapreport.reporters.terminal.summary_text import write_steps
+    from snapreport.reporters import answers_text
+    from snapreport.reporters.summary_text import write_steps
 
     page = answer.page()
     if not found.stages:

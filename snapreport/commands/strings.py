@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from snapreport.commands.check import FAILED
-from snapreport.commands.options.shared_options import json_option, quiet_option, source_argument
-from snapreport.commands.output.answer_printing import print_json
-from snapreport.commands.output.console import print_bytes, progress_bar, say
+from snapreport.commands.console import print_bytes, progress_bar, say
+from snapreport.commands.options import json_option, quiet_option, source_argument
+from snapreport.commands.output import print_json
 from snapreport.ground.safe_text import visible
 
 _LONGEST = 1000
@@ -43,8 +43,7 @@ def strings(source: Path, check: bool, as_json: bool, quiet: bool) -> None:
     Example:
       snapreport strings --check snap.zip
     """
-    from snapreport.names.file_strings import list_strings
-    from snapreport.names.leaks import find_leaks
+    from snapreport.names.file_strings import find_leaks, list_strings
     from snapreport.names.personal_data import known_here
 
     with progress_bar(quiet) as progress:

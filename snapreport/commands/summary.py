@@ -12,28 +12,29 @@ import orjson
 
 import snapreport
 from snapreport.api.saved_report import is_report, read_report_summary
-from snapreport.commands.options.card_options import allow_option, card_option
-from snapreport.commands.options.name_options import paths_kept
-from snapreport.commands.options.run_options import (
+from snapreport.commands.console import print_bytes, progress_bar, say_error
+from snapreport.commands.options import (
     RunWanted,
+    allow_option,
+    card_option,
+    device_option,
+    ignore_option,
     is_run,
+    paths_kept,
     refuse_for_file,
     refuse_for_run,
     run_options,
-)
-from snapreport.commands.options.shared_options import (
-    device_option,
-    ignore_option,
     sources_argument,
 )
-from snapreport.commands.output.answer_printing import (
+from snapreport.commands.output import (
     Answer,
     answer_options,
+    end_with_errors,
+    load_a_run,
     print_json,
     print_page,
+    say_skipped,
 )
-from snapreport.commands.output.console import print_bytes, progress_bar, say_error
-from snapreport.commands.output.several_files import end_with_errors, load_a_run, say_skipped
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import plain_json, visible
 
@@ -124,7 +125,7 @@ def summary(
         return
     found = _findings_of(source, answer, device=device, ignore=ignore, card=card, allow=allow)
     if answer.as_json:
-        from snapreport.reporters.json.json_report import JsonReporter
+        from snapreport.reporters.json_report import JsonReporter
 
         text = BytesIO()
         JsonReporter().render(found, text)
@@ -132,15 +133,15 @@ def summary(
         return
     page = answer.page()
     if findings:
-        from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
+        from snapreport.reporters.diagnosis_text import write_diagnoses
 
         write_diagnoses(page, found, answer.full)
     if recording:
-        from snapreport.reporters.terminal.trust_text import write_trust
+        from snapreport.reporters.diagnosis_text import write_trust
 
         write_trust(page, found)
     if not findings and not recording:
-        from snapreport.reporters.terminal.summary_text import write_summary
+        from snapreport.reporters.summary_text import write_summary
 
         write_summary(page, found, answer.full)
     print_page(page)
@@ -148,17 +149,17 @@ def summary(
 
 def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> None:
     if answer.as_json:
-        from snapreport.reporters.run.run_json import run_as_json
+        from snapreport.reporters.run_words import run_as_json
 
         print_json("run", run_as_json(loaded.run, loaded.findings))
         return
     page = answer.page()
     if findings:
-        from snapreport.reporters.run.run_findings_text import write_run_findings
+        from snapreport.reporters.run_text import write_run_findings
 
         write_run_findings(page, loaded.run, full=answer.full)
     else:
-        from snapreport.reporters.run.run_text import write_run
+        from snapreport.reporters.run_text import write_run
 
         write_run(page, loaded.run, loaded.findings, full=answer.full)
     print_page(page)
@@ -172,11 +173,11 @@ def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: An
     }
     files = sorted(loaded.run.ranks, key=lambda each: order[each.source])
     if answer.as_json:
-        from snapreport.reporters.run.run_json import files_as_json
+        from snapreport.reporters.run_words import files_as_json
 
         print_json("files", {"files": files_as_json(files)})
         return
-    from snapreport.reporters.run.run_text import write_files
+    from snapreport.reporters.run_text import write_files
 
     page = answer.page()
     write_files(page, files)
@@ -192,8 +193,8 @@ def _findings_of(source: Path, answer: Answer, **options: Any) -> Findings:
 
 def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> None:
     """Write the findings of one file after the other; exits with 1 if one cannot be read."""
-    from snapreport.reporters.terminal.diagnosis_text import write_diagnoses
-    from snapreport.runs.inputs import find_inputs
+    from snapreport.api.runs.inputs import find_inputs
+    from snapreport.reporters.diagnosis_text import write_diagnoses
 
     inputs = find_inputs(given, bundles=True)
     if not answer.quiet:
@@ -221,7 +222,7 @@ def _say_saved(report: Path, answer: Answer) -> None:
     if answer.as_json:
         print_bytes(plain_json(orjson.dumps(summary, option=orjson.OPT_INDENT_2)) + b"\n")
         return
-    from snapreport.reporters.terminal.saved_text import write_saved
+    from snapreport.reporters.diagnosis_text import write_saved
 
     page = answer.page()
     write_saved(page, summary)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from snapreport.commands.options.shared_options import (
+from snapreport.commands.console import progress_bar
+from snapreport.commands.options import (
     curve_option,
     device_option,
     reads,
@@ -16,7 +17,7 @@ from snapreport.commands.options.shared_options import (
     size_with_unit,
     source_argument,
 )
-from snapreport.commands.output.answer_printing import (
+from snapreport.commands.output import (
     Answer,
     answer_options,
     device_json,
@@ -24,10 +25,8 @@ from snapreport.commands.output.answer_printing import (
     print_json,
     print_page,
 )
-from snapreport.commands.output.console import progress_bar
-from snapreport.model.category_rules import Rule
-from snapreport.model.moment_wanted import COUNTED
-from snapreport.model.what_if import WHAT_IF_GROUPINGS
+from snapreport.model.answers import COUNTED, WHAT_IF_GROUPINGS
+from snapreport.model.roles import Rule
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
@@ -116,29 +115,29 @@ def whatif(
         **device_json(found), "curve": curve, "by": by,
         "peak_bytes": was.bytes, "peak_event": was.event,
     }  # fmt: skip
-    from snapreport.reporters.terminal import what_if_text
+    from snapreport.reporters import answers_text
 
     page = answer.page()
-    page.say(what_if_text.peak_as_it_was(found.name, curve, was.bytes, was.event))
+    page.say(answers_text.peak_as_it_was(found.name, curve, was.bytes, was.event))
     if patterns:
         left = found.peak_without(*patterns, by=by, curve=curve, rules=rules)
         if answer.as_json:
             plain = asdict(left) | {"held": groups_json(found, left.held, by)}
             print_json("whatif", {**about, "without": plain})
             return
-        what_if_text.without(page, left, by, answer.top)
+        answers_text.without(page, left, by, answer.top)
     else:
         every = found.what_if(by, curve, rules)
         if answer.as_json:
             print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
             return
-        what_if_text.table(page, every, by, answer.top)
+        answers_text.what_if_table(page, every, by, answer.top)
     print_page(page)
 
 
 def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer) -> None:
     """Print how exact the recording's own replay is, or what other settings would need."""
-    from snapreport.reporters.terminal import allocator_text
+    from snapreport.reporters import summary_text
 
     page = answer.page()
     if wanted == RECORDED:
@@ -146,7 +145,7 @@ def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer)
         if answer.as_json:
             print_json("whatif", {**device_json(device), "replay": asdict(factual)})
             return
-        allocator_text.factual(page, device.name, factual)
+        summary_text.factual(page, device.name, factual)
     else:
         settings = () if wanted == TABLE else (wanted,)
         with progress_bar(answer.quiet) as progress:
@@ -156,5 +155,5 @@ def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer)
             replay = others.pop("factual")
             print_json("whatif", {**device_json(device), "replay": replay, "allocator": others})
             return
-        allocator_text.others(page, device.name, found)
+        summary_text.others(page, device.name, found)
     print_page(page)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
+from snapreport.ground.native.columns import sum_live
 from snapreport.history.block_sizes import most_unused, round_sizes, split_rules
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import DeviceHistory, History
-from snapreport.native.sweeps import sum_live
 
 
 @dataclass(frozen=True, eq=False)

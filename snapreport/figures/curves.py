@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.history.segment_replay import reserved_changes
-from snapreport.model.history import START, DeviceHistory
-from snapreport.model.recording_facts import CurvePeak
+from snapreport.ground.native.columns import sum_groups, sum_live, unique
+from snapreport.history.segments import lives_of, reserved_changes, segments_at
+from snapreport.model.answers import GroupCurve, Profile
+from snapreport.model.diagnoses import CurvePeak, ReservedParts
+from snapreport.model.findings import Amounts
+from snapreport.model.history import START, Allocations, DeviceHistory
+from snapreport.model.replays import SegmentLives
 from snapreport.model.snapshot import NO_TIME
-from snapreport.native.sweeps import sum_live
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
@@ -137,3 +140,168 @@ def time_at(times: NDArray[np.int64], event: int) -> int | None:
     if event == START or not len(times) or times[event] == NO_TIME:
         return None
     return int(times[event])
+
+
+# What reserved memory consists of at one event, every part counted by itself.
+
+
+def find_reserved_parts(history: DeviceHistory, reserved: int, event: int) -> ReservedParts:
+    """Return the parts after an event; where all is well they add up to ``reserved``.
+
+    Args:
+        history: the device.
+        reserved: bytes reserved after that event, as the curve has it.
+        event: -1 for the start.
+    """
+    rows = history.allocations
+    held, active = rows.live_at(event), rows.live_at(event, "active")
+    requested = int(rows.size[held].sum())
+    size, used = fill_segments(history, event)
+    return ReservedParts(
+        event=event,
+        requested=requested,
+        slack=int(rows.block_size[held].sum()) - requested,
+        awaiting_free=int(rows.block_size[active & ~held].sum()),
+        fragmented=int((size - used)[used > 0].sum()),
+        returnable=int(size[used == 0].sum()),
+        reserved=reserved,
+    )
+
+
+def fill_segments(
+    history: DeviceHistory, event: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bytes of each segment after an event, and of the live blocks in it; shape (n,)."""
+    lives, rows = lives_of(history), history.allocations
+    there, live, segment = place_blocks(lives, rows, event)
+    return lives.size[there], sum_groups(segment, rows.block_size[live], len(there))
+
+
+def place_blocks(
+    lives: SegmentLives, rows: Allocations, event: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the segments after an event, the active blocks in them, and which each block is in.
+
+    Returns:
+        rows of ``lives``, by address; rows of the allocations, leaving out blocks outside of every
+        segment; and for each of these the place of its segment among the former.
+    """
+    there = segments_at(lives, event)
+    live = np.flatnonzero(rows.live_at(event, "active"))
+    segment = np.searchsorted(lives.address[there], rows.addr[live], side="right") - 1
+    ends = np.append((lives.address + lives.size)[there], 0)  # -1 is the last, which holds nothing
+    inside = rows.addr[live] < ends[segment]
+    return there, live[inside], segment[inside].astype(np.int64)
+
+
+# The curves at one event and what follows from them: slack, inactive bytes, fragmentation.
+
+
+def find_amounts(
+    history: DeviceHistory,
+    curves: Curves,
+    times: NDArray[np.int64],
+    event: int,
+) -> Amounts:
+    """Return every amount of one device after an event.
+
+    Args:
+        history: the device.
+        curves: its curves.
+        times: int64, shape (n_events,), as from ``event_times``.
+        event: -1 for the start.
+    """
+    rows = history.allocations
+    live = rows.live_at(event)
+    active = int(curves["active"][event + 1])
+    reserved = reserved_at(curves, event)
+    width = int((rows.block_size_max[live] - rows.block_size[live]).sum())
+    return Amounts(
+        event=event,
+        time_us=time_at(times, event),
+        requested=int(curves["requested"][event + 1]),
+        allocated=int(curves["allocated"][event + 1]),
+        active=active,
+        reserved=reserved,
+        slack=active - int(curves["requested"][event + 1]),
+        inactive=None if reserved is None else reserved - active,
+        fragmentation=None if reserved is None else find_fragmentation(history, event),
+        live=int(live.sum()),
+        allocated_width=width,
+    )
+
+
+def find_fragmentation(history: DeviceHistory, event: int) -> int:
+    """Return the inactive bytes in segments that hold a live block, after an event.
+
+    ``empty_cache()`` can give back only segments without a live block, and whole free pages of
+    expandable ones.
+    """
+    size, used = fill_segments(history, event)
+    return int((size - used)[used > 0].sum())
+
+
+# Memory by category over time: a curve for each group; together they add up to the total.
+
+
+def find_profile(
+    history: DeviceHistory,
+    number: NDArray[np.int64],
+    names: list[str],
+    rules: list[str],
+    curve: str = "allocated",
+    points: int = 0,
+) -> Profile:
+    """Add up each group's live bytes after some events.
+
+    Args:
+        history: the device.
+        number: int64, shape (n_allocations,): each allocation's group.
+        names: of the groups.
+        rules: the rule of each group.
+        curve: ``allocated``, ``requested`` or ``active``.
+        points: about how many events to return. Each stands for a run of events, and is the one
+            with the highest total, so that no maximum is lost. 0 for every event.
+
+    Returns:
+        Groups with the highest peak first; those that hold nothing in this curve are left out.
+    """
+    rows = history.allocations
+    weight, end = rows.weights(curve), rows.ends(curve)
+    whole = sum_live(weight, rows.alloc_event, end, history.events)
+    events = _pick(whole, points)
+    top = int(whole.argmax())
+    groups = []
+    for k, name in enumerate(names):
+        of = number == k
+        series = sum_live(weight[of], rows.alloc_event[of], end[of], history.events)
+        peak = int(series.argmax())
+        if not series[peak]:
+            continue
+        groups.append(
+            GroupCurve(
+                name=name,
+                rule=rules[k],
+                peak_bytes=int(series[peak]),
+                peak_event=peak - 1,
+                at_peak=int(series[top]),
+                count=int(of.sum()),
+                bytes=series[events + 1],
+            )
+        )
+    groups.sort(key=lambda group: (-group.at_peak, -group.peak_bytes, group.name))
+    return Profile(curve, top - 1, int(whole[top]), events, whole[events + 1], tuple(groups))
+
+
+def _pick(whole: NDArray[np.int64], points: int) -> NDArray[np.int64]:
+    """The events to show; the first and the last are among them."""
+    count = len(whole)
+    if points <= 0 or count <= points:
+        return np.arange(-1, count - 1, dtype=np.int64)
+    edges = np.linspace(0, count, points + 1).astype(np.int64)
+    picked = [
+        int(low + whole[low:high].argmax())
+        for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        if high > low
+    ]
+    return unique(np.array([0, *picked, count - 1], np.int64)) - 1

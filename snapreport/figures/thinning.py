@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapreport.figures.moment_lookup import event_from, first_time
+from snapreport.figures.moments import event_from, first_time
 from snapreport.ground.errors import CutError
-from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Rest
-from snapreport.model.history import START, Allocations
+from snapreport.ground.native.columns import sum_live, unique
+from snapreport.model.history import NO_CUT, START, Allocations, Bound, Cut, Drawn, Rest
 from snapreport.model.snapshot import NO_TIME
-from snapreport.native.sorting import unique
-from snapreport.native.sweeps import sum_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

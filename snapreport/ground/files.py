@@ -11,12 +11,91 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from snapreport.ground.errors import OutputError, OutputExistsError
-from snapreport.ground.file_endings import check_ending
-from snapreport.ground.remote.remote_paths import RemotePath
-from snapreport.ground.remote.store_copies import upload_when_whole
+from snapreport.ground.stores import RemotePath, upload_when_whole
+
+# Known endings of file names, so that no output gets an ending of another form.
+
+
+class _Form(NamedTuple):
+    what: str
+    endings: tuple[str, ...]
+    """The names of no other form end in these."""
+    also: tuple[str, ...] = ()
+    """Endings that it may have besides."""
+    made_by: str = ""
+    """The command that writes it."""
+
+
+_FORMS = (
+    _Form("a bundle", (".zip",), made_by="convert"),
+    _Form("a page", (".html", ".htm"), made_by="render"),
+    _Form("Markdown", (".md", ".markdown"), (".txt",), "render"),
+    _Form("JSON", (".json",), made_by="export json"),
+    _Form("a pickle", (".pickle", ".pkl"), made_by="export pickle"),
+    _Form("a profile for speedscope", (".speedscope.json",), (".json",), "export speedscope"),
+    _Form("collapsed stacks", (".collapsed.txt", ".collapsed", ".folded"), (".txt",),
+          "export collapsed"),
+    _Form("a profile for pprof", (".pb.gz", ".pprof"), (".gz",), "export pprof"),
+    _Form("a Perfetto trace", (".perfetto-trace", ".pftrace"), made_by="export perfetto"),
+    _Form("CSV", (".csv",), (".txt",), "export csv"),
+    _Form("Parquet", (".parquet",), made_by="export parquet"),
+    _Form("a folder for SnapViewer", (".snapviewer",), made_by="export snapviewer"),
+    _Form("text", (".txt",)),
+    _Form("a compressed file", (".gz", ".zst", ".zstd")),
+    _Form("a picture", (".svg", ".png", ".pdf")),
+    _Form("a database", (".db", ".sqlite")),
+)  # fmt: skip
+_BY_ENDING = {ending: form for form in _FORMS for ending in form.endings}
+
+
+def check_ending(output: Path, *own: str) -> None:
+    """Refuse a name whose ending belongs to another form than the one that is written.
+
+    Args:
+        output: the file to write; an unknown ending counts as none.
+        own: an ending of each form that it may have.
+
+    Raises:
+        OutputError: it ends as another form does; the message says what to do.
+    """
+    ending = _ending_of(output.name)
+    forms = [_BY_ENDING[_ending_of(each)] for each in own]
+    if not ending or any(ending in form.endings + form.also for form in forms):
+        return
+    found = _BY_ENDING[ending]
+    instead = f", or make {found.what} with 'snapreport {found.made_by}'" if found.made_by else ""
+    raise OutputError(
+        f"{output} has the ending of {found.what}, and {' or '.join(form.what for form in forms)}"
+        f" would be written; end the name in {' or '.join(form.endings[0] for form in forms)}"
+        f"{instead}."
+    )
+
+
+def check_folder(output: Path) -> None:
+    """Refuse a name for a folder that ends as a file's does.
+
+    Raises:
+        OutputError: it does, or is ``-``, and is not a folder so far.
+    """
+    if str(output) == "-" or (is_named_as_file(output) and not output.is_dir()):
+        raise OutputError(f"{output} is named as a file is; here -o names a folder.")
+
+
+def is_named_as_file(output: Path) -> bool:
+    """Say whether a name has an ending that says what a file holds; ``v1.5`` has none."""
+    return bool(_ending_of(output.name))
+
+
+def _ending_of(name: str) -> str:
+    """Return the longest ending of a name that is known, in small letters; ``""`` if none is."""
+    for place in (k for k, letter in enumerate(name) if letter == "."):
+        if name[place:].lower() in _BY_ENDING:
+            return name[place:].lower()
+    return ""
+
 
 _COMPRESSED = {".gz", ".zst", ".zstd"}
 _REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
@@ -364,3 +443,132 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
     if isinstance(path, RemotePath) and error.errno == errno.ENOENT:
         reason = "there is no such bucket or folder"
     return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")
+
+
+# Find the newest of a folder's recordings: the numbered folder that ``latest`` points to.
+#
+# A link, or where there are none the file ``latest.txt`` with the number.
+
+
+LATEST = "latest"
+LATEST_FILE = "latest.txt"
+NUMBER = re.compile(r"[1-9]\d{0,8}")
+"""The name of a recording's folder."""
+WRITTEN = re.compile(
+    r"(?P<stem>snapshot|snap|report)(\.[\w-]{1,99}){0,3}\.(pickle|pickle\.zst|zip|html|md)"
+)
+"""The names of files that recordings leave, as ``report.rank3.oom.html``."""
+
+
+def latest_number(parent: Path) -> int:
+    """Return the number that ``latest`` points to; 0 if there is none, or its folder is gone."""
+    try:
+        name = str((parent / LATEST).readlink())
+    except OSError:
+        try:
+            with open_regular(parent / LATEST_FILE) as file:
+                name = file.read(32).decode().strip()
+        except (OSError, ValueError):
+            return 0
+    known = NUMBER.fullmatch(name) and is_folder(parent / name)
+    return int(name) if known else 0
+
+
+def name_a_file(folder: Path) -> str:
+    """Say that a file is needed, not this folder, and which file to name."""
+    number = latest_number(folder)
+    if number:
+        return f"is a folder of recordings; name a file of the newest, in {folder / str(number)}."
+    return "is a folder; name a file in it."
+
+
+# Recognize files that are neither snapshot nor bundle by their beginning, and say what to do.
+
+
+BEGIN = 4096
+"""Bytes at the beginning of a file that show what it is."""
+
+_RECORD = "record one with 'snapreport record' or torch.cuda.memory._dump_snapshot()"
+_SAVED = (
+    "was written by torch.save and holds tensors or a model; if it holds a snapshot, load it with"
+    f" torch.load and write it with pickle.dump, else {_RECORD}."
+)
+TRACE = (
+    "is a profiler's trace (Chrome, Kineto, TensorBoard), which has no memory snapshot in it; use"
+    f" snapreport.from_profile(prof) on the profile itself, or {_RECORD}."
+)
+_ARCHIVE = "is packed with {}; unpack it, and give what is in it."
+
+_BEGINNINGS = {
+    b"SQLite format 3\0": "is a bare SQLite database, such as a bundle's elements.db; give the"
+    " bundle (.zip) that it is from.",
+    b"version https://git-lfs.github.com/": "stands in for a file of Git LFS; fetch that with"
+    " 'git lfs pull'.",
+    b"PAR1": "is a Parquet table; give the snapshot or bundle that it was made of.",
+    b"BZh": _ARCHIVE.format("bzip2"),
+    b"\xfd7zXZ\0": _ARCHIVE.format("xz"),
+    b"7z\xbc\xaf\x27\x1c": _ARCHIVE.format("7-Zip"),
+}
+_TAR = slice(257, 262)
+_LEGACY_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_TRACE_BEGIN = re.compile(
+    rb'\s*\{\s*"(traceEvents|schemaVersion|deviceProperties|displayTimeUnit)"'
+    rb'|\s*\[\s*\{[^\0]{0,300}"ph"\s*:\s*"'
+)
+_NAMES = (
+    (re.compile(r"\.(nsys-rep|qdrep|ncu-rep)$", re.IGNORECASE), "is a report of NVIDIA Nsight"),
+    (re.compile(r"\.(perfetto-trace|pftrace|pb|pprof)$", re.IGNORECASE), "is a profile or trace"),
+    (re.compile(r"events\.out\.tfevents"), "is a log of TensorBoard"),
+)
+
+
+def foreign_file(begin: bytes, size: int, name: str) -> str:
+    """Say what a file is if not a snapshot, and what to do; ``""`` if it may be a snapshot.
+
+    Args:
+        begin: its first ``BEGIN`` bytes, unpacked.
+        size: its bytes, unpacked.
+        name: of the file; some kinds are known by it.
+    """
+    for start, said in _BEGINNINGS.items():
+        if begin.startswith(start):
+            return said
+    if begin[2:].startswith(_LEGACY_MAGIC):
+        return _SAVED
+    if begin[_TAR] == b"ustar":
+        return _ARCHIVE.format("tar")
+    if int.from_bytes(begin[:8], "little") <= size - 8 and begin[8:10] == b'{"':
+        return f"is a safetensors file, which holds tensors, not a memory snapshot; {_RECORD}."
+    if _TRACE_BEGIN.match(begin):
+        return TRACE
+    if begin[:64].lstrip()[:5].lower() in (b"<!doc", b"<html"):
+        return _page(begin)
+    for pattern, what in _NAMES:
+        if pattern.search(name):
+            return f"{what}, which has no memory snapshot in it; {_RECORD}."
+    return ""
+
+
+def _page(begin: bytes) -> str:
+    if b"MemoryViz.js" in begin:
+        return "is a page of PyTorch's memory_viz; give the snapshot that it was made of."
+    if b'content="snapreport"' in begin:
+        return (
+            "is a report that snapreport made; 'snapreport summary' prints what it carries, and"
+            " anything else needs the snapshot or bundle that it was made of."
+        )
+    return f"is a web page, not a memory snapshot; {_RECORD}."
+
+
+def foreign_zip(begin: bytes) -> str:
+    """Say what a zip is if not a bundle, and what to do; ``""`` if it may be a bundle.
+
+    Args:
+        begin: its first ``BEGIN`` bytes: the name of the member that comes first is in them.
+    """
+    first = begin[30 : 30 + int.from_bytes(begin[26:28], "little")].decode(errors="replace")
+    if first.endswith("/data.pkl"):
+        return _SAVED
+    if re.search(r"\.(pickle|pkl)(\.gz|\.zst)?$", first):
+        return _ARCHIVE.format("zip")
+    return ""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from snapreport.ground.errors import AllocatorSettingsError
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.units import list_of
-from snapreport.history.action_codes import code_actions
+from snapreport.history.segments import code_actions
 from snapreport.model.history import DeviceHistory
 
 MIB = 1 << 20

@@ -15,9 +15,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.model.snapshot import ACTIVE, NO_ID, Segments, Trace
-from snapreport.model.stacks import NO_STACK
-from snapreport.native.sorting import begins_run, is_among, stable_order, unique
+from snapreport.ground.native.columns import begins_run, is_among, stable_order, unique
+from snapreport.model.snapshot import ACTIVE, NO_ID, NO_STACK, Segments, Trace
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 MADE, RETURNED = "segment_alloc", "segment_free"

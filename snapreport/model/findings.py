@@ -8,24 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.object_display import Shown
-from snapreport.model.answer_tables import AllocationStatistics, CurveStatistics
-from snapreport.model.category_rules import Category
-from snapreport.model.cut import Picture
-from snapreport.model.diagnoses import Diagnosis, Finding
-from snapreport.model.history import DeviceHistory, History
-from snapreport.model.iterations import Steps
-from snapreport.model.recording_facts import Closing as Closing
-from snapreport.model.recording_facts import CurvePeak as CurvePeak
-from snapreport.model.recording_facts import OomEvent as OomEvent
-from snapreport.model.recording_facts import OwnCounters as OwnCounters
-from snapreport.model.replay.replays import SettingsStudy
-from snapreport.model.roles import Roles, RoleUse
-from snapreport.model.segment_lives import AllocatorUse
-from snapreport.model.snapshot import DeviceId
-from snapreport.model.stacks import FrameTable
-from snapreport.model.trust import Trust
-from snapreport.model.what_if import CardFit
+from snapreport.ground.safe_text import Shown
+from snapreport.model.answers import AllocationStatistics, CardFit, CurveStatistics
+from snapreport.model.diagnoses import (
+    Closing,
+    CurvePeak,
+    Diagnosis,
+    Finding,
+    OomEvent,
+    OwnCounters,
+    Trust,
+)
+from snapreport.model.history import DeviceHistory, History, Picture
+from snapreport.model.replays import AllocatorUse, SettingsStudy
+from snapreport.model.roles import Category, Roles, RoleUse, Steps
+from snapreport.model.snapshot import DeviceId, FrameTable
 
 OUTSIDE, LIBRARY, NODE, NATIVE, OPERATOR, MACHINERY = range(6)
 """Kinds of frames, the most useful to a reader first: Python code of the user or a model library;

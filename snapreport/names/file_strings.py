@@ -2,25 +2,156 @@
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from snapreport.bundle import is_zip
-from snapreport.ground.errors import InputError, NotASnapshotError, naming
-from snapreport.ground.files import is_file, is_folder, open_regular
-from snapreport.ground.latest_recording import name_a_file
-from snapreport.ground.processes.unpacking_limit import most_unpacked
+from snapreport.bundle import is_zip, read_elements
+from snapreport.bundle.archive import checked_members
+from snapreport.bundle.members import MANIFEST, MOST_MANIFEST, Members
+from snapreport.bundle.query import Database
+from snapreport.bundle.tables import ELEMENTS, LONGEST_VALUE
+from snapreport.ground.errors import BundleError, InputError, NotASnapshotError, QueryError, naming
+from snapreport.ground.files import is_file, is_folder, name_a_file, open_regular
+from snapreport.ground.processes import most_unpacked
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
-from snapreport.names.bundle_strings import bundle_strings, elements_strings
-from snapreport.names.page_strings import page_strings
-from snapreport.names.protobuf_strings import PERFETTO, PPROF, message_strings
-from snapreport.names.table_strings import csv_strings, parquet_strings
-from snapreport.names.tally import Given, Tally
+from snapreport.names.personal_data import Known, find_private, find_users, is_hash
+from snapreport.names.strings import (
+    PERFETTO,
+    PPROF,
+    Given,
+    Tally,
+    csv_strings,
+    message_strings,
+    page_strings,
+    parquet_strings,
+)
 from snapreport.read import read_objects
-from snapreport.read.limits import UNPACKED_ALWAYS
+from snapreport.read.parsed import UNPACKED_ALWAYS
+
+# List every string in a bundle: in its members, its tables, and anything else in the zip.
+
+
+_KINDS = {
+    ("frames", "name"): "function",
+    ("frames", "filename"): "file",
+    ("strings", "text"): "metadata",
+    ("annotations", "name"): "stage",
+    ("events", "action"): "action",
+    ("roles", "role"): "role",
+    ("roles", "evidence"): "evidence",
+}
+_OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
+_STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_CHUNK = 1 << 24
+
+
+def bundle_strings(path: Path, tally: Tally) -> None:
+    """Count every string of a bundle.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, not a bundle, or of a newer format.
+    """
+    data = read_elements(path)
+    with naming(path):
+        elements_strings(data, tally)
+    with checked_members(path) as members:
+        for comment in members.comments:
+            tally.add("zip comment", comment)
+        for name in members.names:
+            if not _OURS.fullmatch(name):
+                tally.add("member", name)
+            if name == MANIFEST:
+                tally.walk(orjson.loads(members.unpack(name, MOST_MANIFEST)))
+            elif name != "elements.db":
+                _json_texts(members, name, tally)
+
+
+def _json_texts(members: Members, name: str, tally: Tally) -> None:
+    """Count the texts in quotes; strips have only numbers and our own keys."""
+    found: set[bytes] = set()
+    before = b""
+    for chunk in members.parts(name, length=_CHUNK):
+        part = before + chunk
+        found.update(_TEXT.findall(part))
+        before = part[part.rfind(b"{") :][-4096:]
+    for text in found - _STRIP_KEYS:
+        tally.add(name, text[1:-1].decode("utf-8", "replace"))
+
+
+def elements_strings(data: bytes, tally: Tally) -> None:
+    """Count every string of an ``elements.db``.
+
+    Raises:
+        BundleError: it is damaged.
+    """
+    database = Database(data, longest=LONGEST_VALUE)
+    try:
+        frames: set[str] = set()
+        ours = " ".join(ELEMENTS.read_text("utf-8").split())
+        for name, kind, sql in _rows(database, "SELECT name, type, sql FROM sqlite_schema"):
+            if sql is not None and " ".join(str(sql).split()) not in ours:
+                tally.add("schema", str(sql))
+            if kind == "table":
+                _table(database, str(name), tally, frames)
+        lines: set[str] = set()
+        for (stack,) in _rows(database, "SELECT DISTINCT callstack FROM stacks"):
+            lines.update(str(stack or "").split("\n"))
+        for line in lines - frames:
+            tally.add("stack", line)
+    except QueryError as error:
+        raise BundleError(f"has a damaged elements.db ({error})") from error
+
+
+def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:
+    (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
+    for column in answer.columns:
+        if (table, column) in (("stacks", "callstack"), ("meta", "value")):
+            continue  # frames have their own table; values are walked with their keys below
+        name = _quoted(column)
+        texts = _rows(
+            database,
+            f"SELECT {name}, count(*) FROM {_quoted(table)}"  # noqa: S608
+            f" WHERE typeof({name}) IN ('text', 'blob') GROUP BY 1",
+        )
+        for text, count in texts:
+            if isinstance(text, bytes):
+                text = text.decode("utf-8", "replace")
+            if (table, column) == ("frames", "extra"):
+                tally.walk(_json(str(text)), "frame field")
+            else:
+                tally.add(_KINDS.get((table, column), f"{table}.{column}"), str(text), int(count))
+    if table == "frames":
+        rows = "SELECT filename, coalesce(line, '?'), name FROM frames"
+        frames.update(f"{file}:{line}:{name}" for file, line, name in _rows(database, rows))
+    if (table, "value") == ("meta", answer.columns[-1]):
+        for key, value in _rows(database, "SELECT key, value FROM meta"):
+            tally.walk({str(key): _json(str(value))}, "meta")
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _rows(database: Database, sql: str) -> Iterator[tuple[Any, ...]]:
+    for answer in database.run(sql):
+        yield from answer.rows
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
 
 _PAGES = (".html", ".htm")
 _TEXTS = (".md", ".markdown", ".txt", ".log")
@@ -151,3 +282,61 @@ def _unpacked(data: bytes) -> bytes:
     if not unpacker.eof:
         raise InputError("is a gzip file that is cut off; copy it again.")
     return unpacked
+
+
+# Strings that should not be in public: homes, users, hosts, addresses, links and keys.
+
+
+# An identifier of speedscope's format, which nothing fetches.
+_FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
+_SHOWN = 6
+
+
+@dataclass(frozen=True, order=True)
+class Leak:
+    """A part of a string that reveals a person or a place, or is a secret."""
+
+    what: str
+    """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
+    found: str
+    """The text that gives it away; for a token, only its first letters."""
+    why: str
+    """Why it counts as one."""
+    kind: str
+    """The kind of the string that contains it."""
+    text: str
+
+
+def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:
+    """Return the parts of strings that should not be public, each part of each string once.
+
+    Args:
+        given: as from ``list_strings()``.
+        known: names to look for, besides those of users whose homes are found.
+    """
+    rows = [row for row in given if (row.kind, row.text) not in _FORMATS]
+    plain = [(row, _plain(row)) for row in rows]
+    users = known.users | find_users(text for _, text in plain)
+    hashes = {row.text for row in rows if row.kind == "hash"}
+    known = Known(frozenset(users), known.hosts)
+    found = set()
+    for row, text in plain:
+        for what, part, why in _leaks(text, known, hashes):
+            found.add(Leak(what, part, why, row.kind, row.text))
+    return sorted(found)
+
+
+def _plain(row: Given) -> str:
+    """Return a string without the escapes that Markdown needs."""
+    if row.kind != "line":
+        return row.text
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", row.text.replace("\u200b", ""))
+
+
+def _leaks(text: str, known: Known, hashes: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    for part in find_private(text, known):
+        found = text[part.begin : part.end]
+        if part.what != "token":
+            yield part.what, found, part.why
+        elif found not in hashes and not (text in hashes and is_hash(text)):
+            yield part.what, f"{found[:_SHOWN]}…", part.why

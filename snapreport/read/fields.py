@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.clean_texts import shortened
 from snapreport.ground.errors import NotASnapshotError
-from snapreport.model.bounds import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
-from snapreport.read.limits import Allowance
+from snapreport.ground.safe_text import shortened
+from snapreport.model.snapshot import MOST_ADDRESS, MOST_BYTES, MOST_TOTAL
+from snapreport.read.parsed import Allowance
 
 _INT_TYPES = {int, bool}
 _LOW, _HIGH = -(2**63), 2**63 - 1

@@ -7,15 +7,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from snapreport.ground.clean_texts import CleanTexts, shortened
 from snapreport.ground.errors import NotASnapshotError
-from snapreport.ground.foreign_files import TRACE
+from snapreport.ground.files import TRACE
+from snapreport.ground.safe_text import CleanTexts, shortened
 from snapreport.model.history import DEEPEST_SETTINGS
-from snapreport.model.recorder_notes import RecorderInfo, recorder_info
-from snapreport.model.snapshot import DeviceId
-from snapreport.read.fields import check_key, count_unknown_key
-from snapreport.read.limits import MOST_DEVICES, Allowance
-from snapreport.read.parsed import ParsedTrace
+from snapreport.model.snapshot import LATEST_US, Annotation, DeviceId, RecorderInfo, recorder_info
+from snapreport.read.fields import check_key, count_unknown_key, count_unknown_keys, integers
+from snapreport.read.parsed import MOST_DEVICES, Allowance, ParsedTrace
 from snapreport.read.traces import Tables
 
 _KNOWN_KEYS = frozenset(
@@ -238,3 +236,38 @@ def _add_host(top: dict[str, Any], layout: Layout, tables: Tables) -> None:
             layout.segments.setdefault(DeviceId("host", 0), []).append(row)
         else:
             tables.oddities["host segment of unknown shape"] += 1
+
+
+# Reads the START and END markers of ``external_annotations``.
+
+
+_ANNOTATION_KEYS = frozenset(["name", "stage", "device", "time_us"])
+
+
+def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annotation, ...]:
+    """Turn annotation dicts into records, in recorded order.
+
+    Args:
+        rows: the dicts.
+        cpu: which device number means the CPU; None for none.
+        tables: what the parts of the file share; invalid stages and times are counted there.
+
+    Raises:
+        NotASnapshotError: they are not a list of dicts with a device and a time.
+    """
+    if not isinstance(rows, (list, tuple)):
+        raise NotASnapshotError("is damaged: 'external_annotations' is not a list.")
+    device = integers(rows, "device", "annotation", default=0)
+    time_us = integers(rows, "time_us", "annotation")
+    count_unknown_keys(rows, _ANNOTATION_KEYS, "annotation", tables.oddities, tables.fields)
+    annotations = []
+    for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
+        stage = row.get("stage")
+        if not 0 <= time <= LATEST_US:
+            tables.oddities["annotation time that is not a date"] += 1
+        elif stage not in ("START", "END"):
+            tables.oddities[f"annotation stage {shortened(stage)!r}"] += 1
+        else:
+            name = tables.texts.clean(row.get("name", ""))
+            annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time))
+    return tuple(annotations)

@@ -9,19 +9,62 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from snapreport.ground.errors import NotASnapshotError, naming
-from snapreport.ground.foreign_files import BEGIN, foreign_file
-from snapreport.ground.processes.gc_pause import collector_off
+from snapreport.ground.files import BEGIN, foreign_file
+from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
-from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace
-from snapreport.read.annotations import read_annotations
-from snapreport.read.layout import Layout, recognise
-from snapreport.read.memory_need import OBJECTS, require_memory
-from snapreport.read.segments import read_segments
+from snapreport.ground.units import format_bytes
+from snapreport.model.snapshot import DeviceId, RawSnapshot, Segments, Source, Trace, most_written
+from snapreport.read.layout import Layout, read_annotations, recognise
+from snapreport.read.parsed import OBJECTS, require_memory
 from snapreport.read.source import open_source
-from snapreport.read.traces import Tables, read_trace
+from snapreport.read.traces import Tables, read_segments, read_trace
 from snapreport.read.unpickle import load_plain_pickle, load_snapshot_pickle
-from snapreport.read.written import check_written
+
+# Limits how many characters a snapshot's texts have, each written out wherever it is used.
+
+
+def check_written(snapshot: RawSnapshot) -> None:
+    """Check that a snapshot's bundle or report would not be far too large for its file.
+
+    In a pickle a million places can refer to one text. In memory it is stored once; a bundle, a
+    page and an export repeat it wherever it is used.
+
+    Raises:
+        NotASnapshotError: it would be.
+    """
+    written = snapshot.stacks.characters() + _characters(
+        (
+            snapshot.stacks.frames.extra,
+            snapshot.strings,
+            snapshot.settings,
+            snapshot.recorder,
+            [annotation.name for annotation in snapshot.annotations],
+        )
+    )
+    for trace in snapshot.traces:
+        length = np.array([len(name) for name in trace.actions], np.int64)
+        written += int(length[trace.action].sum())
+    most = most_written(snapshot.length)
+    if written > most:
+        raise NotASnapshotError(
+            f"is damaged: its texts, each written out wherever it is used, have {written:,}"
+            f" characters; a file of {format_bytes(snapshot.length)} may have at most {most:,}."
+        )
+
+
+def _characters(value: Any) -> int:
+    """Return the total length of all texts in nested dicts, lists and records."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_characters, value)) + sum(map(_characters, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(_characters, value))
+    return _characters(vars(value)) if hasattr(value, "__dict__") else 0
+
 
 _KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
 

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import re
 import stat
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from snapreport.ground.errors import InputError, NotASnapshotError, NotEnoughMemoryError
-from snapreport.ground.files import as_text
-from snapreport.ground.latest_recording import name_a_file
-from snapreport.ground.processes.unpacking_limit import MAX_UNPACKED, most_unpacked
-from snapreport.ground.remote.store_copies import local_copy
+import orjson
+
+from snapreport.ground.errors import (
+    BudgetError,
+    InputError,
+    NotASnapshotError,
+    NotEnoughMemoryError,
+    PatternError,
+)
+from snapreport.ground.files import as_text, name_a_file
+from snapreport.ground.processes import MAX_UNPACKED, most_unpacked
+from snapreport.ground.stores import local_copy
 from snapreport.ground.units import format_bytes
+from snapreport.model.roles import Rule
 from snapreport.model.snapshot import Source
-from snapreport.read.limits import MOST_RULES, UNPACKED_ALWAYS
-from snapreport.read.memory_need import require_memory
+from snapreport.read.parsed import MOST_RULES, UNPACKED_ALWAYS, require_memory
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -198,3 +208,156 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
     except zstandard.ZstdError as error:
         raise NotASnapshotError(f"is a damaged zstd file ({error}); copy it again.") from error
     return unpacked.whole()
+
+
+# Reads budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml.
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TABLE = ("tool", "snapreport", "check")
+
+
+def has_budget(path: Path) -> bool:
+    """Say whether a project's pyproject.toml has budgets, in any form that TOML allows.
+
+    A file that is not valid TOML but names us counts too: ``read_budget`` then says what is wrong,
+    and no check passes because its budgets were missed.
+
+    Args:
+        path: a file that exists.
+    """
+    data = path.read_bytes()
+    if b"snapreport" not in data:
+        return False
+    try:
+        return _table_of(tomllib.loads(data.decode())) is not None
+    except (ValueError, RecursionError):
+        return True
+
+
+def read_budget(path: Path) -> dict[str, Any]:
+    """Return the budgets in a file, by key, as they are written there.
+
+    Args:
+        path: a TOML file with the keys at its top or, as pyproject.toml has to, in the table
+            ``[tool.snapreport.check]``. A ``base`` in it is relative to the file's folder.
+
+    Raises:
+        InputError: the file cannot be read.
+        BudgetError: it is not TOML, or a pyproject.toml without the table.
+    """
+    text = read_short(path)
+    try:
+        data: Any = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer may have too many digits
+        raise BudgetError(f"{path} is not valid TOML: {error}.") from error
+    table = _table_of(data)
+    if table is None:
+        if path.name == "pyproject.toml":
+            raise BudgetError(f"{path} has no table [{'.'.join(_TABLE)}].")
+        table = data
+    if not isinstance(table, dict):
+        raise BudgetError(f"{path}: {'.'.join(_TABLE)} is not a table.")
+    said: dict[str, Any] = dict(table)
+    if isinstance(said.get("base"), str):
+        said["base"] = str(path.parent / said["base"])
+    return said
+
+
+def _table_of(data: Any) -> Any:
+    for key in _TABLE:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+# Reads rules for categories from JSON or YAML, in a file or as text.
+
+
+_KEYS = {"category", "name", "function", "file", "pattern"}
+
+
+def read_rules(source: str) -> tuple[Rule, ...]:
+    """Read rules in order: the first that matches a frame of a call stack wins.
+
+    A mapping ``{"category": "expression"}`` looks for the expression in function and file names;
+    a list has entries with ``category`` and ``function``, ``file`` or ``pattern`` (either).
+
+    Args:
+        source: a file's name, or JSON or YAML itself when it begins with ``{`` or ``[``.
+
+    Raises:
+        InputError: the file cannot be read.
+        PatternError: a rule is not well-formed; the message names it.
+    """
+    inline = source.lstrip().startswith(("{", "["))
+    where = "the rules" if inline else source
+    text = source if inline else read_short(Path(source))
+    data = _parse(text, where)
+    if isinstance(data, dict):
+        entries = [{"category": name, "pattern": pattern} for name, pattern in data.items()]
+    elif isinstance(data, list):
+        entries = data
+    else:
+        raise PatternError(f"{where}: rules must be a mapping or a list, not {_kind(data)}.")
+    if not entries:
+        raise PatternError(f"{where}: it has no rules.")
+    return tuple(_rule(entry, k + 1, where) for k, entry in enumerate(entries))
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    import yaml
+
+    try:
+        # Aliases are rarely useful, and nested ones expand without limit.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise PatternError(f"{where}: rules cannot use aliases (*name).")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        place = "" if line is None else f" in line {line + 1}"
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise PatternError(f"{where} is neither JSON nor YAML: {problem}{place}.") from error
+
+
+def _rule(entry: Any, number: int, where: str) -> Rule:
+    if not isinstance(entry, dict):
+        raise PatternError(f"{where}: rule {number} is {_kind(entry)}, not a mapping.")
+    unknown = sorted(str(key) for key in entry.keys() - _KEYS)
+    if unknown:
+        raise PatternError(f"{where}: rule {number} has an unknown key {unknown[0]!r}.")
+    category = entry.get("category", entry.get("name"))
+    if not isinstance(category, str) or not category:
+        raise PatternError(f"{where}: rule {number} has no category.")
+    expressions = {}
+    for key in ("function", "file", "pattern"):
+        pattern = entry.get(key)
+        if pattern is None:
+            continue
+        if not isinstance(pattern, str):
+            raise PatternError(f"{where}: rule {number} ({category}): {key} is not text.")
+        try:
+            expressions[key] = re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise PatternError(
+                f"{where}: rule {number} ({category}): {pattern!r} is not a regular expression:"
+                f" {error}."
+            ) from error
+    if not expressions:
+        raise PatternError(
+            f"{where}: rule {number} ({category}) needs a function, a file or a pattern."
+        )
+    return Rule(
+        category, expressions.get("function"), expressions.get("file"), expressions.get("pattern")
+    )
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"

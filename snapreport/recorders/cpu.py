@@ -23,10 +23,8 @@ from dataclasses import replace
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
-from snapreport.recorders.environment import temporary_environment
-from snapreport.recorders.event_tree import EventTreeReader, NamedRange, Recorded
-from snapreport.recorders.profiler_snapshot import to_snapshot
-from snapreport.recorders.recorder import Options
+from snapreport.recorders.profiler import EventTreeReader, NamedRange, Recorded, to_snapshot
+from snapreport.recorders.recorder import Options, temporary_environment
 
 _STAGE = "snapreport.stage:"
 """Prefix of the markers that give the start and end of a stage on the profiler's clock: a range

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
-from snapreport.recorders.environment import temporary_environment
-from snapreport.recorders.recorder import Options
+from snapreport.recorders.recorder import Options, temporary_environment
 
 _LOG = logging.getLogger(__name__)
 

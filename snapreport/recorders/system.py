@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
+import logging
 import multiprocessing
 import os
 import platform
 import re
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path, PurePath
 from typing import Any
 
-from snapreport.frames.frame_kinds import classify_file
-from snapreport.ground.errors import RecordingError
-from snapreport.ground.processes import ending_signals
+from snapreport.ground import processes
+from snapreport.ground.errors import OutputError, OutputExistsError, RecordingError
+from snapreport.ground.files import (
+    LATEST,
+    LATEST_FILE,
+    NUMBER,
+    WRITTEN,
+    latest_number,
+    write_atomically,
+)
+from snapreport.ground.safe_text import visible
 from snapreport.model.findings import OUTSIDE
+from snapreport.roles.frames import classify_file
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU_FAILURES = (
@@ -180,7 +195,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     name, message = f"{module}{kind.__qualname__}", _message(error)[:4000]
-    if isinstance(error, ending_signals.SignalExit):
+    if isinstance(error, processes.SignalExit):
         name, message = error.name, ""
     return {
         "type": name,
@@ -197,7 +212,7 @@ def _place_of(error: BaseException) -> str | None:
         each
         for each in frames
         if classify_file(each[0].co_filename) == OUTSIDE
-        and each[0].co_filename != ending_signals.__file__
+        and each[0].co_filename != processes.__file__
     ]
     for code, line in reversed(own):
         return f"{code.co_name} ({PurePath(code.co_filename).name}:{line})"
@@ -241,3 +256,271 @@ def _message(error: BaseException) -> str:
         return str(error)
     except Exception:  # the user's own class may raise anything
         return ""
+
+
+# Where the files of a recording go: a numbered folder of its own, and ``latest``.
+#
+#     train.memory/1/   train.memory/2/   train.memory/latest -> 2
+#
+# Only ``os.mkdir`` and files that must not exist yet decide which process gets a folder: both are
+# exclusive on every system, and on file systems that the machines of one run share.
+
+
+_RUNS = ".runs"
+"""The folder whose files say which numbered folder the processes of a run share."""
+# One of these is the same for all processes of a run, on all machines, and differs between runs.
+_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
+_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+_NO_ID = ("", "none")
+"""An unset id; ``none`` is torchrun's."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one recording; the ranks of a run share it."""
+
+    parent: Path
+    number: int
+    replaces: int
+    """The recording that this one replaces; 0 for none."""
+    made: tuple[Path, ...]
+    """The parent and those above it, innermost first, that this process made for the recording."""
+    token: Path | None
+    """This process's mark that it records here, where the processes of a run share the folder."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the files go."""
+        return self.parent / str(self.number)
+
+    def filled(self) -> None:
+        """Note that there are files now: point ``latest`` here, unless a newer recording has it."""
+        if latest_number(self.parent) < self.number:
+            _point(self.parent, self.number)
+        if self.replaces:
+            _remove(self.parent / str(self.replaces))
+
+    def close(self) -> None:
+        """Remove what was made for this recording if nothing was written to it.
+
+        In a run this is for the last of its processes to do.
+        """
+        with suppress(OSError):
+            if self.token is not None:
+                if any(self.folder.iterdir()):
+                    return
+                self.token.unlink()
+                shared = self.token.with_suffix("")
+                if any(self.token.parent.glob(f"{shared.name}.*")):
+                    return
+                shared.unlink()
+            self.folder.rmdir()
+            if self.token is not None:
+                self.token.parent.rmdir()
+            for folder in self.made:
+                folder.rmdir()
+
+
+def claim(parent: Path, force: bool) -> Place:
+    """Make a folder that no other recording has; the processes of a run share one.
+
+    Args:
+        parent: made if missing.
+        force: remove the recording that is the newest now, once this one has files.
+
+    Raises:
+        OutputError: it cannot be made, is a file, or cannot be written to.
+    """
+    made = _make(parent)
+    newest = latest_number(parent) if force else 0
+    token = None
+    try:
+        run = _run_id()
+        if run is None:
+            number = _new_number(parent)
+        else:
+            number, token = _number_in_run(parent, run)
+    except OSError as error:
+        raise _cannot_be_made(parent, error) from error
+    # For a late rank the newest recording is this one, with the files of another rank.
+    return Place(parent, number, newest if newest < number else 0, made, token)
+
+
+def _make(folder: Path) -> tuple[Path, ...]:
+    """Make a folder, and return those that were missing, innermost first."""
+    try:
+        missing = tuple(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OutputError(f"{folder} is a file; name a folder for the recording.") from None
+    except OSError as error:
+        raise _cannot_be_made(folder, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder} cannot be written to; name another folder.")
+    return missing
+
+
+def _cannot_be_made(folder: Path, error: OSError) -> OutputError:
+    return OutputError(f"{folder} cannot be made: {error.strerror}; name another folder.")
+
+
+def _new_number(parent: Path) -> int:
+    taken = (int(each.name) for each in parent.iterdir() if NUMBER.fullmatch(each.name))
+    for number in count(max(taken, default=0) + 1):
+        with suppress(FileExistsError):
+            (parent / str(number)).mkdir()
+            return number
+    raise AssertionError
+
+
+def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
+    """Return the number of the folder that the ranks of a run share for their next recording.
+
+    Also the file that says that this process records there.
+
+    The first recordings of all ranks share a folder, and so do the second ones. A rank that has
+    already recorded into it, as after the program restarted its workers, takes the next folder.
+    """
+    runs = parent / _RUNS
+    runs.mkdir(exist_ok=True)
+    process = process_label()
+    for turn in count(1):
+        shared = runs / f"{run}-{turn}"
+        token = shared.with_name(f"{shared.name}.{process}")
+        with suppress(FileExistsError):
+            token.touch(exist_ok=False)
+            break
+    number = 0
+    if not shared.exists():
+        number = _new_number(parent)
+        try:
+            with write_atomically(shared, force=False) as out:
+                out.write(str(number).encode())
+        except OutputExistsError:  # another rank has just made it
+            (parent / str(number)).rmdir()
+    number = int(shared.read_text(encoding="ascii"))
+    (parent / str(number)).mkdir(exist_ok=True)
+    return number, token
+
+
+def _run_id() -> str | None:
+    """Return an id that all processes of this run share and no other run has.
+
+    None for a single process. If no launcher gave a run on several machines an id, the processes
+    of each machine count as a run of their own.
+    """
+    if rank_of_process()[1] == 1 and multiprocessing.parent_process() is None:
+        return None
+    known = {name: os.environ.get(name, "") for name in (*_RUN_IDS, *_RUN_PARTS)}
+    parts = [*known.values(), os.environ.get("TORCHELASTIC_RESTART_COUNT", "")]
+    alone = os.environ.get("LOCAL_WORLD_SIZE") == known["WORLD_SIZE"]
+    started = multiprocessing.parent_process() is not None
+    if alone or started or all(known[name] in _NO_ID for name in _RUN_IDS):
+        # The process that started all of them on this machine.
+        parts += [os.uname().nodename if hasattr(os, "uname") else "", *_parent()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _parent() -> list[str]:
+    """Return the id of the process that started this one and, where known, when that started."""
+    parent = os.getppid()
+    with suppress(OSError, IndexError):
+        # Source: proc_pid_stat(5): the 22nd field. The 2nd, the name, may have blanks.
+        fields = Path(f"/proc/{parent}/stat").read_text(encoding="latin-1").rpartition(")")[2]
+        return [str(parent), fields.split()[19]]
+    return [str(parent)]
+
+
+def _point(parent: Path, number: int) -> None:
+    """Make ``latest`` a link to a folder; where links are not possible, ``latest.txt`` names it."""
+    link = parent / LATEST
+    beside = parent / f".{LATEST}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        if link.is_symlink() or not link.exists():  # never replace a real file
+            beside.symlink_to(str(number), target_is_directory=True)
+            beside.replace(link)
+            return
+    except (OSError, NotImplementedError):
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+    with write_atomically(parent / LATEST_FILE, force=True) as out:
+        out.write(f"{number}\n".encode())
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of a recording, and its folder if nothing else is in it."""
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if WRITTEN.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+# Announces a finished recording in one line: where the report is, and what it found.
+
+
+_LOG = logging.getLogger("snapreport.recording")
+_MOST = 3
+"""How many recordings into one folder are announced: a function in a loop would fill stderr."""
+
+_announced: Counter[Path] = Counter()
+"""How many recordings this process has announced, by folder."""
+
+
+def recorded_line(best: Path, headline: str) -> str:
+    """Return the line: ``snapreport recorded out/1/report.html (1.2 GiB allocated …)``."""
+    try:
+        shown = best.relative_to(Path.cwd())
+    except (OSError, ValueError):
+        shown = best
+    return visible(f"snapreport recorded {shown}" + (f" ({headline})" if headline else ""))
+
+
+def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
+    """Log the line, and write it to stderr unless the log shows it there.
+
+    ``logging.getLogger("snapreport").setLevel("WARNING")`` silences it.
+
+    Args:
+        line: as ``recorded_line()`` returns it.
+        parent: the folder that the recording went into.
+        failed: whether an exception ended the recording; then every rank announces it.
+        speaker: the rank that announces it for all if nothing failed.
+    """
+    _LOG.info("%s", line)
+    _announced[parent] += 1
+    later = _announced[parent] > _MOST and not _interactive()
+    if failed or not (later or rank_of_process()[0] != speaker):
+        if _silenced() or _logged_to_stderr() or sys.stderr is None:
+            return
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+
+def _interactive() -> bool:
+    return "IPython" in sys.modules or hasattr(sys, "ps1")
+
+
+def _silenced() -> bool:
+    """Say whether our loggers are set above INFO; the root's level is only a default."""
+    logger: logging.Logger | None = _LOG
+    while logger is not None and logger.name != "root":
+        if logger.disabled or logger.level > logging.INFO:
+            return True
+        logger = logger.parent
+    return False
+
+
+def _logged_to_stderr() -> bool:
+    """Say whether a handler of the log has just written the line to stderr."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        return False
+    logger: logging.Logger | None = _LOG
+    while logger is not None:
+        for handler in logger.handlers:
+            stream = getattr(handler, "stream", None)
+            if handler.level <= logging.INFO and stream in (sys.stderr, sys.__stderr__):
+                return True
+        logger = logger.parent if logger.propagate else None
+    return False

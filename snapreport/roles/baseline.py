@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,29 +19,303 @@ from snapreport.model.roles import (
     GRADIENT,
     OPTIMIZER_TEMPORARY,
     PARAMETER,
+    ROLES,
     STATE,
     UNKNOWN,
+    Evidence,
 )
-from snapreport.roles.bucket_sums import NUMBER, find_buckets
-from snapreport.roles.judge import Judge
-from snapreport.roles.parameter_sets import (
-    Sizes,
-    States,
-    find_states,
-    in_layers,
-    sizes_of,
-    sort_into_sets,
-    usual_sets,
-)
-from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, Passes
-from snapreport.roles.stack_phases import (
+from snapreport.roles.passes import (
+    BACKWARD,
     CLEARS,
     FILLS_BUCKETS,
+    FORWARD,
     IN_BACKWARD,
     IN_DDP,
     IN_OPTIMIZER,
     ONE_STATE,
+    OPTIMIZER,
+    Passes,
 )
+
+# Assign roles to allocations, with the evidence for each.
+
+
+class Judge:
+    """Assigns roles to allocations, with evidence; the first role assigned stays."""
+
+    def __init__(self, n: int) -> None:
+        self.role = np.full(n, UNKNOWN, np.int8)
+        self.evidence = np.zeros(n, np.int8)
+        self.open = np.ones(n, np.bool_)
+        self.seen = [Evidence("nothing tells", 0.0)]
+
+    def give(self, chosen: NDArray[np.bool_], role: int, text: str, confidence: float) -> None:
+        """Assign a role to the chosen allocations, except those that have one."""
+        chosen = chosen & self.open
+        if chosen.any():
+            self.seen.append(Evidence(text, confidence))
+            self.role[chosen], self.evidence[chosen] = role, len(self.seen) - 1
+            self.open[chosen] = False
+
+    def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
+        """Assign to the chosen allocations the commonest role among those with the same number."""
+        known = ~self.open & (self.role != UNKNOWN)
+        kinds, count = np.unique(alike[known] * len(ROLES) + self.role[known], return_counts=True)
+        order = np.argsort(count, kind="stable")  # the most comes last, and stays
+        best = np.full(int(alike.max(initial=-1)) + 1, UNKNOWN, np.int8)
+        best[kinds[order] // len(ROLES)] = kinds[order] % len(ROLES)
+        for role in range(UNKNOWN):
+            like = chosen & (best == role)[alike]
+            self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
+
+
+# Find parameters and states among blocks from before the recording, as sets by size.
+#
+# Each parameter has a gradient of its size, and an optimizer keeps the same number of states for
+# each parameter. So where k gradients of a size are live at once, the blocks of that size from
+# before come in sets of k. Models are built before the first step makes the states, so their sets
+# are first in memory.
+
+
+_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
+"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
+have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
+in 16 or 8 bits for 32."""
+_MOST_COPIES = 2
+"""The most copies of the model: averaged weights, a reference model, or both."""
+_STACKED, _ALIKE, _IN_EACH = 2, 3, 4
+"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
+most tensors of one size in a layer, such as the projections of its attention."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How many tensors of each size there are."""
+
+    size: NDArray[np.int64]
+    """int64, shape (n,), ascending; bytes that were asked for."""
+    count: NDArray[np.int64]
+    """int64, shape (n,)."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors together."""
+        return int((self.size * self.count).sum())
+
+    @classmethod
+    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
+        """Return the highest count of each size.
+
+        Args:
+            size: int64, shape (n,), ascending.
+            count: int64, shape (n,).
+        """
+        sizes, first = np.unique(size, return_index=True)
+        return cls(sizes, np.maximum.reduceat(count, first) if len(first) else count)
+
+    def of(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the count of each given size; int64, in the shape of ``size``."""
+        if not len(self.size):
+            return np.zeros(len(size), np.int64)
+        place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
+        return np.where(self.size[place] == size, self.count[place], 0)
+
+    def less(self, others: Sizes | None) -> Sizes:
+        """Return the counts minus those of others."""
+        return self if others is None else Sizes(self.size, self.count - others.of(self.size))
+
+    def without(self, size: NDArray[np.int64]) -> Sizes:
+        """Return the counts without some sizes."""
+        kept = ~np.isin(self.size, size)
+        return Sizes(self.size[kept], self.count[kept])
+
+
+def sizes_of(rows: Allocations, chosen: NDArray[np.bool_]) -> Sizes:
+    """Count the chosen allocations of each size.
+
+    Args:
+        rows: all allocations.
+        chosen: bool, shape (n_allocations,).
+    """
+    return Sizes(*np.unique(rows.size[chosen], return_counts=True))
+
+
+class States(NamedTuple):
+    """How an optimizer keeps its states."""
+
+    each: int
+    """How many states a parameter has."""
+    times: int = 1
+    """A state has ``times / parts`` as many bytes as the gradient."""
+    parts: int = 1
+
+    def of(self, parameters: Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many states have some sizes; int64, of the shape of ``size``."""
+        gradient = size // self.times * self.parts
+        return np.where(size % self.times == 0, self.each * parameters.of(gradient), 0)
+
+
+def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
+    """Return the kind of states that explains the counts of sizes with the most bytes exactly.
+
+    If no kind does so for most parameters, as when a frozen model shares their sizes, the states
+    are the further sets that most parameters have, at most Adam's two.
+
+    Args:
+        blocks: from before the recording, freed by no step.
+        parameters: the parameters with known gradients.
+        first: the least number of sets in the parameters' sizes besides the states.
+    """
+    size, n_blocks = blocks.size, blocks.count
+    n_parameters = parameters.of(size)
+    bytes_ = parameters.size * parameters.count
+    further = blocks.of(parameters.size) // np.maximum(parameters.count, 1) - first
+    usual = np.bincount(np.clip(further, 0, _PRECISIONS[0][2]), weights=bytes_, minlength=1)
+    best, most = States(int(usual.argmax())), 0
+    for times, parts, states in _PRECISIONS:
+        for each in range(states, 0, -1):
+            guess = States(each, times, parts)
+            n_states = guess.of(parameters, size)
+            for sets in range(first, first + _MOST_COPIES + 1):
+                n = sets * n_parameters + n_states
+                exact = (n_blocks == n) & (n > 0)
+                explained = int((size * n_blocks)[exact].sum())
+                has = np.isin(parameters.size * times // parts, size[exact & (n_states > 0)])
+                has &= np.isin(parameters.size, size[exact])
+                if explained > most and 2 * bytes_[has].sum() > bytes_.sum():
+                    best, most = guess, explained
+    return best
+
+
+def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
+    """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
+    sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
+    return int(np.bincount(sets, parameters.size * parameters.count, minlength=1).argmax())
+
+
+class Sets(NamedTuple):
+    """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
+
+    rows: NDArray[np.intp]
+    """The blocks as rows of the allocations."""
+    turn: NDArray[np.int64]
+    """0 for the first block of each parameter, 1 for the second, and so on."""
+    is_state: NDArray[np.bool_]
+    """Whether it is one of the states, which come last."""
+
+
+def sort_into_sets(
+    rows: Allocations,
+    chosen: NDArray[np.bool_],
+    parameters: Sizes,
+    first: int,
+    states: States,
+    leaks: NDArray[np.int64],
+) -> Sets:
+    """Sort blocks in the sizes of parameters and states into sets; others are left out.
+
+    Args:
+        rows: all allocations.
+        chosen: bool, shape (n_allocations,): the blocks.
+        parameters: the sizes of the parameters.
+        first: how many sets come before the states.
+        states: of each parameter.
+        leaks: int64, shape (n_leaks,): sizes of which the program keeps more and more blocks; those
+            come after the states.
+    """
+    at = np.flatnonzero(chosen)
+    at = at[np.lexsort((rows.addr[at], rows.size[at]))]
+    size = rows.size[at]
+    begin = np.searchsorted(size, size)
+    every = np.searchsorted(size, size, side="right") - begin
+    before = np.arange(len(size)) - begin
+    count, n_states = parameters.of(size), states.of(parameters, size)
+    every = np.where(np.isin(size, leaks), np.minimum(every, first * count + n_states), every)
+    # If blocks are too few for all sets, parameters have precedence.
+    is_state = before >= np.maximum(every - n_states, np.minimum(first * count, every))
+    there = (before < every) & ((count > 0) | is_state)
+    turn = before // np.maximum(count, 1)
+    return Sets(at[there], turn[there], is_state[there])
+
+
+def in_layers(there: Sizes) -> NDArray[np.int64]:
+    """Return the sizes that occur as often as several others, or a small multiple of that."""
+    found = np.zeros(len(there.count), np.bool_)
+    for layers in np.unique(there.count[there.count >= _STACKED]).tolist():
+        fits = np.isin(there.count, layers * np.arange(1, _IN_EACH + 1))
+        found |= fits & (fits.sum() >= _ALIKE)
+    return there.size[found]
+
+
+# Find DDP's buckets among blocks from before the recording: they add up to all parameters.
+#
+# Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
+# large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
+# only the last bucket may be smaller than that.
+#
+# Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
+# ``initialize_buckets``.
+
+
+_FIRST_CAP = 1 << 20
+_MOST_SETS = 4
+"""Blocks of a parameter besides its bucket: itself, its gradient, and Adam's two states."""
+NUMBER = 8
+"""The most bytes of a tensor with a single number, such as an optimizer's step count."""
+_DOUBTS = 0.05
+"""At most this part of the parameters' bytes may be doubtful."""
+_TRIES = 10_000
+
+
+def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Sizes | None:
+    """Return how many buckets there are of each size, None if there are none.
+
+    Args:
+        blocks: from before the recording, without a role yet.
+        parameters: the trained ones.
+        doubtful: in bytes; up to this size there may be fewer parameters than given.
+    """
+    bytes_ = parameters.size * parameters.count
+    least, most = int(bytes_[parameters.size > doubtful].sum()), int(bytes_.sum())
+    if most - least > _DOUBTS * most:
+        return None
+    for sets in range(_MOST_SETS, 0, -1):
+        spare = np.maximum(blocks.count - sets * parameters.of(blocks.size), 0)
+        size = np.repeat(blocks.size, spare)[::-1]
+        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > NUMBER)]).tolist()]
+        found = _adding_up_to(least, most, size[size >= _FIRST_CAP].tolist(), small)
+        if least and found:
+            return Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
+    return None
+
+
+def _adding_up_to(
+    least: int, most: int, sizes: Sequence[int], last: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return some of the sizes, plus one of ``last``, with a sum in a range; None if impossible.
+
+    Args:
+        least: the smallest sum allowed.
+        most: the largest sum allowed.
+        sizes: the largest first.
+        last: ascending; 0 stands for no last bucket.
+    """
+    left = np.cumsum([0, *sizes[::-1]])[::-1].tolist()
+    waiting: list[tuple[int, int, tuple[int, ...]]] = [(0, most, ())]
+    for _ in range(_TRIES):
+        if not waiting:
+            break
+        at, rest, chosen = waiting.pop()
+        one = last[bisect_right(last, rest) - 1]
+        if rest - one <= most - least:
+            return (*chosen, one) if one else chosen
+        if at == len(sizes) or left[at] + last[-1] < rest - (most - least):
+            continue
+        waiting.append((at + 1, rest, chosen))
+        if sizes[at] <= rest:
+            waiting.append((at + 1, rest - sizes[at], (*chosen, sizes[at])))
+    return None
+
 
 _BEFORE = "from before the recording, "
 _SETS = {

@@ -7,12 +7,15 @@ memory that an optimizer step makes and keeps is its state.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.memoize import once_for_both
+from snapreport.ground.memoize import once_for_both, once_for_each
+from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
+from snapreport.model.answers import lowest_on_path
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ACTIVATION,
@@ -32,22 +35,151 @@ from snapreport.model.roles import (
     WORKSPACE,
     Roles,
 )
-from snapreport.native.sorting import distinct, is_among, unique
-from snapreport.roles import stack_phases
-from snapreport.roles.baseline import match_baseline
-from snapreport.roles.judge import Judge
+from snapreport.model.snapshot import StackTable
+from snapreport.roles.baseline import Judge, match_baseline
+from snapreport.roles.frames import is_native_file
 from snapreport.roles.passes import (
     BACKWARD,
     BUILD,
+    CACHES,
+    CASTS,
+    COMMUNICATES,
+    FILLS_BUCKETS,
     FORWARD,
     LOAD,
+    NO_GRAD,
+    OF_MODULES,
     OPTIMIZER,
+    RECOMPUTES,
     USER,
+    WORKS,
+    ZEROES,
     Passes,
     find_passes,
+    stack_marks,
 )
-from snapreport.roles.stack_phases import stack_marks
-from snapreport.roles.weight_copies import find_weight_copies
+
+# Find autocast's copies of weights among what forward passes make.
+#
+# ``torch.autocast`` casts each float32 weight to half precision where it is first used, and caches
+# the copy until its outermost block ends. A copy has half of its weight's bytes, is made on the
+# weight's line, and does not follow the batch. Where gradients are recorded, the graph keeps it,
+# too.
+#
+# Source: ``cached_cast`` in aten/src/ATen/autocast_mode.cpp.
+
+
+_USES_WEIGHTS = re.compile(
+    r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
+)
+"""Files whose lines hand a weight to an operation."""
+_AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
+
+
+def find_weight_copies(
+    history: DeviceHistory, tables: History, passes: Passes, marks: NDArray[np.int32]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which allocations are copies of weights, and of which of them that is sure.
+
+    Where C++ frames or operators were recorded, a copy is made by a cast inside another operation.
+    With Python frames alone the order tells: autocast copies an operation's bias, then its weight,
+    before the operation makes its result.
+
+    Returns:
+        bool, shape (n_allocations,), both.
+    """
+    rows, n = history.allocations, len(history.allocations)
+    copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    order = np.flatnonzero(rows.alloc_event > START)
+    order = order[stable_order(rows.alloc_event[order])]
+    of_half = _has_half_of_a_weight(history, passes, order)
+    if not of_half.any():
+        return copies, sure
+    run = operations(history, tables.stacks)[0][order]
+    casts = marks[order] & CASTS != 0
+    if casts.any():
+        # The input may be cast, too, and have the size of a weight: the weight comes first.
+        found = of_half & casts
+        found[found] = _first_of_its_size(run[found], rows.size[order[found]])
+        others = unique(rows.size[order[~found & (passes.made[order] == FORWARD)]])
+        sure[order[found]] = ~is_among(rows.size[order[found]], others)
+    else:
+        # A copy is needed until its operation's result is made, the last of a run.
+        new = np.append(True, run[1:] != run[:-1])
+        last = np.append(new[1:], True)
+        result = rows.alloc_event[order][last][run - run[0]]
+        likely = of_half & (rows.free_requested_event[order] > result) & ~last
+        likely &= _hands_on_weights(tables.stacks)[rows.stack[order]] & (
+            passes.made[order] == FORWARD
+        )
+        size = rows.size[order]
+        pair = likely[:-1] & likely[1:] & ~last[:-1]
+        pair &= (size[1:] > size[:-1]) & (size[1:] % np.maximum(size[:-1], 1) == 0)
+        found = np.append(pair, False) | np.append(False, pair)
+        if found.any() or any(map(_AUTOCASTS.match, tables.stacks.frames.filenames)):
+            found |= likely & new  # a weight without a bias
+    copies[order[found]] = True
+    return copies, sure
+
+
+def _has_half_of_a_weight(
+    history: DeviceHistory, passes: Passes, order: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Say which allocations have half the size of what was made earlier, as weights, and lives."""
+    rows = history.allocations
+    weights = (rows.alloc_event == START) | (passes.made == BUILD)
+    size, number = np.unique(rows.size[weights], return_inverse=True)
+    until = np.full(len(size) + 1, START, np.int64)
+    np.maximum.at(until, number, rows.free_requested_event[weights])
+    double = 2 * rows.size[order]
+    place = np.searchsorted(size, double)
+    same = np.append(size, 0)[place] == double
+    found: NDArray[np.bool_] = same & (until[place] > rows.alloc_event[order]) & ~weights[order]
+    return found
+
+
+def _first_of_its_size(run: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.bool_]:
+    first = np.zeros(len(run), np.bool_)
+    first[np.unique(np.stack([run, size]), axis=1, return_index=True)[1]] = True
+    return first
+
+
+def operations(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Number what one Python line makes without another's in between, such as an operation.
+
+    Returns:
+        intp, shape (n_allocations,): ascending in the order of allocation, 0 for all from before
+        the recording; and the event at which each begins, ascending.
+    """
+    rows = history.allocations
+    order = stable_order(rows.alloc_event)
+    born = rows.alloc_event[order]
+    line = np.append(_python_nodes(stacks), -1)[rows.stack[order]]
+    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(order)]
+    new[np.searchsorted(born, START, side="right") :][:1] = True
+    run = np.empty(len(order), np.intp)
+    run[order] = np.cumsum(new) - 1
+    return run, born[new]
+
+
+@once_for_each
+def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
+    """Return each stack's innermost Python node."""
+    native = np.array([is_native_file(file) for file in stacks.frames.filenames], np.int8)
+    return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
+
+
+def _hands_on_weights(stacks: StackTable) -> NDArray[np.bool_]:
+    """Say of which stacks the innermost Python line hands a weight to an operation."""
+    uses = [bool(_USES_WEIGHTS.match(file)) for file in stacks.frames.filenames]
+    node = np.append(_python_nodes(stacks), -1)
+    if not len(stacks.node_frame):
+        return np.zeros(len(node), np.bool_)
+    found: NDArray[np.bool_] = np.array(uses, np.bool_)[stacks.node_frame[node]] & (node >= 0)
+    return found
+
 
 _STATED = {
     "parameter": PARAMETER,
@@ -92,9 +224,9 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     _by_statement(judge, tables, rows.category)
     graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
     judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
-    collective = marks & (stack_phases.COMMUNICATES | stack_phases.FILLS_BUCKETS)
-    judge.give(collective == stack_phases.COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
-    judge.give(marks & stack_phases.WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
+    collective = marks & (COMMUNICATES | FILLS_BUCKETS)
+    judge.give(collective == COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
+    judge.give(marks & WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
     copies, sure = find_weight_copies(history, tables, passes, marks)
     judge.give(sure, WEIGHT_COPY, CAST, 0.9)
     judge.give(copies, WEIGHT_COPY, "half of a weight's size, made where one is used", 0.6)
@@ -134,7 +266,7 @@ def _by_lifetime(
     judge.give(step, OPTIMIZER_TEMPORARY, "freed in the optimizer step that made it", 0.95)
 
     back = alive & (made == BACKWARD)
-    again = back & (marks & stack_phases.RECOMPUTES != 0) & ~kept
+    again = back & (marks & RECOMPUTES != 0) & ~kept
     nodes = np.append(np.sort(born[back & ~again]), none)  # what the backward pass itself makes
     used = gone > nodes[np.searchsorted(nodes, born)]
     judge.give(again & used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
@@ -146,16 +278,16 @@ def _by_lifetime(
     _by_buckets(
         judge,
         rows.size,
-        alive & (marks & stack_phases.FILLS_BUCKETS != 0) & (kept | (gone >= later)),
+        alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)),
     )
 
     sizes = np.unique(rows.size[judge.role == GRADIENT])
-    zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & stack_phases.ZEROES != 0)
+    zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & ZEROES != 0)
     judge.give(
         zeroed & np.isin(rows.size, sizes), STATE, "zeros in the size of a gradient, kept", 0.8
     )
     build = alive & (made == BUILD)
-    unlearned = stack_phases.ZEROES | stack_phases.NO_GRAD
+    unlearned = ZEROES | NO_GRAD
     judge.give(
         build & (marks & unlearned == unlearned),
         CACHE, "zeros made where no gradient is wanted", 0.6,
@@ -163,14 +295,12 @@ def _by_lifetime(
     first = passes.start[passes.phase != BUILD][:1]
     stays = kept | (gone >= (first[0] if len(first) else none))
     built = (made == BUILD) & stays
-    judge.give(
-        built & (marks & stack_phases.CACHES != 0), CACHE, "made by a cache, by its name", 0.8
-    )
+    judge.give(built & (marks & CACHES != 0), CACHE, "made by a cache, by its name", 0.8)
     text = "made while the model was built, and kept"
     judge.give(
         built & np.isin(rows.size, sizes), PARAMETER, text + "; a gradient has its size", 0.95
     )
-    of_modules = built & (marks & stack_phases.OF_MODULES != 0)
+    of_modules = built & (marks & OF_MODULES != 0)
     judge.give(of_modules, PARAMETER, text, 0.7 if len(sizes) else 0.9)
     judge.give(built, PARAMETER, "made by a class as it was built, and kept", 0.5)
 
@@ -178,16 +308,16 @@ def _by_lifetime(
     judge.give(ahead & freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
     load = ahead & (made == LOAD)
     judge.give(load, INPUT, "made by a data loader", 0.9)
-    cached = ahead & (marks & stack_phases.CACHES != 0) & (kept | (gone > next_end) | ~trains)
+    cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | ~trains)
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
     reached = _reached(freeing, freed_backward & forward, born, len(back_start))
     if not trains:
-        graph = forward & ~kept & (marks & stack_phases.NO_GRAD == 0)
+        graph = forward & ~kept & (marks & NO_GRAD == 0)
         judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
         lasts = _outlives(history, forward)
         # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
-        cut = lasts & kept & (marks & stack_phases.NO_GRAD == 0)
+        cut = lasts & kept & (marks & NO_GRAD == 0)
         everything = np.zeros(len(rows), np.int64)
         some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
         if some.any() and _is_much_of_what_was_made(history, some, forward):
@@ -197,13 +327,13 @@ def _by_lifetime(
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
     else:
         # If the same line's memory is, or may yet be, used by backward, a step just skipped it.
-        graph = forward & ~kept & (gone < next_start) & (marks & stack_phases.NO_GRAD == 0)
+        graph = forward & ~kept & (gone < next_start) & (marks & NO_GRAD == 0)
         graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
         graph &= _freed_together(history, graph)
         judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
         # Nothing is told by a backward pass that freed nothing: as if it had reached everything.
         freed_to = np.where(reached == np.iinfo(np.int64).max, START, reached)
-        missed = forward & (marks & stack_phases.NO_GRAD == 0)
+        missed = forward & (marks & NO_GRAD == 0)
         missed &= ~is_among(rows.stack, unique(rows.stack[ahead & freed_backward]))
         missed &= np.where(
             following < len(back_start), (gone > next_end) & (born < freed_to[following]), kept
@@ -247,7 +377,7 @@ def _by_lifetime(
         sizes, size = distinct(rows.size)
         alike = distinct(rows.stack.astype(np.int64) * len(sizes) + size)[1]
         judge.follow(cut, alike.astype(np.int64))
-    recording_grad = (marks & stack_phases.NO_GRAD) == 0
+    recording_grad = (marks & NO_GRAD) == 0
     judge.give(
         cut & recording_grad & (made == FORWARD),
         ACTIVATION,

@@ -3,18 +3,194 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.frames.missing_stacks import EMPTY, missing_reason
-from snapreport.frames.stack_kinds import find_stack_kind
-from snapreport.ground.memoize import once_for_both
+from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.ground.native.columns import sum_live
+from snapreport.ground.safe_text import matched
+from snapreport.model.answers import lowest_on_path, marks_on_path
+from snapreport.model.findings import NODE
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.native.sweeps import sum_live
-from snapreport.roles import stack_phases
-from snapreport.roles.stack_phases import stack_marks
+from snapreport.model.snapshot import StackTable
+from snapreport.roles.frames import classify_frames, is_native_file
+from snapreport.roles.stack_kinds import (
+    EMPTY,
+    find_stack_kind,
+    missing_reason,
+    parents_with_closures,
+)
+
+# Marks for each call stack: what the program was doing when it allocated.
+
+
+(
+    PYTHON,
+    BUILDS,
+    LOADS,
+    IN_FORWARD,
+    IN_BACKWARD,
+    IN_OPTIMIZER,
+    RECOMPUTES,
+    NO_GRAD,
+    COMMUNICATES,
+    FILLS_BUCKETS,
+    WORKS,
+    CACHES,
+    CLEARS,
+    CLIPS,
+    COMPILED,
+    ZEROES,
+    LOSES,
+    ATTENDS,
+    FUSES,
+    FEW_BITS,
+    OF_MODULES,
+    IN_DDP,
+    ONE_STATE,
+    IN_CLOSURE,
+    CASTS,
+) = (np.int32(1 << bit) for bit in range(25))
+"""Bits. PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
+IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it.
+RECOMPUTES: under checkpointing, in its forward pass or recomputing in backward. FILLS_BUCKETS: DDP
+makes the buckets in which ranks add up gradients. WORKS: a library's workspace.
+CACHES: a KV cache, by its name. CLEARS: ``zero_grad``. CLIPS: clips gradients, between passes.
+ZEROES: fills memory with zeros, as optimizer states are at first.
+LOSES: a loss over classes. ATTENDS: a softmax, as of attention weights.
+FUSES: an optimizer of PyTorch that can be fused. FEW_BITS: an optimizer whose state has few bits.
+OF_MODULES: the building code is PyTorch's own, and makes parameters and buffers; any other
+``__init__`` may make anything. IN_DDP: runs a model wrapped by DDP. ONE_STATE: an optimizer that
+keeps at most one tensor per parameter. IN_CLOSURE: in what ``optimizer.step(closure)`` calls; the
+marks of the step around it are left out. CASTS: inside an operation that casts what it is given, as
+autocast does."""
+
+
+def _rule(
+    mark: np.int32, function: str = "", file: str = ""
+) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
+    """Return a mark with the patterns of function and file that set it; None matches any.
+
+    Of a pattern that begins with ``^``, all alternatives do.
+    """
+    return mark, re.compile(function) if function else None, re.compile(file) if file else None
+
+
+_RULES = (
+    _rule(CLEARS, r"^zero_grad$"),
+    _rule(IN_OPTIMIZER, r"^(?!zero_grad$)", r"torch[/\\]optim[/\\](?!lr_sch|swa_)"),
+    _rule(IN_OPTIMIZER, file=r"bitsandbytes[/\\]optim|apex[/\\]optimizers|galore_torch"),
+    _rule(IN_OPTIMIZER, file=r"transformers[/\\]optimization\.py|torchao[/\\]optim"),
+    _rule(IN_OPTIMIZER, file=r"deepspeed[/\\]ops[/\\]\w{1,30}[/\\]\w{0,30}adam"),
+    _rule(IN_OPTIMIZER, r"^(_init_group|init_group|_init_state|init_state)$"),
+    _rule(CLIPS, file=r"torch[/\\]nn[/\\]utils[/\\]clip_grad|torch[/\\]amp[/\\]grad_scaler"),
+    _rule(IN_BACKWARD, r"Backward\w{0,40}::|torch::autograd::Engine|AccumulateGrad"),
+    _rule(IN_BACKWARD, r"^(\w{1,80}Backward\d*|backward|_engine_run_backward)$"),
+    _rule(IN_BACKWARD, r"^(backward|grad)$", r"torch[/\\]autograd[/\\]__init__\.py"),
+    _rule(RECOMPUTES, file=r"torch[/\\]utils[/\\]checkpoint\.py|activation_checkpointing"),
+    _rule(RECOMPUTES, file=r"tensor_parallel[/\\]random\.py"),
+    _rule(IN_FORWARD, r"^(_call_impl|_wrapped_call_impl|forward)$"),
+    _rule(IN_FORWARD, file=r"torch[/\\]nn[/\\]functional\.py"),
+    _rule(COMPILED, file=r"torchinductor_|torch[/\\]_inductor[/\\]"),
+    _rule(LOADS, file=r"torch[/\\]utils[/\\]data[/\\]|-packages[/\\]datasets[/\\]|data_collator"),
+    _rule(BUILDS | OF_MODULES, file=r"torch[/\\]nn[/\\](init|parameter)\.py|safetensors"),
+    _rule(BUILDS | OF_MODULES, r"^(_apply|to_empty|load_state_dict|_load_from_state_dict)$"),
+    _rule(BUILDS | OF_MODULES, r"^(reset_parameters|from_pretrained)$"),
+    # A forked process runs all of its program inside multiprocessing's Popen.__init__.
+    _rule(BUILDS, r"^__init__$", r"^(?!.{0,400}multiprocessing[/\\])"),
+    _rule(OF_MODULES, r"^__init__$", r"torch[/\\]nn[/\\]modules[/\\]"),
+    _rule(LOSES, r"cross_entropy|nll_loss|log_softmax|NllLoss|LogSoftmax"),
+    _rule(ATTENDS, r"^(aten::)?_?softmax$"),
+    _rule(ATTENDS, r"SoftmaxBackward"),
+    _rule(FUSES, file=r"torch[/\\]optim[/\\](adamw?|sgd|adagrad)\.py"),
+    _rule(ONE_STATE, file=r"torch[/\\]optim[/\\](sgd|adagrad)\.py"),
+    _rule(FEW_BITS, file=r"bitsandbytes[/\\]optim|torchao[/\\]optim"),
+    _rule(ZEROES, r"zeros_like|zeros$"),
+    _rule(NO_GRAD, r"^decorate_context$"),
+    _rule(
+        COMMUNICATES,
+        r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast(_object_list|_coalesced)?$)",
+    ),
+    _rule(COMMUNICATES, r"c10d::|ProcessGroup"),
+    _rule(COMMUNICATES, file=r"torch[/\\]distributed[/\\](distributed_c10d|nn)"),
+    _rule(
+        FILLS_BUCKETS,
+        r"^(_ddp_init_helper|_pre_forward)$",
+        r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py",
+    ),
+    _rule(FILLS_BUCKETS, r"Reducer::initialize_buckets"),
+    _rule(IN_DDP, file=r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
+    _rule(IN_DDP, r"c10d::Reducer::"),
+    _rule(WORKS, r"([Cc]u|CUDA|[Hh]ip)[Bb][Ll][Aa][Ss]\w{0,20}(Workspace|Handle)"),
+    _rule(WORKS, r"Workspace::Workspace"),
+    _rule(CASTS, r"^at::autocast::cached_cast\b"),
+    _rule(CACHES, file=r"cache_utils\.py|kv_?cache|KVCache"),
+    _rule(CACHES, r"[kK][vV]_?[cC]ache|past_key_value"),
+)
+
+
+_Finds = Callable[[str], object]
+
+
+def _finder(pattern: re.Pattern[str] | None) -> _Finds | None:
+    if pattern is None:
+        return None
+    # search() would try one that begins with ^ at every letter.
+    return pattern.match if pattern.pattern.startswith("^") else pattern.search
+
+
+_FINDERS = [(mark, _finder(function), _finder(file)) for mark, function, file in _RULES]
+
+
+@once_for_each
+def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
+    """Return the marks of each stack; int32, shape (n_stacks + 1,), the last for NO_STACK."""
+    frames = stacks.frames
+    known: dict[str, tuple[list[tuple[np.int32, _Finds | None]], dict[str, np.int32]]] = {}
+    marks = np.zeros(len(frames), np.int32)
+    for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        if filename not in known:
+            short = matched(filename)
+            fitting = [(mark, at) for mark, at, file in _FINDERS if file is None or file(short)]
+            if not is_native_file(filename):
+                fitting.append((PYTHON, None))
+            known[filename] = (fitting, {})
+        fitting, of_names = known[filename]
+        bits = of_names.get(name)
+        if bits is None:
+            function = matched(name)
+            bits = np.int32(0)
+            for mark, finds in fitting:
+                if finds is None or finds(function):
+                    bits |= mark
+            of_names[name] = bits
+        marks[i] = bits
+    marks[classify_frames(frames) == NODE] |= IN_BACKWARD
+    marks[frames.of_forward()] = IN_BACKWARD  # these did not run themselves
+    own = marks[stacks.node_frame]
+    own[_casts_inside(stacks)] |= CASTS
+    passes = own & (IN_FORWARD | IN_BACKWARD | IN_OPTIMIZER)
+    parent = parents_with_closures(stacks)
+    own[parent != stacks.node_parent] |= IN_CLOSURE
+    innermost = lowest_on_path(parent, (passes == 0).astype(np.int8))
+    of_node = marks_on_path(parent, own)
+    of_node[own[innermost] & IN_OPTIMIZER == 0] &= ~IN_OPTIMIZER
+    of_node[own[innermost] & IN_FORWARD == 0] &= ~RECOMPUTES
+    return shared(np.append(stacks.of_stacks(of_node, 0), np.int32(0)))
+
+
+def _casts_inside(stacks: StackTable) -> NDArray[np.bool_]:
+    """Say which nodes are a cast by an operation, as the profiler's names of operators show it."""
+    names = stacks.frames.names
+    casts = np.array([name in ("aten::to", "aten::_to_copy") for name in names], np.bool_)
+    operates = np.array([name.startswith("aten::") for name in names], np.bool_) & ~casts
+    caller = np.append(operates[stacks.node_frame], False)[stacks.node_parent]
+    inside: NDArray[np.bool_] = casts[stacks.node_frame] & caller
+    return inside
+
 
 NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
 """What ran at an event. USER is Python code that is none of the others."""
@@ -25,12 +201,12 @@ _STAGES = (
     (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
 )
 _PHASES = (
-    (stack_phases.IN_OPTIMIZER | stack_phases.CLIPS, OPTIMIZER),
-    (stack_phases.IN_BACKWARD, BACKWARD),
-    (stack_phases.IN_FORWARD | stack_phases.COMPILED, FORWARD),
-    (stack_phases.LOADS, LOAD),
-    (stack_phases.BUILDS, BUILD),
-    (stack_phases.PYTHON, USER),
+    (IN_OPTIMIZER | CLIPS, OPTIMIZER),
+    (IN_BACKWARD, BACKWARD),
+    (IN_FORWARD | COMPILED, FORWARD),
+    (LOADS, LOAD),
+    (BUILDS, BUILD),
+    (PYTHON, USER),
 )
 """Marks and their phase; a stack's phase is the first that it has a mark of."""
 
@@ -80,7 +256,7 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     phases[rows.free_requested_event] = freed
     phases[rows.alloc_event] = made
     phases = phases[: history.events]
-    closures = marks[rows.stack] & stack_phases.IN_CLOSURE != 0
+    closures = marks[rows.stack] & IN_CLOSURE != 0
     _name_by_stages(phases, history, np.sort(rows.alloc_event[closures]))
     born = rows.alloc_event >= 0
     made[born] = _filled(phases)[rows.alloc_event[born]]

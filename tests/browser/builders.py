@@ -8,29 +8,44 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.frames.site_names import site_frames, tree_frames
-from snapreport.history.segment_replay import lives_of
-from snapreport.model.answer_tables import AllocationStatistics
-from snapreport.model.category_rules import Category
-from snapreport.model.diagnoses import Diagnosis, Finding, View
+from snapreport.history.segments import lives_of
+from snapreport.model.answers import AllocationStatistics
+from snapreport.model.diagnoses import (
+    Check,
+    CurvePeak,
+    Diagnosis,
+    Finding,
+    Loss,
+    OomEvent,
+    Trust,
+    TrustFacts,
+    View,
+    Window,
+)
 from snapreport.model.findings import (
     MISSING_REASONS,
     Amounts,
     CallSite,
     CallTree,
-    CurvePeak,
     DeviceFigures,
     DeviceFindings,
     Findings,
-    OomEvent,
     StageUse,
 )
 from snapreport.model.history import Allocations, DeviceHistory, Events, History, Stages
-from snapreport.model.roles import UNKNOWN, Evidence, Roles
-from snapreport.model.segment_lives import AllocatorUse
-from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, Segments, Source
-from snapreport.model.stacks import NO_STACK, FrameTable, StackTable
-from snapreport.model.trust import Check, Loss, Trust, TrustFacts, Window
+from snapreport.model.replays import AllocatorUse
+from snapreport.model.roles import UNKNOWN, Category, Evidence, Roles
+from snapreport.model.snapshot import (
+    NO_ID,
+    NO_STACK,
+    NO_TIME,
+    DeviceId,
+    FrameTable,
+    Segments,
+    Source,
+    StackTable,
+)
+from snapreport.roles.frames import site_frames, tree_frames
 
 MIB = 1024 * 1024
 Frame = tuple[str, str, int]

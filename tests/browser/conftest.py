@@ -26,7 +26,7 @@ from playwright.sync_api import (
 import snapreport
 from benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.page_report import HtmlReporter
 from tests.browser.timeline_tools import CARD, PLAIN
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, findings_of, representative

@@ -11,10 +11,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import snapreport
-from snapreport.frames.frame_kinds import is_native_file
-from snapreport.frames.native_names import native_words
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.model.stacks import short_name
+from snapreport.model.snapshot import short_name
+from snapreport.roles.frames import is_native_file, native_words
 from tests.browser.builders import MIB, findings, trained, training
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import all_rows, fragment, go_to, in_bytes

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
-from snapreport.ground.cards.card_lookup import CardWanted
-from snapreport.ground.cards.card_table import Card
+from snapreport.diagnosis.card_fit import fit_card
+from snapreport.ground.cards import Card, CardWanted
 from snapreport.model.findings import Findings
-from snapreport.model.recorder_notes import recorder_info
+from snapreport.model.snapshot import recorder_info
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.browser.conftest import Opener
 

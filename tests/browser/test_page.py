@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import Findings
-from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.json_report import findings_as_json
 from tests.browser.builders import (
     MAIN,
     MIB,

@@ -11,15 +11,13 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
-from snapreport.model.run.cell_widths import coarser
-from snapreport.model.run.rank_facts import Run
-from snapreport.model.run.run_findings import RunFindings
-from snapreport.reporters.run.run_page import RunHtmlReporter
+from snapreport.model.run import Run, RunFindings, coarser
+from snapreport.reporters.run_page import RunHtmlReporter
 from tests.browser.conftest import Opener, OpenPage, Tabs, opener
 from tests.browser.test_page import settle
 from tests.browser.test_sharing import violations_in_both_schemes
 from tests.hostile_text import FORBIDDEN_ELEMENTS
-from tests.unit.reporters.run.test_run_reports import hostile
+from tests.unit.reporters.test_run_reports import hostile
 
 pytestmark = pytest.mark.browser
 

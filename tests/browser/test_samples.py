@@ -8,7 +8,7 @@ import pytest
 
 import snapreport
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.page.page_report import ROWS_WITHOUT_SCRIPT
+from snapreport.reporters.page_report import ROWS_WITHOUT_SCRIPT
 from tests.browser.conftest import FilePage, Opener, sites, snapshots
 from tests.browser.timeline_tools import settle
 from tests.thorough import some

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.reporters.json_report import findings_as_json
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
 from tests.browser.conftest import KeptPage, Opener, OpenPage
 from tests.browser.listing import address, frames

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from snapreport.figures.trees.calltree import find_call_tree
+from snapreport.figures.callsites import find_call_tree
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import CallTree
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import Findings
-from snapreport.model.iterations import Steps
+from snapreport.model.roles import Steps
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.test_page import until
 from tests.browser.test_sharing import violations_in_both_schemes

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 import snapreport
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.words.role_words import evidence_text
+from snapreport.reporters.words import evidence_text
 from tests.browser.builders import (
     MAIN,
     MIB,

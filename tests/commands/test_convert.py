@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.commands.output.console import say_warnings
+from snapreport.commands.console import say_warnings
 from tests import forked_commands
 from tests.commands.conftest import Run
 

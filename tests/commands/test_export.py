@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.exporters import EXPORTS
+from snapreport.reporters.exports import EXPORTS
 from tests.builders import assert_same_history
 from tests.commands.conftest import MIB, Run, one_block_snapshot
 from tests.commands.test_errors import assert_one_line_error

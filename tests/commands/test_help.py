@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from snapreport.commands import cli
-from snapreport.ground.processes import unpacking_limit
+from snapreport.ground import processes
 from snapreport.ground.version import __version__
-from snapreport.read import memory_need
+from snapreport.read import parsed
 from tests.commands.conftest import Run
 
 
@@ -97,7 +97,7 @@ def test_the_version_is_the_package_s(run: Run) -> None:
 def test_a_packed_bomb_is_refused_and_an_option_trusts_it(
     run: Run, snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "100")
+    monkeypatch.setenv(processes.MAX_UNPACKED, "100")
     packed = folder / "snap.pickle.gz"
     packed.write_bytes(gzip.compress(snapshot.read_bytes()))
     refused = run("summary", str(packed))
@@ -113,11 +113,9 @@ def test_a_packed_bomb_is_refused_and_an_option_trusts_it(
 def test_the_check_of_memory_can_be_left_out(
     run: Run, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_need, "available_memory", lambda _root: 0)
-    monkeypatch.setattr(memory_need, "_ALWAYS_TRIED", -1)
-    monkeypatch.delenv(unpacking_limit.NO_MEMORY_CHECK, raising=False)
-    assert unpacking_limit.NO_MEMORY_CHECK in run("summary", str(snapshot)).stderr
-    monkeypatch.setenv(
-        unpacking_limit.NO_MEMORY_CHECK, ""
-    )  # so that what the option sets is undone
+    monkeypatch.setattr(parsed, "available_memory", lambda _root: 0)
+    monkeypatch.setattr(parsed, "_ALWAYS_TRIED", -1)
+    monkeypatch.delenv(processes.NO_MEMORY_CHECK, raising=False)
+    assert processes.NO_MEMORY_CHECK in run("summary", str(snapshot)).stderr
+    monkeypatch.setenv(processes.NO_MEMORY_CHECK, "")  # so that what the option sets is undone
     assert run("--no-memory-check", "summary", str(snapshot)).exit_code == 0

@@ -14,7 +14,7 @@ import pytest
 
 import snapreport
 from docs.make_schemas import FOLDER, text
-from snapreport.reporters.json.json_parts import VERSIONS
+from snapreport.reporters.json_report import VERSIONS
 from tests import corpus
 from tests.builders import MIB, trace
 from tests.commands.conftest import Run

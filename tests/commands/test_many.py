@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.runs import jobs as job_numbers
+from snapreport.api.runs import tasks
 from tests.commands.conftest import Run, one_block_snapshot
 
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take one process where no number is given: to start one takes longer than these files."""
-    monkeypatch.setattr(job_numbers, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(tasks, "usable_cpus", lambda: 1)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_a_signal_at_any_moment_leaves_the_old_file_or_the_whole_new_one(number:
     [
         "snapreport.commands",
         "click",
-        "snapreport.commands.output.console",
+        "snapreport.commands.console",
         "snapreport.ground.errors",
         "snapreport.commands.render",
         "snapreport.api.loading",

@@ -11,7 +11,7 @@ import pytest
 import snapreport
 from tests.commands.conftest import Run
 from tests.commands.test_errors import assert_one_line_error
-from tests.unit.runs.test_inputs import as_nobody
+from tests.unit.api.runs.test_inputs import as_nobody
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such permissions")
 

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 import snapreport
 from snapreport.commands import cli
-from snapreport.commands.output.console import progress_bar
-from snapreport.commands.output.query_shell import MORE, PROMPT, Shell
+from snapreport.commands.console import progress_bar
+from snapreport.commands.query import MORE, PROMPT, Shell
 from snapreport.ground.progress import Progress
 from tests.commands.conftest import MIB, Run
 from tests.commands.test_errors import assert_one_line_error

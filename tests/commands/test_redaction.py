@@ -21,11 +21,11 @@ import pytest
 import snapreport
 from snapreport.api.loading import Snapshot
 from snapreport.commands import cli
-from snapreport.exporters import EXPORTS
-from snapreport.mcp.serving.tool_list import TOOLS
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.commands.mcp_server.guidance import TOOLS
+from snapreport.model.history import NamesWanted
 from snapreport.names import redaction
 from snapreport.names.redaction import StandIns, redact_name
+from snapreport.reporters.exports import EXPORTS
 from tests.builders import assert_same_history
 from tests.commands.conftest import Run
 from tests.mcp.desks import DeskBelow

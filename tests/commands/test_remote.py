@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.ground.processes import child_process
+from snapreport.ground import processes
 from tests.commands.conftest import Run
 
 Put = Callable[[str, bytes], str]
@@ -57,7 +57,7 @@ def store(server: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[St
     import fsspec
 
     # After `run`, which forks workers: they would not know of the store. These are started anew.
-    monkeypatch.setattr(child_process, "get_context", get_context)
+    monkeypatch.setattr(processes, "get_context", get_context)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
@@ -222,8 +222,8 @@ def test_a_thousand_objects_are_one_listing(
     """Which S3 answers a thousand at a time."""
     from s3fs import S3FileSystem
 
-    from snapreport.ground.remote.remote_paths import as_path
-    from snapreport.runs.inputs import find_inputs
+    from snapreport.api.runs.inputs import find_inputs
+    from snapreport.ground.stores import as_path
 
     for n in range(1024):
         store.put(f"many/it_{n % 4}/rank{n}.pickle", b"x")

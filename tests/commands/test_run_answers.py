@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.compare.among_ranks.two_runs import compare_runs
-from snapreport.runs import jobs as job_numbers
-from snapreport.runs.run_check import check_run
+from snapreport.api.runs import tasks
+from snapreport.api.runs.run_check import check_run
+from snapreport.diagnosis.ranks.two_runs import compare_runs
 from tests.builders import MIB, frame, trace
 from tests.commands.conftest import Run
 from tests.ready_workers import fork_workers
@@ -23,7 +23,7 @@ LOSS = [frame("loss", "loss.py", 4)]
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take one process where no number is given, and fork it: to start one takes long."""
-    monkeypatch.setattr(job_numbers, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(tasks, "usable_cpus", lambda: 1)
     fork_workers(monkeypatch)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.runs import jobs as job_numbers
+from snapreport.api.runs import tasks
 from tests.builders import MIB, frame, trace
 from tests.commands.conftest import Run
 from tests.ready_workers import fork_workers
@@ -22,7 +22,7 @@ SECRET = [frame("secret_sauce", "/home/ann/okapi/model.py", 9)]
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take one process where no number is given, and fork it: to start one takes long."""
-    monkeypatch.setattr(job_numbers, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(tasks, "usable_cpus", lambda: 1)
     fork_workers(monkeypatch)
 
 

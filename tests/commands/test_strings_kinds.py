@@ -10,10 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import InputError
-from snapreport.names.protobuf_strings import PPROF, message_strings
-from snapreport.names.tally import Tally
+from snapreport.names.strings import PPROF, Tally, message_strings
+from snapreport.reporters.exports import EXPORTS
 from tests.commands.conftest import Run
 from tests.commands.test_errors import assert_one_line_error
 from tests.commands.test_strings import HOME, homely

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import snapreport
 from snapreport.commands import cli
 from snapreport.ground.glossary import FIGURES, GLOSSARY
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+from snapreport.reporters.markdown import MarkdownReporter
 from tests.docs.examples import ROOT, SAMPLES
 
 

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from snapreport.explorer.screens.desk import KEYS, SCREENS
-from snapreport.explorer.screens.panes import ALWAYS
+from snapreport.commands.explorer.desk import ALWAYS, KEYS, SCREENS
 from tests.explorer.exploring_tools import Explored
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "explore.md").read_text("utf-8")

@@ -13,12 +13,10 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from snapreport.mcp.answering.pages_of_replies import USUAL
-from snapreport.mcp.answering.token_estimate import count_tokens
-from snapreport.mcp.keeping.file_keepers import MOST_FILES
-from snapreport.mcp.serving.guidance import INSTRUCTIONS, PAGES, PROMPTS
-from snapreport.mcp.serving.tool_list import PARTS, TOOLS
-from snapreport.names.quoted_strings import LONGEST_QUOTE
+from snapreport.commands.mcp_server.guidance import INSTRUCTIONS, PAGES, PARTS, PROMPTS, TOOLS
+from snapreport.commands.mcp_server.keeping import MOST_FILES
+from snapreport.commands.mcp_server.reply import USUAL, count_tokens
+from snapreport.names.redaction import LONGEST_QUOTE
 from tests.mcp.desks import run
 
 if sys.version_info >= (3, 11):

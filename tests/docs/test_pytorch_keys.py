@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from snapreport.history import allocator_settings
-from snapreport.read import layout, segments, traces
+from snapreport.read import layout, traces
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "pytorch-keys.md"
@@ -101,8 +101,8 @@ def test_the_page_has_every_argument_that_shapes_a_recording() -> None:
 
 def test_the_page_has_every_key_that_is_read() -> None:
     known = (
-        layout._KNOWN_KEYS | traces._KNOWN_KEYS | segments._SEGMENT_KEYS | segments._BLOCK_KEYS
-        | set(segments._STATES) - {"active_allocated", "inactive"}
+        layout._KNOWN_KEYS | traces._KNOWN_KEYS | traces._SEGMENT_KEYS | traces._BLOCK_KEYS
+        | set(traces._STATES) - {"active_allocated", "inactive"}
         | set(allocator_settings._SETTINGS) | allocator_settings._WITHOUT_EFFECT
         | set(allocator_settings._NOT_MODELLED) | set(allocator_settings._TEXTS)
     )  # fmt: skip

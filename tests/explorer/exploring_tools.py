@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from snapreport.api.loading import Snapshot, load
-from snapreport.explorer.opening.opened_file import OpenedFile
-from snapreport.explorer.opening.source_text import Sources
-from snapreport.explorer.parts.inking import Line
-from snapreport.explorer.parts.viewpoint import Viewpoint
-from snapreport.explorer.screens.panes import Panes
+from snapreport.commands.explorer.cells import Line
+from snapreport.commands.explorer.desk import Panes
+from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.opening import OpenedFile, Sources
 from snapreport.model.history import History
 
 SMALL, LARGE = (80, 24), (200, 50)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from snapreport import convert, diff
-from snapreport.explorer.opening.opened_file import open_file
-from snapreport.explorer.parts.event_filter import find_events
-from snapreport.explorer.parts.segment_cells import lay_segments
-from snapreport.explorer.parts.viewpoint import Viewpoint
-from snapreport.explorer.screens.panes import Panes
-from snapreport.figures.event_at import entry_at
-from snapreport.figures.heap import heap_at
-from snapreport.ground.cards.card_lookup import wanted_card
+from snapreport.commands.explorer.cells import lay_segments
+from snapreport.commands.explorer.desk import Panes
+from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.opening import open_file
+from snapreport.commands.explorer.tree_rows import find_events
+from snapreport.figures.moments import entry_at
+from snapreport.figures.segments import heap_at
+from snapreport.ground.cards import wanted_card
 from tests.builders import BASE, KIB, MIB, frame, trace
 from tests.explorer.exploring_tools import Explored, open_here
 

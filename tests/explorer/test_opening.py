@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from snapreport import NotASnapshotError, convert
-from snapreport.explorer.opening.bundle_cache import BundleCache, key_of, names_beside
-from snapreport.explorer.opening.converting import Cancelled, paths_by_name
-from snapreport.explorer.opening.opened_file import open_file
-from snapreport.explorer.opening.source_text import Sources
-from snapreport.explorer.parts.viewpoint import Viewpoint
-from snapreport.explorer.screens.panes import Panes
+from snapreport.commands.explorer.desk import Panes
+from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.opening import (
+    BundleCache,
+    Cancelled,
+    Sources,
+    key_of,
+    names_beside,
+    open_file,
+    paths_by_name,
+)
 from snapreport.ground.progress import silent
 from tests.builders import MIB, frame, trace
 

@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 import pytest
 from rich.style import Style
 
-from snapreport.explorer.drawing.explorer_app import ExplorerApp
-from snapreport.explorer.drawing.palette import ROLES, THEMES, fitting_theme, style_of
-from snapreport.explorer.drawing.strips_of_text import strip_of
-from snapreport.explorer.opening.opened_file import OpenedFile
-from snapreport.explorer.parts.inking import Line, Run
+from snapreport.commands.explorer.app import (
+    ROLES,
+    THEMES,
+    ExplorerApp,
+    fitting_theme,
+    strip_of,
+    style_of,
+)
+from snapreport.commands.explorer.cells import Line, Run
+from snapreport.commands.explorer.opening import OpenedFile
 from snapreport.ground.errors import InputError
 from snapreport.ground.progress import Progress
 from tests import hostile_text

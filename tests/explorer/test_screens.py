@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.explorer.parts.inking import width_of
-from snapreport.explorer.parts.key_bindings import Key
+from snapreport.commands.explorer.cells import width_of
+from snapreport.commands.explorer.front_desk import Key
 from tests.builders import MIB, frame, trace
 from tests.explorer.exploring_tools import LARGE, SMALL, Explored
 from tests.thorough import some

@@ -12,7 +12,7 @@ from snapreport.ground.units import (
     format_signed_bytes,
     true_minus,
 )
-from snapreport.reporters.words.summary_rows import event_range
+from snapreport.reporters.words import event_range
 
 
 def formats() -> dict[str, Any]:

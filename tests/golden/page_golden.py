@@ -23,8 +23,8 @@ import orjson
 from numpy.typing import NDArray
 
 import snapreport
+from snapreport.figures.callsites import find_call_tree
 from snapreport.figures.curves import find_curves
-from snapreport.figures.trees.calltree import find_call_tree
 from snapreport.model.findings import (
     MISSING_REASONS,
     NODE,
@@ -36,9 +36,9 @@ from snapreport.model.findings import (
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import pool_name
 from snapreport.read import read_snapshot
-from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.page.payload import pack
-from snapreport.reporters.words.role_words import evidence_text
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.payload import pack
+from snapreport.reporters.words import evidence_text
 from tests.golden.allocator_golden import allocator
 from tests.golden.times_golden import event_times
 

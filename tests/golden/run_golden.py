@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.runs.facts import example_run
-from snapreport.model.run.rank_facts import Cells, DeviceFacts
-from snapreport.reporters.run.run_payload import pack_run
-from snapreport.reporters.run.run_rows import rows_of
+from snapreport.model.run import Cells, DeviceFacts
+from snapreport.reporters.run_payload import pack_run
+from snapreport.reporters.run_words import rows_of
 
 PATH = Path(__file__).parents[2] / "templates" / "app" / "run" / "data" / "golden_run.json"
 WIDER = (0, 1, 3, 6)

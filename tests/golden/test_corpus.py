@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import snapreport
-from snapreport.model.snapshot import INACTIVE
-from snapreport.model.stacks import NO_STACK
+from snapreport.model.snapshot import INACTIVE, NO_STACK
 from tests.corpus import loaded
 
 Load: TypeAlias = Callable[[str], snapreport.Snapshot]

@@ -12,9 +12,9 @@ import pytest
 
 from snapreport.api.loading import Snapshot
 from snapreport.figures.callsites import name_stacks
-from snapreport.frames.frame_kinds import is_own_file
-from snapreport.model.answer_tables import GROUPINGS
-from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.model.answers import GROUPINGS
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.roles.frames import is_own_file
 from tests.builders import MIB, frame, trace
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, every_corpus_file, findings_of, loaded

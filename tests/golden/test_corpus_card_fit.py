@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.ground.cards.card_table import CARDS
-from snapreport.model.what_if import CardFit
+from snapreport.ground.cards import CARDS
+from snapreport.model.answers import CardFit
 from tests.corpus import every_corpus_file, loaded
 
 MIB = 1 << 20

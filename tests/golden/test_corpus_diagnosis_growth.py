@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.diagnosis.allocator_use.allocator_faults import find_bursts, find_slack
-from snapreport.roles.repeating_step import find_iterations
+from snapreport.diagnosis.allocator_faults import find_bursts, find_slack
+from snapreport.roles.steps import find_iterations
 from tests.corpus import findings_of
 from tests.programs import figures, found, of_code
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.oom.verdict import judge
-from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
+from snapreport.diagnosis.conclude import find_memory
+from snapreport.diagnosis.oom.verdict import OomVerdict, Removal, judge
 from snapreport.model.diagnoses import Finding, Frees
 from tests.corpus import every_corpus_file, loaded
 

@@ -9,8 +9,19 @@ from pathlib import Path
 import orjson
 
 import snapreport
-from snapreport.exporters import collapsed, perfetto, pprof, speedscope
-from snapreport.exporters.rebuilt_snapshot import rebuild
+from snapreport.reporters.exports import (
+    perfetto,
+)
+from snapreport.reporters.exports import (
+    profiles as collapsed,
+)
+from snapreport.reporters.exports import (
+    profiles as pprof,
+)
+from snapreport.reporters.exports import (
+    profiles as speedscope,
+)
+from snapreport.reporters.exports.rebuilt_snapshot import rebuild
 from tests.builders import history_of
 from tests.corpus import loaded, representative_corpus_file
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
@@ -26,17 +37,17 @@ def test_flame_graphs_add_up_to_the_peak_of_each_curve(path: Path) -> None:
             # The peak; of a file without history, the end.
             one, peak = only(export, place), int(device.found.curves[curve][device.event + 1])
             assert not device.found.recorded or peak == device.found.peaks[curve].bytes
-            assert collapsed_total(written(collapsed.write, one)) == peak
-            profiles = orjson.loads(written(speedscope.write, one))["profiles"]
+            assert collapsed_total(written(collapsed.write_collapsed, one)) == peak
+            profiles = orjson.loads(written(speedscope.write_speedscope, one))["profiles"]
             assert sum(profiles[0]["weights"]) == peak
-            profile = read_pprof(written(pprof.write, one))
+            profile = read_pprof(written(pprof.write_pprof, one))
             assert sum(sample.value[3] for sample in profile.sample) == peak
 
 
 @representative_corpus_file
 def test_perfetto_has_every_curve_s_peak(path: Path) -> None:
     export = export_of(loaded(path).history)
-    timelines = read_perfetto(written(perfetto.write, export))
+    timelines = read_perfetto(written(perfetto.write_perfetto, export))
     assert len(timelines) == len(export.devices)
     for device, timeline in zip(export.devices, timelines.values(), strict=True):
         told = {curve: max(values.values()) for curve, values in timeline.counters.items()}

@@ -10,7 +10,7 @@ import pytest
 
 import snapreport
 from snapreport.api.making import save_bundle, save_report
-from snapreport.figures.amounts import find_fragmentation
+from snapreport.figures.curves import find_fragmentation
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import DeviceHistory
 from tests.builders import assert_same_history

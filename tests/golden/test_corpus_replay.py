@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.allocator.factual import ModelledDevice, failed_capacity
-from snapreport.allocator.other_settings import replay_settings, table_of_settings
-from snapreport.allocator.replay_tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
+from snapreport.figures.allocator.factual import ModelledDevice, failed_capacity
+from snapreport.figures.allocator.settings import replay_settings, table_of_settings
+from snapreport.figures.allocator.tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
 from snapreport.history.allocator_settings import parse_settings
-from snapreport.model.replay.replays import OtherSettings
-from snapreport.reporters.terminal import allocator_text
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.model.replays import OtherSettings
+from snapreport.reporters import summary_text
+from snapreport.reporters.text_tables import Page
 from tests.corpus import corpus_files, every_corpus_file, loaded
 from tests.reference.allocator import Replay
 from tests.reference.allocator_parts import Rules
@@ -136,7 +136,7 @@ def test_no_setting_serves_the_request_that_failed(corpus: Path) -> None:
 
 def said(found: OtherSettings) -> str:
     page = Page(100)
-    allocator_text.others(page, "cuda:1", found)
+    summary_text.others(page, "cuda:1", found)
     return page.render().decode()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from pathlib import Path
 
-from snapreport.explorer.drawing.strips_of_text import strip_of
+from snapreport.commands.explorer.app import strip_of
 from tests.explorer.exploring_tools import LARGE, SMALL, Explored
 
 EXPECTED = Path(__file__).with_name("expected") / "explorer" / "real_snapshots.txt"

@@ -11,10 +11,10 @@ import pytest
 
 import snapreport
 from snapreport.figures.callsites import find_site_frames
-from snapreport.frames.categories import classify
-from snapreport.frames.frame_kinds import classify_frames
-from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.page_report import HtmlReporter
+from snapreport.roles.frames import classify_frames
+from snapreport.roles.stack_kinds import classify
 from tests.corpus import NO_CORPUS, corpus_files, findings_of, loaded
 
 FILES = corpus_files()

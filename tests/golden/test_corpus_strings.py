@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.names.file_strings import list_strings
-from snapreport.names.homes import find_users
-from snapreport.names.leaks import find_leaks
-from snapreport.names.personal_data import Known
+from snapreport.names.file_strings import find_leaks, list_strings
+from snapreport.names.personal_data import Known, find_users
 from tests.corpus import NO_CORPUS, corpus_files, loaded
 from tests.golden.conftest import Make
 

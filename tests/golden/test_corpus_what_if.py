@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.figures.what_if_peaks import find_members
-from snapreport.native.sweeps import sum_live
+from snapreport.figures.what_if import find_members
+from snapreport.ground.native.columns import sum_live
 from tests.corpus import every_corpus_file, loaded
 
 

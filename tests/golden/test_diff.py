@@ -17,13 +17,13 @@ import snapreport
 from sample_snapshots.make_samples import KEYS
 from simulator import Simulator
 from simulator.training import TrainingRun, Transformer
-from snapreport.compare.diff_types import DIFF_GROUPINGS, Diff
+from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, Diff
 from snapreport.ground.version import __version__
-from snapreport.reporters.json.diff_json import diff_as_json
-from snapreport.reporters.markdown.diff_markdown import DiffMarkdownReporter
-from snapreport.reporters.page.diff_page import DiffHtmlReporter
-from snapreport.reporters.terminal.diff_text import write_diff
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.diff_markdown import DiffMarkdownReporter
+from snapreport.reporters.diff_page import DiffHtmlReporter
+from snapreport.reporters.diff_text import write_diff
+from snapreport.reporters.json_report import diff_as_json
+from snapreport.reporters.text_tables import Page
 from tests.builders import history_of
 from tests.corpus import NO_CORPUS, corpus_files, loaded
 from tests.edits import Frame, edited, installed_in

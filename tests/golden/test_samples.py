@@ -13,10 +13,10 @@ import pytest
 import snapreport
 from snapreport.ground.version import __version__
 from snapreport.model.findings import Findings
-from snapreport.reporters.json.json_report import JsonReporter
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
+from snapreport.reporters.json_report import JsonReporter
+from snapreport.reporters.markdown import MarkdownReporter
 from snapreport.reporters.reporter import Reporter
-from snapreport.reporters.terminal.summary_text import TextReporter
+from snapreport.reporters.summary_text import TextReporter
 
 EXPECTED = Path(__file__).with_name("expected")
 SAMPLES = (

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import snapreport
-from snapreport.native.library import library
+from snapreport.ground.native.library import library
 from tests.clock import TRIES, slowness
 from tests.hostile.families import MIB, Attempt, run_family
 

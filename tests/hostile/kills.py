@@ -166,7 +166,7 @@ def start_process(arguments: Sequence[str], folder: Path) -> int:
 def start_fork(arguments: Sequence[str], folder: Path) -> int:
     """Start the command line in a fork of this process, which has imported everything."""
     import snapreport.api.loading
-    import snapreport.reporters.page.page_report  # noqa: F401
+    import snapreport.reporters.page_report  # noqa: F401
     from snapreport.commands import main
 
     child = os.fork()

@@ -9,7 +9,7 @@ import pytest
 
 from snapreport.ground.errors import InputError
 from snapreport.names.file_strings import list_strings
-from snapreport.names.tally import Given
+from snapreport.names.strings import Given
 from tests.hostile import pages
 from tests.hostile.cost import assert_within
 

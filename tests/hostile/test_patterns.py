@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.frames.categories import DEFAULT_RULES
+from snapreport.api.runs.inputs import reader_by
 from snapreport.ground.patterns import compile_pattern
-from snapreport.names import homes, personal_data, short_paths
-from snapreport.read import opcodes
-from snapreport.runs.rank_names import reader_by
+from snapreport.names import personal_data, short_paths
+from snapreport.read import unpickle
+from snapreport.roles.stack_kinds import DEFAULT_RULES
 from tests.clock import took
 
 try:  # its name since Python 3.11
@@ -45,19 +45,20 @@ METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn",
 # Patterns that are put together when they are used, and what puts one together of each.
 MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
     "ground/patterns.py": lambda: (),  # of users: see the tests below
-    "read/rules_file.py": lambda: (),
-    "runs/rank_names.py": lambda: (),  # reader_by()'s
-    "frames/categories.py": lambda: (),
-    "roles/stack_phases.py": lambda: (),  # a table of the module
-    "names/homes.py": lambda: patterns_in(homes.folders_of(["jdoe", "anna"])),
+    "read/source.py": lambda: (),
+    "api/runs/inputs.py": lambda: (),  # reader_by()'s
+    "roles/stack_kinds.py": lambda: (),
+    "roles/passes.py": lambda: (),  # a table of the module
+    "names/personal_data.py": lambda: patterns_in(
+        (
+            personal_data.folders_of(["jdoe", "anna"]),
+            personal_data._pattern(frozenset({"jdoe", "anna"})),
+        )
+    ),
     "names/short_paths.py": lambda: patterns_of(
         short_paths._shorten_texts(("", "home", "x", "work"), [])
     ),
-    "names/personal_data.py": lambda: patterns_in(
-        personal_data._pattern(frozenset({"jdoe", "anna"}))
-    ),
-    "names/secret_keys.py": lambda: (),  # single classes of letters
-    "read/opcodes.py": lambda: patterns_in(vars(opcodes)),
+    "read/unpickle.py": lambda: patterns_in(vars(unpickle)),
 }
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import ExportError, NotASnapshotError
-from snapreport.model.bounds import MOST_EXPORTED, MOST_WRITTEN, most_exported, most_written
+from snapreport.model.snapshot import MOST_EXPORTED, MOST_WRITTEN, most_exported, most_written
 from snapreport.read import read_bytes, read_snapshot
+from snapreport.reporters.exports import EXPORTS
 from tests.builders import frame, trace
 from tests.corpus import NO_CORPUS, corpus_files
 from tests.hostile.cost import assert_within

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.compare.diff_types import MOVED_FILE
-from snapreport.compare.line_matching import Comparisons, match_lines
-from snapreport.compare.site_matching import Site, SiteList, match_sites
-from snapreport.frames.source_files import common_tail, find_roots, pair_files
-from snapreport.history.segment_replay import segment_lives
+from snapreport.diagnosis.compare.diff_types import MOVED_FILE
+from snapreport.diagnosis.compare.sites import Comparisons, Site, SiteList, match_lines, match_sites
+from snapreport.history.segments import segment_lives
 from snapreport.model.history import Events
-from snapreport.model.stacks import FrameTable, StackTable
+from snapreport.model.snapshot import FrameTable, StackTable
 from snapreport.names.short_paths import short_names
+from snapreport.roles.source_files import common_tail, find_roots, pair_files
 from tests.clock import took
 from tests.property.test_sweeps import odd_recording
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from snapreport.api.device import Device
-from snapreport.diagnosis.advice.program_advice import suggest
+from snapreport.diagnosis.advice.planning import suggest
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Suggestion

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from snapreport.api.comparison import growth_of
 from snapreport.api.device import Device
-from snapreport.api.several_sizes import growth_of
 from snapreport.ground.units import format_bytes
-from snapreport.model.what_if import BatchGrowth, BatchPeak
+from snapreport.model.answers import BatchGrowth, BatchPeak
 from tests.laboratory.advice import STEPS
 from tests.laboratory.recording import Job, make, recorded
 from tests.laboratory.tables import markdown

@@ -10,7 +10,7 @@ import numpy as np
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.ground.units import format_bytes
-from snapreport.model.what_if import Plan
+from snapreport.model.answers import Plan
 from tests.laboratory.advice import STEPS, variant_of
 from tests.laboratory.recording import Job, make, recorded
 from tests.laboratory.tables import markdown

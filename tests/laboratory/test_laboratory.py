@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from snapreport.api.several_sizes import growth_of
-from snapreport.diagnosis.advice.alike_layers import find_layers
-from snapreport.diagnosis.advice.situation import look_at
+from snapreport.api.comparison import growth_of
+from snapreport.diagnosis.advice.situation import find_layers, look_at
 from snapreport.model.roles import ROLES
 from tests.laboratory.advice import Pair, Predicted, pairs_of, summary
 from tests.laboratory.programs import all_programs

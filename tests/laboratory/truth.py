@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from snapreport.model.history import DeviceHistory
-    from snapreport.recorders.event_tree import Recorded
+    from snapreport.recorders.profiler import Recorded
 
 # What is noted twice is the earlier of these: a weight that is saved for backward is a parameter,
 # and so is a batch an input; the gradient of a product may become that of a parameter.

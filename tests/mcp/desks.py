@@ -12,13 +12,10 @@ import anyio
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
 
+from snapreport.commands.mcp_server.keeping import Desk, FileKeepers, Question
+from snapreport.commands.mcp_server.protocol import RootedFiles, make_server
 from snapreport.ground.progress import silent
-from snapreport.mcp.answering.answering_desk import Desk
-from snapreport.mcp.answering.question import Question
-from snapreport.mcp.keeping.file_keepers import FileKeepers
-from snapreport.mcp.serving.protocol import make_server
-from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import NamesWanted
 
 PLAIN = NamesWanted()
 

@@ -10,12 +10,11 @@ import jsonschema
 import pytest
 
 import snapreport
+from snapreport.commands.mcp_server.guidance import BY_NAME, PARTS, VIEWS
+from snapreport.commands.mcp_server.reply import USUAL, CursorError, as_text, count_tokens
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.mcp.answering.pages_of_replies import USUAL, CursorError, as_text
-from snapreport.mcp.answering.token_estimate import count_tokens
-from snapreport.mcp.serving.tool_list import BY_NAME, PARTS, VIEWS
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import NamesWanted
 from tests.builders import frame, trace
 from tests.mcp.desks import DeskBelow
 

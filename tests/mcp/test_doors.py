@@ -21,8 +21,8 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from snapreport.commands import cli
-from snapreport.mcp.serving import doors
-from snapreport.mcp.serving.doors import PATH
+from snapreport.commands.mcp_server import protocol
+from snapreport.commands.mcp_server.protocol import PATH
 from tests.commands.conftest import Run
 from tests.mcp.desks import PLAIN
 from tests.mcp.desks import run as run_work
@@ -141,11 +141,11 @@ def test_a_token_is_made_and_told_where_none_is_given(
             each.close()
 
     monkeypatch.setattr("uvicorn.Server.serve", no_serving)
-    monkeypatch.setattr(doors, "make_ready", lambda: None)
+    monkeypatch.setattr(protocol, "make_ready", lambda: None)
     said: list[list[str]] = [[], []]
     with ThreadPoolExecutor(1) as beside:  # where tests of pages have no event loop
         for told in said:
-            serve = functools.partial(doors.serve, port=0, token=None, say=told.append)
+            serve = functools.partial(protocol.serve, port=0, token=None, say=told.append)
             beside.submit(serve, [samples], PLAIN).result()
     tokens = [told[1].removeprefix("Token: ") for told in said]
     assert min(map(len, tokens)) > 30

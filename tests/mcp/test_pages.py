@@ -8,17 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.mcp.answering.pages_of_replies import (
+from snapreport.commands.mcp_server.reply import (
     LEAST,
     CursorError,
+    Part,
     Place,
+    Reply,
     as_text,
+    count_tokens,
     digest_of,
     fit_page,
+    listed,
     read_cursor,
+    table,
 )
-from snapreport.mcp.answering.reply import Part, Reply, listed, table
-from snapreport.mcp.answering.token_estimate import count_tokens
 from tests.thorough import tried
 
 SLACK = 100

@@ -17,13 +17,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from snapreport.mcp.answering.pages_of_replies import USUAL, as_text
-from snapreport.mcp.answering.token_estimate import count_tokens
-from snapreport.mcp.keeping import keeper_process
-from snapreport.mcp.keeping.file_keepers import FileKeepers
-from snapreport.mcp.serving.protocol import make_server
-from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.mcp.serving.tool_list import BY_NAME
+from snapreport.commands.mcp_server import keeping
+from snapreport.commands.mcp_server.guidance import BY_NAME
+from snapreport.commands.mcp_server.keeping import FileKeepers
+from snapreport.commands.mcp_server.protocol import RootedFiles, make_server
+from snapreport.commands.mcp_server.reply import USUAL, as_text, count_tokens
 from tests.mcp.desks import PLAIN, connected, run, text_of
 
 STEP = {"file": "training_step.pickle"}
@@ -202,10 +200,10 @@ def test_a_query_that_runs_for_ever_is_ended(
     samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By SQLite itself; and where one step of it takes for ever, with its process."""
-    from snapreport.mcp.keeping import file_keepers
+    from snapreport.commands.mcp_server import keeping
 
-    monkeypatch.setattr(file_keepers, "QUERY_SECONDS", 0.3)
-    monkeypatch.setattr(file_keepers, "_GRACE", 0.2)
+    monkeypatch.setattr(keeping, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(keeping, "_GRACE", 0.2)
 
     async def work() -> None:
         async with connected(samples) as (client, _):
@@ -221,10 +219,10 @@ def test_a_query_that_runs_for_ever_is_ended(
 def test_a_pattern_that_takes_for_ever_blocks_its_file_only_for_the_time_limit(
     samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from snapreport.mcp.keeping import file_keepers
+    from snapreport.commands.mcp_server import keeping
 
-    monkeypatch.setattr(file_keepers, "QUERY_SECONDS", 0.3)
-    monkeypatch.setattr(file_keepers, "_GRACE", 0.2)
+    monkeypatch.setattr(keeping, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(keeping, "_GRACE", 0.2)
     slow = {**STEP, "without": ["/(.|.|.)*$^/"]}
 
     async def work() -> None:
@@ -258,9 +256,9 @@ def test_progress_is_reported_and_rises(samples: Path) -> None:
 def test_long_work_is_reported_again_and_again_until_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keeper_process, "_ALIVE", 0.01)
+    monkeypatch.setattr(keeping, "_ALIVE", 0.01)
     ours, theirs = Pipe()
-    teller = keeper_process.Teller(theirs)
+    teller = keeping.Teller(theirs)
     threading.Thread(target=teller.tell_again, daemon=True).start()
     teller.begin()
     teller.progress("Reading", 0.5)

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
+from snapreport.commands.mcp_server.keeping import Desk, Question
+from snapreport.commands.mcp_server.protocol import RootedFiles
+from snapreport.commands.mcp_server.reply import as_text, clean_text
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent
-from snapreport.mcp.answering.answering_desk import Desk
-from snapreport.mcp.answering.clean_values import clean_text
-from snapreport.mcp.answering.pages_of_replies import as_text
-from snapreport.mcp.answering.question import Question
-from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.model.name_treatment import NamesWanted
-from snapreport.names.quoted_strings import LONGEST_NAME, quote_names, quoted
+from snapreport.model.history import NamesWanted
+from snapreport.names.redaction import LONGEST_NAME, quote_names, quoted
 from tests.builders import frame, history_of, trace
 from tests.hostile_text import is_calm, write_snapshot
 from tests.mcp.desks import DeskBelow

@@ -15,17 +15,15 @@ import pytest
 
 import snapreport
 from evals.made_runs import make_runs
+from snapreport.api.runs import LoadedRun, load_run
+from snapreport.api.runs.inputs import NOT_ALLOWED
+from snapreport.commands.mcp_server.guidance import BY_NAME
+from snapreport.commands.mcp_server.keeping import Desk, Question
+from snapreport.commands.mcp_server.protocol import RootedFiles
+from snapreport.commands.mcp_server.reply import USUAL, as_text, count_tokens
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent
-from snapreport.mcp.answering.answering_desk import Desk
-from snapreport.mcp.answering.pages_of_replies import USUAL, as_text
-from snapreport.mcp.answering.question import Question
-from snapreport.mcp.answering.token_estimate import count_tokens
-from snapreport.mcp.serving.rooted_files import RootedFiles
-from snapreport.mcp.serving.tool_list import BY_NAME
-from snapreport.model.name_treatment import NamesWanted
-from snapreport.runs import LoadedRun, load_run
-from snapreport.runs.inputs import NOT_ALLOWED
+from snapreport.model.history import NamesWanted
 from tests.builders import MIB, frame
 from tests.docs.made_runs import rank
 from tests.mcp.desks import PLAIN, connected, run, text_of
@@ -181,7 +179,7 @@ def test_links_out_of_the_roots_are_left_out_and_told(tmp_path: Path, redact: bo
 def test_a_link_that_comes_between_looking_and_reading_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from snapreport.mcp.opened.kept_run import KeptRun
+    from snapreport.commands.mcp_server.opened import KeptRun
 
     root = tmp_path / "root"
     for k in range(3):

@@ -17,13 +17,12 @@ from simulator import Config, simulate
 from simulator.allocator import DeviceAllocator
 from simulator.settings import AllocatorSettings
 from snapreport import read
-from snapreport.allocator.factual import ModelledDevice
-from snapreport.allocator.other_settings import TABLE, WAYS
-from snapreport.allocator.replaying import TOP, Addresses
-from snapreport.allocator.smallest_capacity import UNIT, CapacitySearch
+from snapreport.figures.allocator.factual import ModelledDevice
+from snapreport.figures.allocator.replaying import TOP, UNIT, Addresses, CapacitySearch
+from snapreport.figures.allocator.settings import TABLE, WAYS
+from snapreport.ground.native.allocator_replay import AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT
 from snapreport.history.allocator_settings import parse_settings
 from snapreport.history.build import build_history
-from snapreport.native.allocator_replay import AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT
 from tests.property.simulated import Simulated, for_simulations, simulations
 from tests.reference.allocator import Replay
 from tests.reference.allocator_parts import NEVER, Conf

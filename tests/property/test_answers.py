@@ -11,8 +11,8 @@ import pytest
 
 from snapreport.api.device import Device
 from snapreport.diagnosis.conclude import find
-from snapreport.figures.statistics import curves_statistics
-from snapreport.model.answer_tables import GROUPINGS
+from snapreport.figures.uses import curves_statistics
+from snapreport.model.answers import GROUPINGS
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
 CURVES = ("allocated", "requested", "active")

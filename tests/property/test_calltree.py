@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapreport.figures.callsites import find_sites
+from snapreport.figures.callsites import find_call_tree, find_sites
 from snapreport.figures.curves import find_curves
-from snapreport.figures.trees.calltree import find_call_tree
-from snapreport.frames.frame_kinds import classify_frames
 from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.history import DeviceHistory, History
+from snapreport.roles.frames import classify_frames
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
 CURVES = ("requested", "allocated", "active")

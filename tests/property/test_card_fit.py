@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from simulator.strategies import configs, settings
 from simulator.workloads import Config
-from snapreport.diagnosis.card_fitting.card_fit_measure import fit_card
-from snapreport.ground.cards.card_lookup import CardWanted
-from snapreport.ground.cards.card_table import CARDS, Card
-from snapreport.history.live_floor import live_floor
+from snapreport.diagnosis.card_fit import fit_card
+from snapreport.ground.cards import CARDS, Card, CardWanted
+from snapreport.history.block_sizes import live_floor
 from tests.property.simulated import Simulated, for_simulations
 from tests.thorough import tried
 

@@ -16,12 +16,12 @@ import snapreport
 from snapreport.api.making import save_report
 from snapreport.bundle import strips
 from snapreport.figures.thinning import REST_COLUMNS, Cutter, Thinning
-from snapreport.model.cut import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.history import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.snapshot import NO_TIME
-from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.page.page_report import HtmlReporter
-from snapreport.reporters.page.payload import pack
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.payload import pack
 from tests.corpus import corpus_files, findings_of, loaded
 from tests.laid_strips import rows_of
 from tests.payloads import Unpacked, drawn_curves

@@ -12,15 +12,11 @@ import numpy as np
 import pytest
 
 from simulator.blocks import Block
-from snapreport.diagnosis.allocator_use.allocator_faults import (
-    find_bursts,
-    find_slack,
-    find_tightest,
-)
-from snapreport.diagnosis.churn.churn_measure import find_pending, find_transients
+from snapreport.diagnosis.allocator_faults import find_bursts, find_slack, find_tightest
+from snapreport.diagnosis.churn import find_pending, find_transients
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.roles.repeating_step import find_iterations
+from snapreport.roles.steps import find_iterations
 from tests.builders import MIB
 from tests.programs import TINY, Plan, Program, figures, found, leaks
 from tests.property.simulated import Simulated, for_simulations

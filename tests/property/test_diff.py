@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import snapreport
-from snapreport.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
+from snapreport.diagnosis.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
 from tests.property.simulated import Simulated, Test, for_simulations, simulations

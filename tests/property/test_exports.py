@@ -12,10 +12,10 @@ import orjson
 
 from simulator import layouts
 from snapreport.api.loading import Snapshot
-from snapreport.exporters import collapsed, csv_table, parquet_table, perfetto, pprof, speedscope
-from snapreport.exporters.raw_snapshot import write_json, write_pickle
-from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.model.history import History
+from snapreport.reporters.exports import perfetto, profiles, tables
+from snapreport.reporters.exports.raw_snapshot import write_json, write_pickle
+from snapreport.reporters.exports.rebuilt_snapshot import rebuild
 from tests.builders import history_of
 from tests.exports import CURVES, export_of, only, read_perfetto, read_pprof, written
 from tests.property.simulated import Simulated, for_simulations, some_events
@@ -35,14 +35,16 @@ def test_flame_graphs_add_up_to_the_curve(simulation: Simulated) -> None:
             for place, device in enumerate(export.devices):
                 one = only(export, place)
                 value = int(device.found.curves[curve][device.event + 1])
-                assert collapsed_total(written(collapsed.write, one)) == value
-                live, counts, ever = orjson.loads(written(speedscope.write, one))["profiles"]
+                assert collapsed_total(written(profiles.write_collapsed, one)) == value
+                live, counts, ever = orjson.loads(written(profiles.write_speedscope, one))[
+                    "profiles"
+                ]
                 assert sum(live["weights"]) == live["endValue"] == value
                 assert sum(counts["weights"]) == len(device.live.rows)
                 rows = device.found.history.allocations
                 sizes = rows.size if curve == "requested" else rows.block_size
                 assert sum(ever["weights"]) == int(sizes.sum())
-                profile = read_pprof(written(pprof.write, one))
+                profile = read_pprof(written(profiles.write_pprof, one))
                 sums = [sum(sample.value[i] for sample in profile.sample) for i in range(4)]
                 assert sums == [len(rows), int(sizes.sum()), len(device.live.rows), value]
 
@@ -52,7 +54,7 @@ def test_perfetto_has_the_curves_and_slices_that_add_up_to_one(simulation: Simul
     history = simulation.history
     for curve in CURVES:
         export = export_of(history, curve)
-        timelines = read_perfetto(written(perfetto.write, export))
+        timelines = read_perfetto(written(perfetto.write_perfetto, export))
         assert len(timelines) == len(export.devices)
         for device, timeline in zip(export.devices, timelines.values(), strict=True):
             known = (d.first_time_us for d in (each.found for each in export.devices))
@@ -87,9 +89,9 @@ def test_tables_have_every_allocation_and_those_live_at_a_moment(simulation: Sim
     history = simulation.history
     for event in (None, 5):
         export = export_of(history, event=event)
-        text = written(csv_table.write, export).decode()
+        text = written(tables.write_csv, export).decode()
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        table = pq.read_table(io.BytesIO(written(parquet_table.write, export))).to_pylist()
+        table = pq.read_table(io.BytesIO(written(tables.write_parquet, export))).to_pylist()
         assert [{k: "" if v is None else str(v) for k, v in row.items()} for row in table] == rows
         for device in export.devices:
             name, all_rows = str(device.found.device), device.found.history.allocations

@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.explorer.parts.axis_scale import EventScale, TimeScale
-from snapreport.explorer.parts.chart_cells import levels
-from snapreport.figures.range_maxima import Heights
+from snapreport.commands.explorer.cells import EventScale, TimeScale, levels
+from snapreport.figures.what_if import Heights
 from snapreport.model.snapshot import NO_TIME
 from tests.thorough import tried
 

@@ -8,14 +8,17 @@ import numpy as np
 
 import snapreport
 from snapreport.diagnosis.conclude import find
-from snapreport.figures.fragmentation import allocator_of
-from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes
-from snapreport.figures.segments.kept_segments import (
+from snapreport.figures.segments import (
     FEW,
     SMALL_PART,
+    Heap,
     KeptSegment,
+    allocator_of,
+    find_holes,
     find_returnables,
+    heap_at,
     kept_segments,
+    returnable_bytes,
 )
 from snapreport.model.findings import DeviceFigures, Findings
 from snapreport.model.history import History

@@ -14,10 +14,10 @@ from benchmarks.runs.facts import SAMPLE, make_run
 from benchmarks.runs.pattern import Pattern, read_pattern
 from benchmarks.runs.plan import make_plan
 from benchmarks.runs.truth_check import mistakes
-from snapreport.compare.among_ranks.find_run import find_run
-from snapreport.compare.among_ranks.rank_words import number_ranges
-from snapreport.compare.among_ranks.standing_out import stand_out
-from snapreport.model.run.rank_facts import DeviceFacts, Run
+from snapreport.diagnosis.ranks.find_run import find_run
+from snapreport.diagnosis.ranks.likeness import stand_out
+from snapreport.diagnosis.ranks.rows import number_ranges
+from snapreport.model.run import DeviceFacts, Run
 from tests.made_ranks import MIB, a_device, a_rank, a_run
 from tests.thorough import IN_FULL, some, tried
 

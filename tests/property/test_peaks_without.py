@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.figures import peaks_without as module
-from snapreport.figures.peaks_without import peaks_without
-from snapreport.native.sweeps import sum_live
+from snapreport.figures import what_if as module
+from snapreport.figures.what_if import peaks_without
+from snapreport.ground.native.columns import sum_live
 from tests.thorough import tried
 
 EVENTS = 40

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapreport.figures.amounts import find_fragmentation
-from snapreport.figures.curves import find_curves, reserved_from
-from snapreport.figures.fragmentation import find_allocator_use, sum_of_first_below
-from snapreport.history.segment_replay import lives_of, segments_at
+from snapreport.figures.curves import find_curves, find_fragmentation, reserved_from
+from snapreport.figures.segments import find_allocator_use, sum_of_first_below
+from snapreport.history.segments import lives_of, segments_at
 from snapreport.model.history import START, DeviceHistory, Events
 from tests.property.simulated import Simulated, device_pairs, for_simulations
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.native.sorting import (
+from snapreport.ground.native.columns import (
     distinct,
     is_among,
     median,

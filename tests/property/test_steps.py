@@ -13,14 +13,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from snapreport.diagnosis.conclude import find, find_figures
-from snapreport.diagnosis.step_words import steps_sentence
-from snapreport.figures.step_use import ALIKE, measure_steps
+from snapreport.diagnosis.conclude import find, find_figures, steps_sentence
+from snapreport.figures.uses import ALIKE, measure_steps
 from snapreport.model.findings import DeviceFigures
-from snapreport.model.iterations import Iterations, Steps, runs_of
-from snapreport.reporters.words.step_rows import step_rows
-from snapreport.roles.loop_period import FEWEST
-from snapreport.roles.repeating_step import find_iterations
+from snapreport.model.roles import Iterations, Steps, runs_of
+from snapreport.reporters.words import step_rows
+from snapreport.roles.steps import FEWEST, find_iterations
 from tests.builders import KIB, MIB, TraceBuilder, frame, trace
 from tests.corpus import corpus_files, findings_of, representative
 from tests.programs import Plan, Program

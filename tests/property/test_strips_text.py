@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.bundle import strips_text
-from snapreport.model.cut import Drawn
-from snapreport.model.history import START, DeviceHistory
-from snapreport.native import library, strip_rows
-from snapreport.native.strip_rows import StripRows
+from snapreport.bundle import strips
+from snapreport.ground.native import library
+from snapreport.ground.native.library import StripRows
+from snapreport.model.history import START, DeviceHistory, Drawn
 from tests.laid_strips import device_of, drawn_rows
 from tests.property.simulated import Simulated, device_files, for_simulations
 from tests.reference import strips as reference
@@ -41,8 +40,8 @@ def parts(
     device: DeviceHistory, first_id: int = 0, drawn: Drawn | None = None, columns: int | None = None
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the parts of the text as the library makes them, and as they are to be."""
-    made = list(strips_text.strips_text(device, first_id, drawn, columns))
-    most = strips_text.POINTS_AT_ONCE, strips_text.ROWS_AT_ONCE
+    made = list(strips.strips_text(device, first_id, drawn, columns))
+    most = strips.POINTS_AT_ONCE, strips.ROWS_AT_ONCE
     return made, reference.strips_text(device, first_id, drawn, columns, most)
 
 
@@ -79,8 +78,8 @@ def test_parts_of_any_size_are_those_of_python(device: DeviceHistory, data: st.D
     n = len(device.allocations)
     drawn = drawn_rows(device, sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [])
     with (
-        mock.patch.object(strips_text, "POINTS_AT_ONCE", points),
-        mock.patch.object(strips_text, "ROWS_AT_ONCE", many),
+        mock.patch.object(strips, "POINTS_AT_ONCE", points),
+        mock.patch.object(strips, "ROWS_AT_ONCE", many),
     ):
         for cut in (None, drawn):
             compiled, python = parts(device, drawn=cut)
@@ -108,7 +107,7 @@ def test_many_rows_and_long_paths_have_the_text_of_python() -> None:
 
 def test_rows_that_fill_a_part_of_a_cut_are_an_array() -> None:
     device = device_of([(START, 3, 8)] * 4, 3)
-    with mock.patch.object(strips_text, "ROWS_AT_ONCE", 2):
+    with mock.patch.object(strips, "ROWS_AT_ONCE", 2):
         for text in parts(device, drawn=drawn_rows(device, [0, 1, 2, 3])):
             assert len(orjson.loads(b"".join(text))) == 4
 
@@ -176,7 +175,7 @@ def test_the_library_refuses_what_it_has_no_room_for(change: str) -> None:
         return made(**{**fields, change: fields[change] - 1})
 
     with (
-        mock.patch.object(strip_rows, "Strips", narrow),
+        mock.patch.object(library, "Strips", narrow),
         pytest.raises(ValueError, match="not in order"),
     ):
         begin([(0, 1, 8)], [0, 1, 2, 3])

@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import find_curves, peak_without
-from snapreport.figures.fragmentation import find_allocator_use, locate
+from snapreport.figures.segments import find_allocator_use, locate
+from snapreport.ground.native.columns import sum_live, weigh
 from snapreport.history.block_sizes import find_holes
-from snapreport.history.segment_replay import segment_lives
+from snapreport.history.segments import segment_lives
 from snapreport.model.history import DeviceHistory, Events
-from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.replays import SegmentLives
 from snapreport.model.snapshot import Segments
-from snapreport.native.sweeps import sum_live, weigh
 from tests.property.simulated import Simulated, device_pairs, for_simulations
 from tests.reference import segments as segments_reference
 from tests.reference import sweeps as reference
@@ -33,9 +33,9 @@ Found = TypeVar("Found")
 # Where the plain code takes the place of the library's.
 PLAIN = {
     "snapreport.figures.curves.sum_live": reference.sum_live,
-    "snapreport.native.sweeps.locate": reference.locate,
-    "snapreport.native.sweeps.fragmentation": reference.fragmentation,
-    "snapreport.history.segment_replay.undo_segments": segments_reference.undo_segments,
+    "snapreport.ground.native.columns.locate": reference.locate,
+    "snapreport.ground.native.columns.fragmentation": reference.fragmentation,
+    "snapreport.history.segments.undo_segments": segments_reference.undo_segments,
 }
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.compare.tree_change import find_tree_change
-from snapreport.explorer.parts.tree_rows import ROOT, TreeRows
-from snapreport.figures.trees.calltree import find_call_tree
+from snapreport.commands.explorer.tree_rows import ROOT, TreeRows
+from snapreport.diagnosis.compare.two_recordings import find_tree_change
+from snapreport.figures.callsites import find_call_tree
 from snapreport.model.findings import CallTree
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 from tests.thorough import tried

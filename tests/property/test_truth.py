@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from simulator import DeviceTruth, layouts
-from snapreport.diagnosis.trust.self_checks import find_closing
+from snapreport.diagnosis.trust import find_closing
 from snapreport.figures.curves import find_curves
-from snapreport.history.segment_replay import lives_of, segments_at
+from snapreport.history.segments import lives_of, segments_at
 from tests.builders import history_of
 from tests.property.simulated import (
     Simulated,

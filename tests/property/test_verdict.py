@@ -10,12 +10,11 @@ import pytest
 from simulator.settings import MIB, UNLIMITED, AllocatorSettings
 from simulator.workloads import Config, simulate
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.oom.verdict import judge
-from snapreport.diagnosis.oom.verdict_types import OomVerdict
+from snapreport.diagnosis.oom.verdict import OomVerdict, judge
 from snapreport.figures.callsites import label_sites
+from snapreport.model.diagnoses import OomEvent
 from snapreport.model.findings import DeviceFindings
 from snapreport.model.history import History
-from snapreport.model.recording_facts import OomEvent
 from tests.builders import history_of
 from tests.thorough import some
 

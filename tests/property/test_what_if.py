@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from snapreport.figures.curves import find_curves
-from snapreport.figures.what_if_peaks import find_members, find_what_if, find_without
+from snapreport.figures.what_if import find_members, find_what_if, find_without
 from tests.property.simulated import Simulated, device_files, for_simulations
 
 

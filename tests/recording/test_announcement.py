@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.recorders import announcement
+from snapreport.recorders import system
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB
 
@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("snapreport")
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    announcement._announced.clear()
+    system._announced.clear()
     yield
     LOGGER.setLevel(logging.NOTSET)
 

@@ -15,7 +15,7 @@ from snapreport.ground.errors import RecordingError
 from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory
 from snapreport.read import read_bytes
-from snapreport.recorders import cpu as cpu_recorder
+from snapreport.recorders import cpu as module
 from snapreport.recorders.cpu import CpuRecorder
 from snapreport.recorders.recorder import Options, Recorder
 from tests.needed import needed
@@ -253,13 +253,13 @@ def test_a_recording_that_ends_is_read_once_and_does_not_record_its_own_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[object] = []
-    begin = cpu_recorder._Session.begin
+    begin = module._Session.begin
 
     def counted(session: Any) -> None:
         begun.append(session)
         begin(session)
 
-    monkeypatch.setattr(cpu_recorder._Session, "begin", counted)
+    monkeypatch.setattr(module._Session, "begin", counted)
     with snapreport.record(tmp_path, formats=["pickle"], quiet=True) as recording:
         kept = kibibytes(5)
     assert len(begun) == 1

@@ -13,7 +13,7 @@ import snapreport
 from snapreport import Snapshot
 from snapreport.bundle import write_bundle
 from snapreport.ground.errors import RecordingError
-from snapreport.recorders.event_tree import FUNCTION_START, _function
+from snapreport.recorders.profiler import FUNCTION_START, _function
 from tests.needed import needed
 
 torch = needed("torch")

@@ -55,7 +55,7 @@ def stages(path: Path) -> list[str]:
 
 
 def test_chosen_steps_of_a_training_are_stages_of_the_recording(tmp_path: Path) -> None:
-    from snapreport.integrations.huggingface import MemoryCallback
+    from snapreport.recorders.hosts.huggingface import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", skip=1, steps=2, formats=["pickle", "html"])
     train(tmp_path, callback, gradient_accumulation_steps=2)
@@ -64,7 +64,7 @@ def test_chosen_steps_of_a_training_are_stages_of_the_recording(tmp_path: Path) 
 
 
 def test_what_the_model_and_optimizer_hold_is_told_by_name(tmp_path: Path) -> None:
-    from snapreport.integrations.huggingface import MemoryCallback
+    from snapreport.recorders.hosts.huggingface import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle"])
     train(tmp_path, callback, steps=2)
@@ -78,7 +78,7 @@ def test_what_the_model_and_optimizer_hold_is_told_by_name(tmp_path: Path) -> No
 def test_a_training_that_fails_leaves_its_files_when_it_is_stopped_or_the_next_begins(
     tmp_path: Path,
 ) -> None:
-    from snapreport.integrations.huggingface import MemoryCallback
+    from snapreport.recorders.hosts.huggingface import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle"])
     with pytest.raises(ValueError, match="mine") as caught:

@@ -51,7 +51,7 @@ def train(folder: Path, callback: Any, model: Any, batches: int = 4) -> None:
 
 
 def test_chosen_batches_are_stages_and_what_the_module_holds_is_told(tmp_path: Path) -> None:
-    from snapreport.integrations.lightning import MemoryCallback
+    from snapreport.recorders.hosts.lightning import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", skip=1, steps=2, formats=["pickle", "html"])
     train(tmp_path, callback, tiny())
@@ -66,7 +66,7 @@ def test_chosen_batches_are_stages_and_what_the_module_holds_is_told(tmp_path: P
 
 
 def test_a_training_shorter_than_its_recording_leaves_the_files_at_its_end(tmp_path: Path) -> None:
-    from snapreport.integrations.lightning import MemoryCallback
+    from snapreport.recorders.hosts.lightning import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle"])
     train(tmp_path, callback, tiny(), batches=2)
@@ -76,7 +76,7 @@ def test_a_training_shorter_than_its_recording_leaves_the_files_at_its_end(tmp_p
 
 
 def test_a_training_that_fails_leaves_its_files_and_its_own_exception(tmp_path: Path) -> None:
-    from snapreport.integrations.lightning import MemoryCallback
+    from snapreport.recorders.hosts.lightning import MemoryCallback
 
     callback = MemoryCallback(tmp_path / "out", formats=["pickle", "md"])
     with pytest.raises(ValueError, match="mine") as caught:
@@ -90,7 +90,7 @@ def test_a_training_that_fails_leaves_its_files_and_its_own_exception(tmp_path: 
 
 
 def test_a_number_that_cannot_be_is_refused_before_the_training(tmp_path: Path) -> None:
-    from snapreport.integrations.lightning import MemoryCallback
+    from snapreport.recorders.hosts.lightning import MemoryCallback
 
     with pytest.raises(ValueError, match="steps 1 or more"):
         MemoryCallback(tmp_path, steps=0)
@@ -102,7 +102,7 @@ def test_the_package_whose_trainer_it_is_decides_what_it_extends(tmp_path: Path)
     (tmp_path / "pytorch_lightning.py").write_text("class Callback: ...")
     program = """
 import pytorch_lightning
-from snapreport.integrations.lightning import MemoryCallback
+from snapreport.recorders.hosts.lightning import MemoryCallback
 assert issubclass(MemoryCallback, pytorch_lightning.Callback)
 """
     result = ready.run(["-c", program], tmp_path, {}, ready.OURS)

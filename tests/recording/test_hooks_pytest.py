@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.recording import ready
 
-PLUGIN = "snapreport.integrations.pytest_plugin"
+PLUGIN = "snapreport.recorders.hosts.pytest_plugin"
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_it():
     assert ours == [
         "snapreport.ground",
         "snapreport.ground.version",
-        "snapreport.integrations",
-        "snapreport.integrations.pytest_marker",
-        "snapreport.integrations.pytest_plugin",
+        "snapreport.recorders.hosts",
+        "snapreport.recorders.hosts.pytest_marker",
+        "snapreport.recorders.hosts.pytest_plugin",
     ]
     assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)
 

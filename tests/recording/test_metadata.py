@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.model.recorder_notes import recorder_info
-from snapreport.recorders.tensor_storages import find_storages
-from snapreport.recorders.window import cut_before
+from snapreport.model.snapshot import recorder_info
+from snapreport.recorders.session import cut_before, find_storages
 from tests.recording.fake_modules import FakeAdam, FakeModule, FakeTensor, MetaTensor, Shard
 from tests.recording.fake_torch import GIB, FakeGpu, OutOfMemoryError, install
 from tests.recording.folders import MIB

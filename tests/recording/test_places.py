@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.recorders import recording_folders
-from snapreport.recorders.recording_folders import claim
+from snapreport.recorders import system
+from snapreport.recorders.system import claim
 from tests.recording import ready
 from tests.recording.fake_torch import FakeGpu
 from tests.recording.folders import MIB, allocations
@@ -112,7 +112,7 @@ def test_a_folder_of_the_user_s_by_that_name_stays(gpu: FakeGpu, tmp_path: Path)
 CLAIMS = """
 import os, sys
 from pathlib import Path
-from snapreport.recorders.recording_folders import claim
+from snapreport.recorders.system import claim
 turns, *ranks = sys.argv[1:]
 for rank in ranks:
     if not os.fork():
@@ -161,17 +161,17 @@ def test_runs_are_told_apart_by_what_started_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # what torchrun says without --rdzv-id
-    monkeypatch.setattr(recording_folders, "_parent", lambda: ["10", "5"])
-    run = recording_folders._run_id()
+    monkeypatch.setattr(system, "_parent", lambda: ["10", "5"])
+    run = system._run_id()
     assert run is not None
-    monkeypatch.setattr(recording_folders, "_parent", lambda: ["11", "7"])
-    assert recording_folders._run_id() != run
+    monkeypatch.setattr(system, "_parent", lambda: ["11", "7"])
+    assert system._run_id() != run
     # On several machines the parents are others, and the id that the launcher gave is the same.
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    run = recording_folders._run_id()
-    monkeypatch.setattr(recording_folders, "_parent", lambda: ["12", "9"])
-    assert recording_folders._run_id() == run
+    run = system._run_id()
+    monkeypatch.setattr(system, "_parent", lambda: ["12", "9"])
+    assert system._run_id() == run
 
 
 @needs_forks
@@ -184,7 +184,7 @@ def test_processes_that_are_alone_and_start_at_once_have_a_folder_each(tmp_path:
 
 def test_a_process_that_is_alone_is_of_no_run() -> None:
     assert multiprocessing.parent_process() is None
-    assert recording_folders._run_id() is None
+    assert system._run_id() is None
 
 
 def test_of_a_recording_that_wrote_nothing_nothing_stays(tmp_path: Path) -> None:

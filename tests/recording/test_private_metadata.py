@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.names.file_strings import list_strings
-from snapreport.names.leaks import find_leaks
+from snapreport.names.file_strings import find_leaks, list_strings
 from snapreport.names.personal_data import known_here
 from tests.builders import MIB, trace
 from tests.recording.fake_torch import FakeGpu

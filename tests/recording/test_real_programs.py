@@ -184,7 +184,7 @@ assert "KINETO_LOG_LEVEL" not in os.environ
 if sys.platform == "linux" and platform.machine() == "x86_64":
     from torch._C._profiler import gather_traceback, symbolize_tracebacks
     from snapreport.recorders.cuda import _SYMBOLS
-    from snapreport.recorders.environment import temporary_environment
+    from snapreport.recorders.recorder import temporary_environment
 
     trace = gather_traceback(True, True, True)
     with temporary_environment(_SYMBOLS):

@@ -13,8 +13,7 @@ import pytest
 
 import snapreport
 from snapreport.api import recording
-from snapreport.commands.options.launchers import refuse_launcher
-from snapreport.commands.record import FORMATS, MAX_ENTRIES
+from snapreport.commands.record import FORMATS, MAX_ENTRIES, refuse_launcher
 from tests.recording import ready
 from tests.thorough import IN_FULL
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from snapreport.allocator.replay_tape import (
+from snapreport.figures.allocator.tape import (
     ALLOCATE,
     AWAIT,
     EMPTY_CACHE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from snapreport.allocator.replay_tape import ReplayTape
-from snapreport.native.allocator_replay import AS_RECORDED, DESCENDING, FIRST_FIT
+from snapreport.figures.allocator.tape import ReplayTape
+from snapreport.ground.native.allocator_replay import AS_RECORDED, DESCENDING, FIRST_FIT
 from tests.reference.allocator_parts import MIB, NEVER, TOP, Bin, Block, Conf, Range
 
 DEFAULT = (0, 0)

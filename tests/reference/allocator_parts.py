@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from snapreport.native.allocator_replay import AS_RECORDED
+from snapreport.ground.native.allocator_replay import AS_RECORDED
 
 MIB = 1 << 20
 NEVER = 1 << 62

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.replays import SegmentLives
 
 Holes = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -8,7 +8,7 @@ taken with its parts: those of a snapshot are two small integers, as of pools.
 
 from __future__ import annotations
 
-from snapreport.read.limits import MOST_INTEGER, MOST_TEXT
+from snapreport.read.parsed import MOST_INTEGER, MOST_TEXT
 
 # How many bytes follow each opcode.
 _FIXED = {

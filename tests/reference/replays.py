@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from snapreport import read
-from snapreport.allocator.factual import ModelledDevice, model_device
-from snapreport.allocator.replay_tape import ALLOCATE
+from snapreport.figures.allocator.factual import ModelledDevice, model_device
+from snapreport.figures.allocator.tape import ALLOCATE
 from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.history.build import build_history
 from snapreport.model.history import History
@@ -62,7 +62,7 @@ def same_outcome(modelled: ModelledDevice, conf: Conf, found: Replay) -> None:
         garbage_collection_threshold=conf.gc_threshold,
         memory_fraction=conf.limit / conf.capacity if conf.limit < UNLIMITED else 0.0,
     )
-    from snapreport.allocator.replaying import Addresses
+    from snapreport.figures.allocator.replaying import Addresses
 
     native = modelled.model.replay(
         settings,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.native.columns import SEGMENT_COLUMNS
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID
-from snapreport.native.sweeps import SEGMENT_COLUMNS
 
 
 def undo_segments(

@@ -9,10 +9,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.bundle.cut_strips import lay_rest
-from snapreport.bundle.strips import sampled_events, with_last_event
-from snapreport.model.cut import Drawn
-from snapreport.model.history import DeviceHistory
+from snapreport.bundle.strips import lay_rest, sampled_events, with_last_event
+from snapreport.model.history import DeviceHistory, Drawn
 
 Points = list[tuple[int, int]]
 """Events and offsets."""

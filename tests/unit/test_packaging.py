@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 
 import snapreport
+from snapreport.ground.native.compiling import NAME
 from snapreport.ground.version import __version__
-from snapreport.native.compiling import NAME
 from tests.conftest import REPOSITORY
 from tests.lowest import pins
 from tests.quick_compiler import quick_compiler
@@ -31,7 +31,7 @@ else:
 # Building takes seconds: with `--dist loadfile` these tests share one build.
 
 
-LIBRARY = f"snapreport/native/{NAME}"
+LIBRARY = f"snapreport/ground/native/{NAME}"
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_the_source_archive_can_be_built_and_tested(built: Path) -> None:
         "templates/package-lock.json",
         "tests/conftest.py",
     }
-    assert needed | {"hatch_build.py", "snapreport/native/events.c"} <= names
+    assert needed | {"hatch_build.py", "snapreport/ground/native/events.c"} <= names
     assert LIBRARY not in names
     assert not [name for name in names if "node_modules" in name or ".venv" in name]
 

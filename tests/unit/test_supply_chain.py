@@ -21,8 +21,8 @@ from packaging.utils import canonicalize_name
 import snapreport
 from snapreport.ground.templates import environment
 from snapreport.ground.version import __version__
-from snapreport.reporters.page import whole_page
-from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters import whole_page
+from snapreport.reporters.page_report import HtmlReporter
 from tests.conftest import REPOSITORY
 from tests.lowest import lowest, pins
 

@@ -2,26 +2,352 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.oom.failed_request import Request, Room, find_room
-from snapreport.diagnosis.oom.removals import find_removals
-from snapreport.diagnosis.oom.verdict_types import Cause, OomVerdict, PoolUse, Removal
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.heap import Heap, find_holes, heap_at, returnable_bytes, whole_bytes
-from snapreport.frames.missing_stacks import HAS_FRAMES
+from snapreport.figures.segments import (
+    Heap,
+    Holes,
+    find_holes,
+    heap_at,
+    returnable_bytes,
+    whole_bytes,
+)
 from snapreport.ground.memoize import once_for_both
-from snapreport.history.allocator_settings import AllocatorSettings, possible_settings
+from snapreport.ground.native.columns import sum_groups
+from snapreport.history.allocator_settings import (
+    SMALL_SEGMENT,
+    AllocatorSettings,
+    possible_settings,
+    segment_sizes,
+)
+from snapreport.history.block_sizes import SMALL_SIZE
+from snapreport.model.diagnoses import OomEvent
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-from snapreport.model.recording_facts import OomEvent
-from snapreport.model.segment_lives import LARGE, SMALL
+from snapreport.model.replays import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
-from snapreport.native.sorting import sum_groups
+from snapreport.roles.stack_kinds import HAS_FRAMES
+
+# Why a request for memory failed: the figures and the cause.
+
+
+Cause = Literal[
+    "full",
+    "fragmented",
+    "stranded",
+    "locked",
+    "waiting",
+    "other-stream",
+    "giant",
+    "foreign",
+    "limit",
+    "unclear",
+]
+"""Why a request failed; ``CAUSES`` has the words."""
+
+
+CAUSES: dict[Cause, str] = {
+    "full": "too much was live",
+    "fragmented": "enough was free, but in pieces",
+    "stranded": "enough was free, but in whole segments that a private pool keeps",
+    "locked": "enough was free, but in another pool",
+    "waiting": "enough was freed, but another stream might still use it",
+    "other-stream": "enough was free, but for another stream",
+    "giant": "the request was too large for the device",
+    "foreign": "something outside PyTorch took it",
+    "limit": "refused although the device had room",
+    "unclear": "a free piece would have served it; the recording does not show why it did not",
+}
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """What one pool holds on one stream, in bytes."""
+
+    pool: str
+    """``default``, or ``private 1,0`` with PyTorch's two numbers."""
+    stream: int
+    """As in the recording; 0 is the default stream."""
+    kind: str
+    """``small`` serves requests up to 1 MiB, ``large`` the others; or ``unknown``."""
+    reserved: int
+    allocated: int
+    pending: int
+    """Freed by the program, but another stream may still use it."""
+    inactive: int
+    """Free for requests of this pool, stream and kind."""
+    largest_hole: int
+    returnable: int
+    """The part of ``inactive`` that could go back to the driver: whole segments, or whole pages of
+    expandable ones. 0 for a private pool."""
+    whole: int
+    """The same, but for a private pool what it would give back if nothing used the pool."""
+    serves: bool
+    """Whether the failed request could have been served from here."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Call sites without which the request would have been served."""
+
+    sites: tuple[str, ...]
+    bytes: int
+    """Block bytes that they hold."""
+
+
+@dataclass(frozen=True)
+class OomVerdict(OomEvent):
+    """A request that failed, and the state at that moment; all sizes in bytes."""
+
+    reserved: int
+    cause: Cause
+    alone: bool
+    """Whether the bytes of this cause alone would have been enough. If several causes are enough
+    only together, ``cause`` is the largest."""
+    stream: int
+    pool: str
+    """The pool that the request was for, as far as is known; named as in ``PoolUse``."""
+    needed: int
+    """What the driver would have had to give: whole segments or pages."""
+    needed_most: int
+    """An upper bound of ``needed``: which expandable segment would have grown is not recorded."""
+    missing: int
+    """needed - device_free; 0 or less if the device had room."""
+    slack: int
+    pending: int
+    inactive: int
+    pools: tuple[PoolUse, ...]
+    """Most reserved first."""
+    hole: int
+    """The largest hole in segments of the request's pool, stream and kind."""
+    pieces: int
+    """Inactive bytes of the request's pool and stream that could not be returned, small and large
+    segments together, without ``stranded``."""
+    stranded: int
+    """Inactive bytes of the request's pool and stream in whole segments or pages that nothing used,
+    if the pool is private: such a pool gives none back while it lives."""
+    locked: int
+    """Inactive bytes of other pools that could not be returned."""
+    other_streams: int
+    """Inactive bytes of the request's pool on other streams that could not be returned."""
+    returnable: int
+    """Inactive bytes that the allocator could have given back to the driver, but had not."""
+    foreign: int
+    """The least that memory outside PyTorch's allocator had grown: PyTorch could have had more
+    earlier than at the failure. 0 if that does not show."""
+    ceiling: int
+    """reserved + device_free: all that the process could have had at that moment."""
+    most_reserved: int
+    """The most reserved up to the failure: a limit of the process cannot be lower."""
+    expandable: bool
+    """Whether the request would have come from an expandable segment."""
+    limits: tuple[str, ...]
+    """Recorded settings, as NAME:VALUE, because of which a request may fail on a free device."""
+    removals: tuple[Removal, ...]
+    """The smallest sets found, all of as many sites; those with the fewest bytes first."""
+    checked: int
+    """How many call sites were tried alone."""
+    recovered: bool
+    """Whether the program went on to allocate at least as much as the request."""
+
+
+# Whether the allocator could serve a request from a heap: from a hole, or by the driver.
+#
+# Source: CUDACachingAllocator.cpp, ``get_free_block``, ``get_allocation_size``,
+# ``try_allocate_expandable_block``.
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for memory."""
+
+    size: int
+    """In bytes, rounded as the allocator does."""
+    stream: int
+    settings: tuple[AllocatorSettings, ...]
+    """What the program may have run under: several only differ in the size of large segments."""
+    pool: int = NO_ID
+    """Row of ``History.pools`` for a private pool, NO_ID for the default pool."""
+
+    @property
+    def kind(self) -> int:
+        """The kind of segments that serve it."""
+        return SMALL if self.size <= SMALL_SIZE else LARGE
+
+    def sources(self, heap: Heap) -> NDArray[np.bool_]:
+        """Say which segments could serve it; (n_segments,)."""
+        pool = ~heap.private if self.pool == NO_ID else heap.private & (heap.pool == self.pool)
+        same: NDArray[np.bool_] = (heap.stream == self.stream) & (heap.kind == self.kind)
+        return pool & same
+
+    def fitting(self, sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which holes of its segments the allocator would take for it; (n,)."""
+        limit = self.settings[0].max_split_size
+        if self.size < limit:
+            return (sizes >= self.size) & (sizes < limit)
+        room = min(each.rounding for each in self.settings)
+        return (sizes >= self.size) & (sizes < self.size + room)
+
+    def from_driver(self, heap: Heap, holes: Holes) -> tuple[int, int]:
+        """Return the least and the most bytes the driver has to give: a segment, or pages.
+
+        An expandable segment grows after its last block, so the free part of a page there need not
+        come from the driver. Which of several segments grows depends on the addresses they have
+        left, which the recording does not show. Whole free pages are assumed to be given back.
+        """
+        asked = np.array([self.size])
+        if not self.settings[0].expandable_segments:
+            whole = [int(segment_sizes(asked, each)[0]) for each in self.settings]
+            return min(whole), max(whole)
+        at_end = (
+            self.sources(heap)[holes.segment]
+            & heap.expandable[holes.segment]
+            & (holes.start + holes.size == heap.size[holes.segment])
+        )
+        least, most = [], []
+        for each in self.settings:
+            granule = SMALL_SEGMENT if self.kind == SMALL else each.large_segment_size
+            rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
+            least.append(_up(max(self.size - int(rest.max(initial=0)), 0), granule))
+            most.append(_up(self.size, granule))
+        return min(least), max(most)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a heap has for a request, in bytes."""
+
+    hole: int
+    """The largest hole in segments that could serve it."""
+    fits: bool
+    """Whether the allocator would take one of the holes."""
+    needed: int
+    """The least that the driver would have to give if no hole is taken."""
+    needed_most: int
+    returnable: int
+    """What the allocator could first give back to the driver."""
+
+    def serves(self, device_free: int) -> bool:
+        """Say whether the request would succeed for certain."""
+        return self.fits or self.needed_most <= device_free + self.returnable
+
+
+def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = None) -> Room:
+    """Return the room that a heap has for a request.
+
+    Args:
+        heap: the segments and blocks.
+        request: what is asked for.
+        kept: bool, shape (n_blocks,): the blocks to keep, the others being freed; None for all.
+    """
+    holes = find_holes(heap, kept)
+    needed, needed_most = request.from_driver(heap, holes)
+    own = holes.size[request.sources(heap)[holes.segment]]
+    return Room(
+        hole=int(own.max(initial=0)),
+        fits=bool(request.fitting(own).any()),
+        needed=needed,
+        needed_most=needed_most,
+        # While a graph is captured into a private pool the allocator gives nothing back.
+        returnable=int(returnable_bytes(heap, holes).sum()) if request.pool == NO_ID else 0,
+    )
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+# Which call sites would have to go for a failed request to be served.
+#
+# All other blocks stay where they were. With less memory in use the allocator would have placed
+# some of them elsewhere, so this finds what certainly makes room, not all that could.
+
+
+_ALONE = 150
+"""How many of the largest sites are tried alone: the others hold next to nothing."""
+_PAIRED = 12
+"""Of how many of the largest sites all pairs are tried."""
+_SHOWN = 6
+
+
+def find_removals(
+    heap: Heap,
+    request: Request,
+    device_free: int,
+    site: NDArray[np.int64],
+    names: list[str],
+    removable: NDArray[np.bool_],
+) -> tuple[tuple[Removal, ...], int]:
+    """Return the smallest sets of call sites without which a request would be served.
+
+    Args:
+        heap: the state in which it failed.
+        request: what was asked for.
+        device_free: bytes free on the device.
+        site: int64, shape (n_blocks,): each block's call site.
+        names: of the sites.
+        removable: bool, shape (len(names),): the sites that may be taken away.
+
+    Returns:
+        the sets, those with the fewest bytes first; and how many sites were tried alone.
+    """
+    held = np.bincount(site, weights=heap.bytes, minlength=len(names)).astype(np.int64)
+    order = [i for i in np.argsort(-held, kind="stable").tolist() if held[i] and removable[i]]
+
+    def serves(chosen: tuple[int, ...]) -> bool:
+        gone = np.zeros(len(names), np.bool_)
+        gone[list(chosen)] = True
+        return find_room(heap, request, ~gone[site]).serves(device_free)
+
+    def sets(found: Sequence[tuple[int, ...]]) -> tuple[Removal, ...]:
+        made = [
+            Removal(tuple(names[i] for i in chosen), int(held[list(chosen)].sum()))
+            for chosen in found
+        ]
+        return tuple(sorted(made, key=lambda each: each.bytes)[:_SHOWN])
+
+    tried = order[:_ALONE]
+    # All that is free in any form: if that and a site's own bytes are too few, do not try it.
+    free = int(heap.size.sum() - heap.bytes.sum()) + device_free
+    alone = [(i,) for i in tried if held[i] + free >= request.size and serves((i,))]
+    if alone:
+        return sets(alone), len(tried)
+    pairs = [
+        pair
+        for pair in combinations(order[:_PAIRED], 2)
+        if held[list(pair)].sum() + free >= request.size and serves(pair)
+    ]
+    if pairs:
+        return sets(pairs), len(tried)
+    return sets(_grown(order, serves)), len(tried)
+
+
+def _grown(order: list[int], serves: Callable[[tuple[int, ...]], bool]) -> list[tuple[int, ...]]:
+    """Remove the largest sites until the request is served, then put back those not needed."""
+    low, high = 3, len(order)
+    if high < low or not serves(tuple(order)):
+        return []
+    while low < high:  # the more is removed, the more room there is
+        middle = (low + high) // 2
+        if serves(tuple(order[:middle])):
+            high = middle
+        else:
+            low = middle + 1
+    chosen = order[:low]
+    if len(chosen) <= _PAIRED:
+        for i in list(reversed(chosen)):
+            rest = tuple(other for other in chosen if other != i)
+            if rest and serves(rest):
+                chosen = list(rest)
+    return [tuple(chosen)]
+
 
 _GIANT = 0.5
 """A request for at least this part of the ceiling is called giant: little else fits beside it."""

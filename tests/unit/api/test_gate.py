@@ -13,14 +13,14 @@ import pytest
 
 import snapreport
 from snapreport.api.loading import Snapshot
-from snapreport.compare.gate_types import Budget, Check, Growth, Raised, merge
+from snapreport.diagnosis.compare.gate import Budget, Check, Growth, Raised, merge
 from snapreport.ground.errors import BudgetError, InputError
 from snapreport.ground.units import parse_share
 from snapreport.model.diagnoses import Finding, Frees, Suggestion
-from snapreport.reporters.json.gate_json import verdict_as_json
-from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
-from snapreport.reporters.terminal.gate_text import write_verdict
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
+from snapreport.reporters.diff_text import write_verdict
+from snapreport.reporters.json_report import verdict_as_json
+from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, TraceBuilder, frame, history_of, trace
 
 GIB = 1 << 30

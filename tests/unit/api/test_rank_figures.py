@@ -10,9 +10,9 @@ import pytest
 
 import snapreport
 from snapreport.api.rank_figures import rank_facts
-from snapreport.figures.rank_parts.rank_holders import find_holders, site_key
-from snapreport.model.run.rank_facts import DeviceFacts, Holder
-from snapreport.reporters.json.json_report import findings_as_json
+from snapreport.figures.ranks import find_holders, site_key
+from snapreport.model.run import DeviceFacts, Holder
+from snapreport.reporters.json_report import findings_as_json
 from tests.builders import FIRST_US, KIB, MIB, frame, trace
 from tests.corpus import corpus_files, loaded
 from tests.thorough import small

@@ -17,8 +17,8 @@ from benchmarks.runs.plan import Plan, make_plan, vary
 from benchmarks.runs.truth_check import mistakes
 from simulator.invariants import violations
 from snapreport.api.rank_figures import rank_facts
-from snapreport.compare.among_ranks.find_run import find_run
-from snapreport.model.run.rank_facts import RankFacts, RankName, Run, place_in
+from snapreport.diagnosis.ranks.find_run import find_run
+from snapreport.model.run import RankFacts, RankName, Run, place_in
 
 RANKS, SEED = 24, 4
 

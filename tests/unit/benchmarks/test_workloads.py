@@ -29,7 +29,7 @@ from benchmarks.workloads.recording import Recording, WorkloadError
 from simulator import AllocatorSettings, Config, layouts, simulate
 from simulator.invariants import violations
 from simulator.settings import MIB, NO_DIVISIONS
-from snapreport.diagnosis.trust.self_checks import find_closing
+from snapreport.diagnosis.trust import find_closing
 from snapreport.figures.curves import find_curves
 from tests.builders import history_of
 from tests.corpus import NO_CORPUS, corpus_files

@@ -9,12 +9,12 @@ import apsw
 import numpy as np
 import pytest
 
-from snapreport.bundle import integer_table, table_writing
+from snapreport.bundle import database, database_reader
 from snapreport.bundle.database import call_stack_texts, write_database
 from snapreport.bundle.database_reader import read_database
-from snapreport.bundle.sqlite_cells import from_cells
+from snapreport.bundle.tables import from_cells
 from snapreport.ground.errors import BundleError
-from snapreport.model.stacks import FrameTable, StackTable
+from snapreport.model.snapshot import FrameTable, StackTable
 from tests.builders import KIB, assert_same_history, frame, history_of, trace
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_the_bytes_do_not_depend_on_how_many_rows_go_into_a_statement(
 ) -> None:
     history = with_stacks(table([*range(-1, 149)], [0] * 150, [149, 3]))
     expected = write_database(history)
-    monkeypatch.setattr(table_writing, "AT_ONCE", 7)
+    monkeypatch.setattr(database, "AT_ONCE", 7)
     assert write_database(history) == expected
 
 
@@ -69,7 +69,7 @@ def test_nodes_read_from_pages_are_those_that_sql_gives(
     monkeypatch: pytest.MonkeyPatch, pages: bool
 ) -> None:
     if not pages:
-        monkeypatch.setattr(integer_table, "read_rows", lambda *_: None)
+        monkeypatch.setattr(database_reader, "read_rows", lambda *_: None)
     history = with_stacks(table([-1, 0, 1, 1, -1], [0, 1, 2, 0, 1], [2, 3, 4, -1]))
     read = read_database(write_database(history), history.source).stacks
     for name in ("node_parent", "node_frame", "node_depth", "stack_node"):

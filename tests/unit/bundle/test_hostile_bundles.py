@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from snapreport.bundle import members, read_bundle, read_elements, write_bundle
-from snapreport.bundle.query.sql_query import Database
+from snapreport.bundle.query import Database
+from snapreport.ground import processes
 from snapreport.ground.errors import BundleError, InputError, QueryError
-from snapreport.ground.processes import unpacking_limit
 from snapreport.history.build import build_history
 from snapreport.model.history import History
 from snapreport.read import read_snapshot
@@ -87,18 +87,18 @@ def test_the_limit_of_what_may_be_unpacked_can_be_raised(
     size = len(zips.members_of(bundle)["elements.db"])
     path = tmp_path / "large.zip"
     path.write_bytes(bundle)
-    monkeypatch.setattr(unpacking_limit, "RATIO", 1)
+    monkeypatch.setattr(processes, "RATIO", 1)
     monkeypatch.setattr(members, "ALWAYS_UNPACKED", size - 1)
-    with pytest.raises(BundleError, match=f"set {unpacking_limit.MAX_UNPACKED} to more"):
+    with pytest.raises(BundleError, match=f"set {processes.MAX_UNPACKED} to more"):
         read_bundle(path)
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, str(size))
+    monkeypatch.setenv(processes.MAX_UNPACKED, str(size))
     assert len(read_elements(path)) == size
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "1 GiB")
+    monkeypatch.setenv(processes.MAX_UNPACKED, "1 GiB")
     read_bundle(path)
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "1 KiB")
+    monkeypatch.setenv(processes.MAX_UNPACKED, "1 KiB")
     with pytest.raises(BundleError, match="over the limit of 1,024"):
         read_bundle(path)
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "much")
+    monkeypatch.setenv(processes.MAX_UNPACKED, "much")
     with pytest.raises(InputError, match="'much' is not a size; write 40GiB"):
         read_bundle(path)
 

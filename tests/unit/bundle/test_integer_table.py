@@ -10,10 +10,9 @@ import apsw
 import numpy as np
 import pytest
 
-from snapreport.bundle import integer_table
+from snapreport.bundle import database_reader
 from snapreport.bundle.database import write_database
-from snapreport.bundle.integer_table import read_cells
-from snapreport.bundle.pages import Rows, read_rows
+from snapreport.bundle.database_reader import Rows, read_cells, read_rows
 from snapreport.bundle.tables import open_tables
 from tests.builders import trace
 
@@ -88,7 +87,7 @@ def test_a_bundles_events_are_those_that_sql_gives(
         assert rows is not None
         return rows
 
-    monkeypatch.setattr(integer_table, "read_rows", read)
+    monkeypatch.setattr(database_reader, "read_rows", read)
     with open_tables(data) as tables:
         cells, texts = read_cells(tables, "events")
     other = history.devices[0].other

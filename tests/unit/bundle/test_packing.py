@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from snapreport.bundle import packing
-from snapreport.bundle.packing import Packer
+from snapreport.bundle import archive
+from snapreport.bundle.archive import Packer
 from tests.conftest import REPOSITORY
 
 
@@ -47,7 +47,7 @@ def text(length: int, seed: int = 1) -> bytes:
 def test_members_come_back_whatever_their_length(
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
-    monkeypatch.setattr(packing, "PIECE", 64)
+    monkeypatch.setattr(archive, "PIECE", 64)
     content = text(length)
     assert unpacked(packed(("a.json", [content]), ("b.json", [content[:7], b"", content[7:]]))) == {
         "a.json": content,
@@ -81,7 +81,7 @@ def test_a_zip_without_members_is_empty() -> None:
 def test_the_bytes_are_the_same_for_any_number_of_processors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    content = text(3 * packing.PIECE + 17)
+    content = text(3 * archive.PIECE + 17)
     found = set()
     for count in (None, 1, 2, 64):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
@@ -93,7 +93,7 @@ def test_the_bytes_are_the_same_for_any_number_of_processors(
 def test_zip64_fields_are_written_where_a_number_is_too_large(
     monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(packing, "_LIMIT", limit)
+    monkeypatch.setattr(archive, "_LIMIT", limit)
     members = {"small": b"x", "large": text(700), "last": b"y" * 60}
     data = packed(*((name, [content]) for name, content in members.items()))
     assert b"PK\x06\x06" in data
@@ -124,8 +124,8 @@ def test_an_error_in_a_thread_is_raised_by_write() -> None:
 def test_whoever_makes_pieces_faster_than_they_are_deflated_helps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(packing, "PIECE", 64)
-    monkeypatch.setattr(packing, "_MOST_WAITING", 3)
+    monkeypatch.setattr(archive, "PIECE", 64)
+    monkeypatch.setattr(archive, "_MOST_WAITING", 3)
     monkeypatch.setattr(threading.Thread, "start", _refuse)
     waiting, content = [], text(64 * 40)
 
@@ -173,7 +173,7 @@ def test_an_interrupt_while_threads_are_started_hangs_nothing(tmp_path: Path) ->
     program = tmp_path / "interrupted.py"
     program.write_text(
         "import threading\n"
-        "from snapreport.bundle.packing import Packer\n"
+        "from snapreport.bundle.archive import Packer\n"
         "start = threading.Thread.start\n"
         "def interrupt(thread):\n"
         "    start(thread)\n"

@@ -9,8 +9,8 @@ import apsw
 import numpy as np
 import pytest
 
-from snapreport.bundle import pages
-from snapreport.bundle.pages import Rows, read_rows
+from snapreport.bundle import database_reader
+from snapreport.bundle.database_reader import Rows, read_rows
 from tests.reference.leaves import UnusualError, read_leaves
 from tests.thorough import some
 
@@ -144,10 +144,10 @@ def test_pages_that_are_named_twice_or_hold_too_much_are_left_to_sqlite() -> Non
 def plainly(data: bytes, root: int) -> list[tuple[int, list[int | bytes | None]]] | None:
     """Read a table as ``read_rows`` does, cell by cell."""
     try:
-        file = pages._File(data)
+        file = database_reader._File(data)
         leaves = file.leaves(root).tolist()
         return read_leaves(data, file.page_size, leaves, WIDTH, None)
-    except (pages._Unusual, UnusualError, IndexError):
+    except (database_reader._Unusual, UnusualError, IndexError):
         return None
 
 

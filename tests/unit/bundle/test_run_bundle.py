@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from benchmarks.runs.facts import example_run
 from snapreport.bundle import read_bundle
-from snapreport.bundle.of_run.run_archive import (
+from snapreport.bundle.run_archive import (
     is_run_bundle,
     read_run_bundle,
+    read_run_database,
     write_run_bundle,
+    write_run_database,
 )
-from snapreport.bundle.of_run.run_reading import read_run_database
-from snapreport.bundle.of_run.run_writing import write_run_database
 from snapreport.ground.errors import BundleError
-from snapreport.model.run.rank_facts import Cells, RankFinding, Run
+from snapreport.model.run import Cells, RankFinding, Run
 from tests.builders import differences
 from tests.thorough import tried
 

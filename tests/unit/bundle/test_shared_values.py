@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from snapreport.bundle import shared_values
-from snapreport.bundle.differences import SPAN, span_bases
-from snapreport.bundle.shared_values import find_kinds
+from snapreport.bundle import database
+from snapreport.bundle.database import find_kinds
+from snapreport.bundle.tables import SPAN, span_bases
 
 
 def assert_kinds(rows: list[tuple[int, ...]]) -> None:
@@ -34,7 +34,7 @@ def test_many_kinds_are_told_apart(different: int) -> None:
 
 @pytest.mark.parametrize("different", [1, 2, 50, 10**9])
 def test_rows_of_one_hash_are_told_apart(different: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_values, "_FACTOR", 0)
+    monkeypatch.setattr(database, "_FACTOR", 0)
     test_many_kinds_are_told_apart(different)
 
 

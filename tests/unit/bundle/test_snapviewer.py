@@ -76,7 +76,7 @@ def test_the_default_devices_rows_are_allocations_0_1_2(tmp_path: Path) -> None:
 def test_the_rows_are_the_same_in_parts_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made = set()
     for points in (1, 5, 1 << 20):
-        monkeypatch.setattr("snapreport.bundle.strips_text.POINTS_AT_ONCE", points)
+        monkeypatch.setattr("snapreport.bundle.strips.POINTS_AT_ONCE", points)
         out = io.BytesIO()
         write_bundle(two_devices(), out)
         with zipfile.ZipFile(out) as archive:

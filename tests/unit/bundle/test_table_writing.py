@@ -6,8 +6,8 @@ import apsw
 import numpy as np
 import pytest
 
-from snapreport.bundle.differences import NOT_THERE
-from snapreport.bundle.table_writing import AT_ONCE, insert_integers
+from snapreport.bundle.database import AT_ONCE, insert_integers
+from snapreport.bundle.tables import NOT_THERE
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)"
 

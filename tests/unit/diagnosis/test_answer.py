@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simulator.simulator import Simulator
-from snapreport.diagnosis.answer import write_answer
-from snapreport.diagnosis.conclude import find_figures
-from snapreport.model.findings import Amounts, CallSite, OomEvent, StageUse
+from snapreport.diagnosis.conclude import find_figures, write_answer
+from snapreport.model.diagnoses import OomEvent
+from snapreport.model.findings import Amounts, CallSite, StageUse
 from tests.builders import MIB, TraceBuilder, history_of, trace
 
 GIB = 2**30

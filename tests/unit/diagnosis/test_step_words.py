@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.step_words import steps_sentence
-from snapreport.model.iterations import Kind, Source, Steps, StepUse
-from snapreport.reporters.words.step_rows import identified_text, step_rows
+from snapreport.diagnosis.conclude import steps_sentence
+from snapreport.model.roles import Kind, Source, Steps, StepUse
+from snapreport.reporters.words import identified_text, step_rows
 
 MIB = 2**20
 

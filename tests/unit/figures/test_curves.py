@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from snapreport.diagnosis.conclude import find_figures
-from snapreport.figures.amounts import find_fragmentation
-from snapreport.figures.curves import find_curves
-from snapreport.history.segment_replay import lives_of, segments_at
+from snapreport.figures.curves import find_curves, find_fragmentation
+from snapreport.history.segments import lives_of, segments_at
 from snapreport.model.findings import DeviceFigures
 from tests.builders import BASE, FIRST_US, MIB, TraceBuilder, trace
 

@@ -12,19 +12,16 @@ import snapreport
 from snapreport.api.loading import Snapshot
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
-from snapreport.exporters.csv_table import write as write_csv
-from snapreport.exporters.rebuilt_snapshot import rebuild
-from snapreport.figures.grouping import find_groups, metadata_fields, metadata_keys
-from snapreport.figures.line_memory import find_lines
+from snapreport.figures.grouping import find_groups, find_lines, metadata_fields, metadata_keys
 from snapreport.figures.thinning import Cutter
-from snapreport.model.cut import Cut, Picture
-from snapreport.model.history import History
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.model.history import Cut, History, NamesWanted, Picture
 from snapreport.model.roles import ROLES
 from snapreport.names.redaction import redact
-from snapreport.reporters.page.payload import pack
-from snapreport.reporters.terminal.answers_text import groups as write_groups
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.answers_text import groups as write_groups
+from snapreport.reporters.exports.rebuilt_snapshot import rebuild
+from snapreport.reporters.exports.tables import write_csv
+from snapreport.reporters.payload import pack
+from snapreport.reporters.text_tables import Page
 from tests.builders import KIB, MIB, assert_same_history, frame, history_of, trace
 from tests.exports import export_of, written
 from tests.payloads import Unpacked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snapreport.diagnosis.conclude import find
-from snapreport.model.segment_lives import LARGE, SMALL, AllocatorUse
+from snapreport.model.replays import LARGE, SMALL, AllocatorUse
 from tests.builders import BASE, KIB, MIB, TraceBuilder, trace
 
 

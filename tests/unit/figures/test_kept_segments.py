@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapreport.figures.heap import Heap
-from snapreport.figures.segments.kept_segments import (
-    KeptSegment,
-    find_returnables,
-    kept_segments,
-)
+from snapreport.figures.segments import Heap, KeptSegment, find_returnables, kept_segments
 
 MIB = 1 << 20
 PAGE = 20 * MIB

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.figures.rank_parts.rank_cells import event_cells, time_cells
-from snapreport.model.run.cell_widths import coarser, to_one_width
-from snapreport.model.run.rank_facts import Cells
+from snapreport.figures.ranks import event_cells, time_cells
+from snapreport.model.run import Cells, coarser, to_one_width
 from snapreport.model.snapshot import NO_TIME
 from tests.thorough import tried
 

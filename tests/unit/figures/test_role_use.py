@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from snapreport.diagnosis.conclude import find_figures
-from snapreport.figures.category_curves import find_profile
+from snapreport.figures.curves import find_profile
 from snapreport.figures.grouping import find_groups, label_allocations
-from snapreport.figures.role_use import evidence_texts, find_role_use
+from snapreport.figures.uses import evidence_texts, find_role_use
 from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import (

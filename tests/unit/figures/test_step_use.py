@@ -7,8 +7,8 @@ import pytest
 
 from snapreport.diagnosis.conclude import find_figures
 from snapreport.figures.curves import find_curves
-from snapreport.figures.step_use import _steady, find_steps, measure_steps
-from snapreport.model.iterations import Iterations, Steps, runs_of, step_range
+from snapreport.figures.uses import _steady, find_steps, measure_steps
+from snapreport.model.roles import Iterations, Steps, runs_of, step_range
 from tests.builders import KIB, MIB, TraceBuilder, trace
 
 

@@ -8,7 +8,8 @@ import pytest
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.errors import CutError
-from snapreport.model.cut import (
+from snapreport.model.findings import Findings
+from snapreport.model.history import (
     NO_CUT,
     Bound,
     Cut,
@@ -17,7 +18,6 @@ from snapreport.model.cut import (
     make_cut,
     parse_bound,
 )
-from snapreport.model.findings import Findings
 from tests.builders import KIB, MIB, trace
 
 

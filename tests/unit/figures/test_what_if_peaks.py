@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from snapreport.figures.curves import find_curves
-from snapreport.figures.range_maxima import range_maxima
-from snapreport.figures.what_if_peaks import find_held, find_members, find_what_if, find_without
+from snapreport.figures.what_if import (
+    find_held,
+    find_members,
+    find_what_if,
+    find_without,
+    range_maxima,
+)
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
-from snapreport.model.what_if import WhatIf
+from snapreport.model.answers import WhatIf
 from tests.builders import MIB, TraceBuilder, frame, trace
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.ground.cards.card_lookup import CardWanted, card_of, find_card, wanted_card
-from snapreport.ground.cards.card_table import CARDS, Card
+from snapreport.ground.cards import CARDS, Card, CardWanted, card_of, find_card, wanted_card
 from snapreport.ground.errors import CardError
 
 GIB = 1 << 30

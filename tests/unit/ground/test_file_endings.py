@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.exporters import EXPORTS
 from snapreport.ground.errors import OutputError
-from snapreport.ground.file_endings import check_ending, check_folder
+from snapreport.ground.files import check_ending, check_folder
+from snapreport.reporters.exports import EXPORTS
 
 FORMS = [".zip", ".html", ".md", *EXPORTS.values()]
 

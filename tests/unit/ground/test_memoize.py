@@ -10,10 +10,10 @@ import pytest
 
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.callsites import find_site_frames, label_sites
-from snapreport.frames.frame_kinds import classify_frames
-from snapreport.frames.missing_stacks import missing_reason
 from snapreport.ground.memoize import once_for_both, once_for_each
-from snapreport.history.segment_replay import lives_of
+from snapreport.history.segments import lives_of
+from snapreport.roles.frames import classify_frames
+from snapreport.roles.stack_kinds import missing_reason
 from tests.builders import MIB, frame, trace
 
 

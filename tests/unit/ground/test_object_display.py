@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.ground.object_display import html_table
+from snapreport.ground.safe_text import html_table
 from tests.builders import frame, trace
 from tests.hostile_text import ATTACKS
 

@@ -13,9 +13,7 @@ import pytest
 
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import write_atomically
-from snapreport.ground.remote.remote_paths import as_path, is_remote
-from snapreport.ground.remote.store_access import without_secrets
-from snapreport.ground.remote.store_copies import local_copy
+from snapreport.ground.stores import as_path, is_remote, local_copy, without_secrets
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapreport.compare import gate_types
-from snapreport.ground.processes import unpacking_limit
+from snapreport.diagnosis.compare import gate
+from snapreport.ground import processes
 from snapreport.ground.units import (
     bytes_and_share,
     format_bytes,
@@ -22,7 +22,7 @@ from snapreport.ground.units import (
     share_in_words,
     times,
 )
-from snapreport.model import cut
+from snapreport.model import history
 
 GIB = 1 << 30
 
@@ -171,13 +171,13 @@ def test_what_is_no_size_is_said_to_be_none(text: Any) -> None:
 def test_a_size_means_the_same_wherever_it_is_said(
     monkeypatch: pytest.MonkeyPatch, text: str, size: int
 ) -> None:
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, text)
-    assert unpacking_limit.most_unpacked(1, 1) == size
-    assert cut.make_cut(min_size=text) == cut.Cut(min_size=size)
-    assert cut.cut_size(text) == size  # --fit
-    budget = gate_types.Budget.of({"max_peak": text, "max_growth": text, "stages": {"x": text}}, "")
+    monkeypatch.setenv(processes.MAX_UNPACKED, text)
+    assert processes.most_unpacked(1, 1) == size
+    assert history.make_cut(min_size=text) == history.Cut(min_size=size)
+    assert history.cut_size(text) == size  # --fit
+    budget = gate.Budget.of({"max_peak": text, "max_growth": text, "stages": {"x": text}}, "")
     assert (budget.max_peak, budget.max_growth, budget.stages) == (
         size,
-        gate_types.Growth(None, size),
+        gate.Growth(None, size),
         {"x": size},
     )

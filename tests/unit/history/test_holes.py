@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapreport.history.block_sizes import find_holes
-from snapreport.model.segment_lives import SegmentLives
+from snapreport.model.replays import SegmentLives
 from tests.reference.holes import replay_holes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapreport.history.live_floor import LiveFloor, live_floor
+from snapreport.history.block_sizes import LiveFloor, live_floor
 from tests.builders import MIB, TraceBuilder, trace
 
 

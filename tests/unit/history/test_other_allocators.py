@@ -9,8 +9,8 @@ import pytest
 
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
-from snapreport.exporters.rebuilt_snapshot import rebuild
 from snapreport.model.findings import DeviceFindings
+from snapreport.reporters.exports.rebuilt_snapshot import rebuild
 from tests.builders import MIB, assert_same_history, history_of
 
 ADDRESS = 0x12C0_0000_0000

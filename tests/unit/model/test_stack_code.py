@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.model.stacks import LONGEST_CODE, SOURCE
+from snapreport.model.snapshot import LONGEST_CODE, SOURCE
 from tests.builders import frame, trace
 
 

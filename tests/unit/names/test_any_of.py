@@ -8,8 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.names.any_of import any_of
-from snapreport.names.homes import folders_of
+from snapreport.names.personal_data import any_of, folders_of
 from tests.clock import took
 
 NAMES = st.lists(st.text("ab.|(é", min_size=1, max_size=6), min_size=1, max_size=12)

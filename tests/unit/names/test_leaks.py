@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from snapreport.names.leaks import find_leaks
+from snapreport.names.file_strings import find_leaks
 from snapreport.names.personal_data import Known
-from snapreport.names.tally import Given
+from snapreport.names.strings import Given
 
 HERE = Known(frozenset({"annika"}), frozenset({"gpu-node-7"}))
 NOBODY = Known(frozenset(), frozenset())

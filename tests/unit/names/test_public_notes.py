@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
-from snapreport.model.recorder_notes import recorder_info
-from snapreport.names import public_notes
+from snapreport.model.snapshot import recorder_info
+from snapreport.names import personal_data
 from snapreport.names.personal_data import NOBODY, Known, hide_private
 
 
@@ -21,7 +21,7 @@ def test_a_text_that_many_rows_share_is_searched_once(monkeypatch: pytest.Monkey
     row = {"device": "cpu", "kind": "parameter", "address": 1, "size": 1, "name": "/home/jdoe/w"}
     noted = recorder_info({"format": 1, "storages": [row] * 9})
     assert noted is not None
-    monkeypatch.setattr(public_notes, "hide_private", hide)
-    hidden = public_notes.hide_in_recording(noted, NOBODY)
+    monkeypatch.setattr(personal_data, "hide_private", hide)
+    hidden = personal_data.hide_in_recording(noted, NOBODY)
     assert [each.name for each in hidden.storages] == ["~/w"] * 9
     assert searched.count("/home/jdoe/w") == 1

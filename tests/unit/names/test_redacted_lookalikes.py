@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.exporters import EXPORTS
-from snapreport.names.known_names import known_names
-from snapreport.names.public_names import is_public_native_function
+from snapreport.names.public_names import is_public_native_function, known_names
+from snapreport.reporters.exports import EXPORTS
 from tests.builders import FIRST_US, MIB, frame, trace
 from tests.commands.test_redaction import whole
 

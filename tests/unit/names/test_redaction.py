@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import snapreport
-from snapreport.compare.diff_types import Diff
-from snapreport.model.name_treatment import NamesWanted
+from snapreport.diagnosis.compare.diff_types import Diff
+from snapreport.model.history import NamesWanted
 from snapreport.names.redaction import redact
 from tests.builders import FIRST_US, MIB, frame, trace
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from snapreport.figures.grouping import module_of
-from snapreport.frames.frame_kinds import classify_file
-from snapreport.frames.source_files import pair_files
 from snapreport.model.findings import LIBRARY, OUTSIDE
-from snapreport.model.name_treatment import KEPT, SHORT
+from snapreport.model.history import KEPT, SHORT
 from snapreport.names.short_paths import short_names, shorten
+from snapreport.roles.frames import classify_file
+from snapreport.roles.source_files import pair_files
 from tests.builders import frame, trace
 
 PROJECT = ["/home/ann/code/zebra/train.py", "/home/ann/code/zebra/net/models.py"]

@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 import snapreport
+from snapreport.ground import processes
 from snapreport.ground.errors import (
     BudgetError,
     InputError,
@@ -19,11 +20,9 @@ from snapreport.ground.errors import (
     PatternError,
     SnapreportError,
 )
-from snapreport.ground.processes import unpacking_limit
 from snapreport.model.history import DEEPEST_SETTINGS
-from snapreport.read import limits, read_budget, read_snapshot
-from snapreport.read.budgets import has_budget
-from snapreport.read.rules_file import read_rules
+from snapreport.read import parsed, read_budget, read_snapshot
+from snapreport.read.source import has_budget, read_rules
 from tests import bombs
 from tests.builders import trace
 
@@ -56,12 +55,12 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     data = pickle.dumps(bombs.sample(), 4)
     path = tmp_path / "a.gz"
     path.write_bytes(pack(data))
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, str(len(data)))
+    monkeypatch.setenv(processes.MAX_UNPACKED, str(len(data)))
     assert len(read_snapshot(path).traces[0]) == 3 + 1
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, str(len(data) - 1))
-    with pytest.raises(NotEnoughMemoryError, match=unpacking_limit.MAX_UNPACKED):
+    monkeypatch.setenv(processes.MAX_UNPACKED, str(len(data) - 1))
+    with pytest.raises(NotEnoughMemoryError, match=processes.MAX_UNPACKED):
         read_snapshot(path)
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, "much")
+    monkeypatch.setenv(processes.MAX_UNPACKED, "much")
     with pytest.raises(InputError, match="'much' is not a size; write 40GiB"):
         read_snapshot(path)
 
@@ -71,16 +70,13 @@ def test_the_most_that_may_be_unpacked_is_a_setting(
     [("7", 7), ("50GiB", 50 << 30), ("2 mb", 2 * 10**6), ("1.5GiB", 3 << 29), (" 3TiB ", 3 << 40)],
 )
 def test_sizes_have_units(monkeypatch: pytest.MonkeyPatch, said: str, most: int) -> None:
-    monkeypatch.setenv(unpacking_limit.MAX_UNPACKED, said)
-    assert unpacking_limit.most_unpacked(1, limits.UNPACKED_ALWAYS) == most
+    monkeypatch.setenv(processes.MAX_UNPACKED, said)
+    assert processes.most_unpacked(1, parsed.UNPACKED_ALWAYS) == most
 
 
 def test_the_most_follows_from_the_file() -> None:
-    assert unpacking_limit.most_unpacked(1, limits.UNPACKED_ALWAYS) == limits.UNPACKED_ALWAYS
-    assert (
-        unpacking_limit.most_unpacked(1 << 30, limits.UNPACKED_ALWAYS)
-        == unpacking_limit.RATIO << 30
-    )
+    assert processes.most_unpacked(1, parsed.UNPACKED_ALWAYS) == parsed.UNPACKED_ALWAYS
+    assert processes.most_unpacked(1 << 30, parsed.UNPACKED_ALWAYS) == processes.RATIO << 30
 
 
 def test_a_file_of_nothing_is_refused_before_all_of_it_is_read(tmp_path: Path) -> None:
@@ -115,15 +111,15 @@ def test_an_integer_of_thousands_of_digits_is_no_budget(tmp_path: Path) -> None:
 def test_the_limits_are_as_documented() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "safety.md").read_text(encoding="utf-8")
     for name, what in {
-        f"{unpacking_limit.RATIO} for each packed byte, and always 64 MiB": "unpacks to",
-        f"integers of {8 * (limits.MOST_INTEGER - 1)} bits": "Numbers",
-        f"{limits.MOST_TEXT:,}": "a text in",
-        f"{limits.MOST_DEVICES}": "Devices",
-        f"{limits.MOST_POOLS:,}": "pools",
-        f"{limits.MOST_RULES:,} bytes": "rules",
+        f"{processes.RATIO} for each packed byte, and always 64 MiB": "unpacks to",
+        f"integers of {8 * (parsed.MOST_INTEGER - 1)} bits": "Numbers",
+        f"{parsed.MOST_TEXT:,}": "a text in",
+        f"{parsed.MOST_DEVICES}": "Devices",
+        f"{parsed.MOST_POOLS:,}": "pools",
+        f"{parsed.MOST_RULES:,} bytes": "rules",
     }.items():
         assert any(name in line and what in line for line in text.splitlines()), what
-    assert limits.UNPACKED_ALWAYS == 64 << 20
+    assert parsed.UNPACKED_ALWAYS == 64 << 20
 
 
 @pytest.mark.parametrize("kind", [list, dict])

@@ -14,11 +14,17 @@ import pytest
 
 from snapreport.ground.errors import NotASnapshotError, SnapreportError, UnsafePickleError
 from snapreport.history.build import build_history
-from snapreport.model.recorder_notes import recorder_info
+from snapreport.model.snapshot import recorder_info
 from snapreport.read import read_bytes, unpickle
-from snapreport.read.limits import MOST_DEVICES, MOST_INTEGER, MOST_POOLS, MOST_TEXT, Allowance
-from snapreport.read.opcodes import check_opcodes
-from snapreport.read.parsed import parse
+from snapreport.read.parsed import (
+    MOST_DEVICES,
+    MOST_INTEGER,
+    MOST_POOLS,
+    MOST_TEXT,
+    Allowance,
+    parse,
+)
+from snapreport.read.unpickle import check_opcodes
 from tests import bombs
 from tests.builders import frame, trace
 

@@ -11,10 +11,10 @@ import zstandard
 
 import snapreport
 from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
-from snapreport.ground.processes.unpacking_limit import NO_MEMORY_CHECK
-from snapreport.read import memory_need, unpickle
+from snapreport.ground.processes import NO_MEMORY_CHECK
+from snapreport.read import parsed, unpickle
 from tests.builders import trace
-from tests.unit.ground.processes.test_machine import system
+from tests.unit.ground.test_machine import system
 
 GIB = 1 << 30
 
@@ -22,30 +22,30 @@ GIB = 1 << 30
 def test_too_much_is_refused_with_what_it_needs_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory_need.require_memory(2**60, tmp_path)  # where nothing is known, nothing is checked
+    parsed.require_memory(2**60, tmp_path)  # where nothing is known, nothing is checked
     root = system(tmp_path)
-    memory_need.require_memory(8 * GIB, root)
+    parsed.require_memory(8 * GIB, root)
     with pytest.raises(NotEnoughMemoryError) as caught:
-        memory_need.require_memory(8 * GIB + 1, root)
+        parsed.require_memory(8 * GIB + 1, root)
     assert "needs about 8.00 GiB of memory, and 8.00 GiB is free" in str(caught.value)
     assert NO_MEMORY_CHECK in str(caught.value)
     assert "\n" not in str(caught.value)
     monkeypatch.setenv(NO_MEMORY_CHECK, "1")
-    memory_need.require_memory(2**60, root)
+    parsed.require_memory(2**60, root)
 
 
 def test_a_little_is_always_tried(tmp_path: Path) -> None:
     root = system(tmp_path, available=1024)
-    memory_need.require_memory(1 << 28, root)
+    parsed.require_memory(1 << 28, root)
     with pytest.raises(NotEnoughMemoryError):
-        memory_need.require_memory((1 << 28) + 1, root)
+        parsed.require_memory((1 << 28) + 1, root)
 
 
 @pytest.fixture
 def nearly_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with 100 bytes, of which no program can be sure."""
-    monkeypatch.setattr(memory_need, "available_memory", lambda _root: 100)
-    monkeypatch.setattr(memory_need, "_ALWAYS_TRIED", 0)
+    monkeypatch.setattr(parsed, "available_memory", lambda _root: 100)
+    monkeypatch.setattr(parsed, "_ALWAYS_TRIED", 0)
 
 
 @pytest.mark.parametrize("form", ["pickle", "gz", "zst", "json", "objects"])
@@ -76,9 +76,9 @@ def test_memory_is_checked_again_when_the_events_are_counted(
     for _ in range(500):
         builder.event("snapshot")
     data = pickle.dumps(builder.snapshot(), 4)
-    monkeypatch.setattr(memory_need, "_ALWAYS_TRIED", 0)
-    monkeypatch.setattr(memory_need, "available_memory", lambda _root: len(data) + 1)
-    monkeypatch.setattr(memory_need, "count_dicts", lambda _data: 0)  # as where the parts have none
+    monkeypatch.setattr(parsed, "_ALWAYS_TRIED", 0)
+    monkeypatch.setattr(parsed, "available_memory", lambda _root: len(data) + 1)
+    monkeypatch.setattr(parsed, "count_dicts", lambda _data: 0)  # as where the parts have none
     path = tmp_path / "large.pickle"
     path.write_bytes(data)
     with pytest.raises(NotEnoughMemoryError):
@@ -90,7 +90,7 @@ def test_memory_is_checked_again_when_the_events_are_counted(
 def test_dicts_are_counted_whatever_the_protocol(protocol: int, n: int) -> None:
     events = [{"action": "alloc", "addr": 1 << 40, "size": i % 999, "stream": 0} for i in range(n)]
     data = pickle.dumps({"segments": [], "device_traces": [events]}, protocol)
-    assert memory_need.count_dicts(data) == pytest.approx(n + 1, rel=0.02)
+    assert parsed.count_dicts(data) == pytest.approx(n + 1, rel=0.02)
 
 
 @pytest.mark.parametrize("form", ["columns", "objects"])
@@ -102,8 +102,8 @@ def test_tiny_events_are_known_to_take_more_than_their_bytes(
     events = [{"action": "alloc", "addr": 1 << 40, "size": i, "stream": 0} for i in range(n)]
     data = pickle.dumps({"segments": [], "device_traces": [events]}, 4)
     assert len(data) < 30 * n
-    monkeypatch.setattr(memory_need, "_ALWAYS_TRIED", 0)
-    monkeypatch.setattr(memory_need, "available_memory", lambda _root: each * n)
+    monkeypatch.setattr(parsed, "_ALWAYS_TRIED", 0)
+    monkeypatch.setattr(parsed, "available_memory", lambda _root: each * n)
     monkeypatch.setattr(unpickle, "parse", lambda *_: pytest.fail("it began to read"))
     if form == "objects":
         monkeypatch.setattr(unpickle, "parse", lambda *_: None)

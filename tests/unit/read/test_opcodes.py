@@ -17,8 +17,7 @@ import pytest
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.history.build import build_history
 from snapreport.read import read_snapshot
-from snapreport.read.opcodes import check_opcodes
-from snapreport.read.unpickle import load_plain_pickle
+from snapreport.read.unpickle import check_opcodes, load_plain_pickle
 from tests.builders import MIB, read_bytes, stack, trace
 
 ALLOWED = {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from snapreport.read.prefix_tree import prefix_tree
+from snapreport.read.interner import prefix_tree
 from tests.reference.prefix_trees import build_tree
 
 Stacks = list[tuple[int, ...]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapreport.ground.errors import InputError, PatternError
-from snapreport.read.rules_file import read_rules
+from snapreport.read.source import read_rules
 
 
 def test_a_mapping_looks_in_function_and_file_names() -> None:

@@ -17,8 +17,7 @@ import snapreport
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.figures.callsites import name_stacks
 from snapreport.ground.errors import NotASnapshotError
-from snapreport.model.snapshot import NO_ID, NO_TIME, DeviceId, RawSnapshot
-from snapreport.model.stacks import NO_STACK, UNKNOWN_LINE
+from snapreport.model.snapshot import NO_ID, NO_STACK, NO_TIME, UNKNOWN_LINE, DeviceId, RawSnapshot
 from tests.builders import (
     BASE,
     FIRST_US,

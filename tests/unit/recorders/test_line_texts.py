@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapreport.model.stacks import LONGEST_CODE, SOURCE
+from snapreport.model.snapshot import LONGEST_CODE, SOURCE
 from snapreport.names.personal_data import Known
 from snapreport.recorders import line_texts
 from snapreport.recorders.line_texts import distinct_frames, note_line_texts

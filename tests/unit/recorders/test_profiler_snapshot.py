@@ -8,8 +8,7 @@ from typing import Any
 from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory, History
 from snapreport.read import read_bytes
-from snapreport.recorders.event_tree import MemoryEvent, NamedRange, Recorded, SeenTensor
-from snapreport.recorders.profiler_snapshot import to_snapshot
+from snapreport.recorders.profiler import MemoryEvent, NamedRange, Recorded, SeenTensor, to_snapshot
 
 CPU = ("cpu", 0)
 FRAMES = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.recorders.source_paths import full_path
+from snapreport.recorders.profiler import full_path
 
 
 @pytest.fixture

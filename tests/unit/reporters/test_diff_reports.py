@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 import snapreport
-from snapreport.compare.diff_types import Diff
-from snapreport.reporters.markdown.diff_markdown import DiffMarkdownReporter
-from snapreport.reporters.markdown.markdown_parts import LIMIT
-from snapreport.reporters.page.diff_page import DiffHtmlReporter
-from snapreport.reporters.page.diff_svg import draw_diff
-from snapreport.reporters.page.svg import HEIGHT
-from snapreport.reporters.terminal.diff_text import write_diff
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.diagnosis.compare.diff_types import Diff
+from snapreport.reporters.diff_markdown import DiffMarkdownReporter
+from snapreport.reporters.diff_page import DiffHtmlReporter, draw_diff
+from snapreport.reporters.diff_text import write_diff
+from snapreport.reporters.markdown import LIMIT
+from snapreport.reporters.svg import HEIGHT
+from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, TraceBuilder, frame, trace
 
 NASTY = "</style><script>alert(1)</script><b>&amp;"

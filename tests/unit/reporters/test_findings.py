@@ -15,20 +15,20 @@ from snapreport.model.diagnoses import (
     Figure,
     Finding,
     Frees,
+    OomEvent,
     Suggestion,
     Table,
     View,
     in_order,
     names_a_finding,
 )
-from snapreport.model.recording_facts import OomEvent
-from snapreport.reporters.markdown.diagnosis_markdown import diagnosis_blocks
-from snapreport.reporters.page.finding_cards import lay_out, lay_out_of_file
-from snapreport.reporters.page.terms import Definitions
-from snapreport.reporters.terminal import diagnosis_text
-from snapreport.reporters.terminal.column_layout import lay_out_columns
-from snapreport.reporters.terminal.text_tables import Page
-from snapreport.reporters.words.finding_words import (
+from snapreport.reporters import diagnosis_text
+from snapreport.reporters.markdown import diagnosis_blocks
+from snapreport.reporters.page_report import lay_out, lay_out_of_file
+from snapreport.reporters.plain_text import cut_site
+from snapreport.reporters.text_tables import Page, lay_out_columns
+from snapreport.reporters.whole_page import Definitions
+from snapreport.reporters.words import (
     figure_text,
     frees_text,
     reasons,
@@ -36,7 +36,6 @@ from snapreport.reporters.words.finding_words import (
     tally,
     value_text,
 )
-from snapreport.reporters.words.plain_text import cut_site
 
 MIB = 1024 * 1024
 HOSTILE = "<b>x</b> | `y` @me \x1b[31m\u202e"

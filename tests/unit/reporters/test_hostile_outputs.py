@@ -17,9 +17,9 @@ from markdown_it.token import Token
 import snapreport
 from snapreport.api.loading import open_database
 from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
-from snapreport.reporters.markdown.gate_markdown import VerdictMarkdownReporter
-from snapreport.reporters.terminal.query_text import csv_lines, json_lines, table
-from snapreport.reporters.words.plain_text import code_span, escaped, one_line, tame_notes
+from snapreport.reporters.answers_text import csv_lines, json_lines, query_table
+from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
+from snapreport.reporters.plain_text import code_span, escaped, one_line, tame_notes
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
@@ -220,7 +220,7 @@ def test_text_in_sql_is_text(hostile: Path) -> None:
     assert list(answer.rows) == [(len(ATTACKS),)]
     for width in (100, 10_000):
         (answer,) = database.run('SELECT name, name AS "x\x1b[2J\u202e" FROM annotations')
-        shown = table(answer, width, None).decode()
+        shown = query_table(answer, width, None).decode()
         assert is_calm(shown)
         assert shown.count("\n") == len(ATTACKS) + 1
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from snapreport.diagnosis.conclude import find
 from snapreport.model.history import History
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
-from snapreport.reporters.terminal.summary_text import TextReporter
-from snapreport.reporters.words.summary_rows import lines_note
+from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.summary_text import TextReporter
+from snapreport.reporters.words import lines_note
 from tests.builders import frame, trace
 
 

@@ -9,12 +9,12 @@ from html import unescape
 import pytest
 
 from simulator.simulator import Simulator
-from snapreport.allocator import settings_study
 from snapreport.diagnosis.conclude import find
+from snapreport.figures.allocator import settings
 from snapreport.model.findings import Findings
 from snapreport.model.history import History
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
-from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.page_report import HtmlReporter
 from tests import diseases
 from tests.builders import MIB, history_of, trace
 
@@ -79,7 +79,7 @@ def test_without_an_exact_replay_the_reason_stands_in_place_of_the_table() -> No
 
 
 def test_a_long_recording_says_how_to_have_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_study, "QUICK", 2)
+    monkeypatch.setattr(settings, "QUICK", 2)
     assert "snapreport render --allocator" in told(fragmented())[0]
     assert "snapreport render" not in told(fragmented(), allocator=True)[0]
 

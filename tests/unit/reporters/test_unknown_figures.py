@@ -11,18 +11,18 @@ import pytest
 
 import snapreport
 from snapreport.api.rank_figures import rank_facts
-from snapreport.explorer.opening.opened_file import OpenedFile
-from snapreport.explorer.parts.viewpoint import Viewpoint
-from snapreport.exporters import perfetto
+from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.opening import OpenedFile
+from snapreport.commands.mcp_server.finding_answers import _amounts
 from snapreport.ground.errors import MomentError
-from snapreport.mcp.answering.overview import _amounts
-from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
-from snapreport.reporters.page.page_report import HtmlReporter
-from snapreport.reporters.page.svg import draw_curves
-from snapreport.reporters.terminal.answers_text import amounts
-from snapreport.reporters.terminal.summary_text import TextReporter
-from snapreport.reporters.terminal.text_tables import Page
+from snapreport.reporters.answers_text import amounts
+from snapreport.reporters.exports import perfetto
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.summary_text import TextReporter
+from snapreport.reporters.svg import draw_curves
+from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, frame, trace
 from tests.exports import export_of, read_perfetto, written
 
@@ -80,7 +80,7 @@ def test_no_moment_of_it_can_be_named(snapshot: snapreport.Snapshot) -> None:
 
 def test_a_timeline_for_perfetto_begins_where_it_is_known(snapshot: snapreport.Snapshot) -> None:
     export = export_of(snapshot.history)
-    (timeline,) = read_perfetto(written(perfetto.write, export)).values()
+    (timeline,) = read_perfetto(written(perfetto.write_perfetto, export)).values()
     assert list(timeline.counters["reserved bytes"].values()) == [20 * MIB]
     assert max(timeline.counters["active bytes"].values()) == 9 * MIB
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapreport.frames.categories import classify
 from snapreport.model.history import History
 from snapreport.model.roles import ROLES
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
+from snapreport.roles.stack_kinds import classify
 from tests.builders import KIB, frame, trace
 
 MAIN = frame("main", "train.py", 1)

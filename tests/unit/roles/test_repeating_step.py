@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from snapreport.model.history import History
-from snapreport.model.iterations import Iterations
-from snapreport.roles.loop_period import Period
+from snapreport.model.roles import Iterations
 from snapreport.roles.passes import BACKWARD, Passes
-from snapreport.roles.repeating_step import _from_period, find_iterations
+from snapreport.roles.steps import Period, _from_period, find_iterations
 from tests.builders import FIRST_US, MIB, TraceBuilder, frame, trace
 from tests.clock import took
 from tests.programs import TINY, Plan, Program

@@ -36,7 +36,7 @@ export interface Stacks {
 
 /** Every segment that existed at some event, by start; when a run of mapped memory changes, it counts as a new one.
  *
- * As in `model/segment_lives.py`. Empty where no allocator is known. */
+ * As in `model/replays.py`. Empty where no allocator is known. */
 export interface Segments {
   count: number
   address: Float64Array

@@ -1,6 +1,6 @@
 /** Fragmentation after every event: the inactive bytes of segments that hold a live block.
  *
- * As in `figures/fragmentation.py`, but event by event: what takes array tricks there is a plain loop here. */
+ * As in `figures/segments.py`, but event by event: what takes array tricks there is a plain loop here. */
 
 import { type Device, NO_ID } from "./device"
 import { firstPlace } from "./places"

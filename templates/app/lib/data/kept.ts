@@ -1,6 +1,6 @@
 /** Segments that cannot go back to the driver because of one or two small live blocks.
  *
- * As in `figures/segments/kept_segments.py`: a plain segment goes back only as a whole, an expandable one page by page. */
+ * As in `figures/segments.py`: a plain segment goes back only as a whole, an expandable one page by page. */
 
 import type { Device } from "./device"
 import { INACTIVE, isPrivate, type Layout } from "./segments"

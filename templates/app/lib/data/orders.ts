@@ -1,4 +1,4 @@
-/** Restores long columns that `reporters/page/deflate_orders.py` put into an order that compresses well. */
+/** Restores long columns that `reporters/payload.py` put into an order that compresses well. */
 
 import type { Ints, Numbers } from "./curves"
 

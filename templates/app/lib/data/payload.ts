@@ -1,4 +1,4 @@
-/** Unpacks what `reporters/page/payload.py` packed: a JSON header, then typed columns. */
+/** Unpacks what `reporters/payload.py` packed: a JSON header, then typed columns. */
 
 import type { Ints } from "./curves"
 
@@ -19,7 +19,7 @@ export interface ColumnSpec {
 
 export type StepKind = "unknown" | "warm-up" | "steady" | "other"
 
-/** As in reporters/page/step_columns.py. */
+/** As in reporters/payload.py. */
 export interface StepsHeader {
   /** A sentence on how the steps were identified. */
   told: string

@@ -1,7 +1,7 @@
 /** What a page does not draw one by one: its sum after every event, and a row that stands for it.
  *
  * The row is the device's last and never live itself, so that loops over allocations skip it; sums of
- * what is live have to add `restAt`. As in `model/cut.py`. */
+ * what is live have to add `restAt`. As in `model/history.py`. */
 
 import { type Curve, type Ints, unitOf } from "./curves"
 import type { Device, Rest } from "./device"

@@ -61,7 +61,7 @@ export function mapLines(device: Device, stacks: Stacks, origins: Origins, passe
   return { lines, ofOrigin, ever: {} }
 }
 
-/** How the names of frames begin that stand for the gradients of a line; as in `model/stacks.py`. */
+/** How the names of frames begin that stand for the gradients of a line; as in `model/snapshot.py`. */
 const GRADIENT_OF = "gradient of "
 
 /** The first frame with each frame's file and line; a line's own frame comes before that of its gradients. */

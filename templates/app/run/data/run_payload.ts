@@ -1,4 +1,4 @@
-/** What `reporters/run/run_payload.py` packed: the header of a run's data, and its columns as arrays. */
+/** What `reporters/run_payload.py` packed: the header of a run's data, and its columns as arrays. */
 
 import { ColumnBlock, type ColumnSpec } from "../../lib/data/payload"
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from snapreport.diagnosis.advice.alike_layers import find_layers, layers_sentence
-from snapreport.diagnosis.advice.program_advice import suggest
-from snapreport.diagnosis.advice.situation import Situation, look_at
+from snapreport.diagnosis.advice.planning import suggest
+from snapreport.diagnosis.advice.situation import Situation, find_layers, layers_sentence, look_at
 from snapreport.figures.curves import find_curves
 from snapreport.model.history import History
 from tests.builders import MIB, frame, trace

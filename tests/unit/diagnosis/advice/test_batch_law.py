@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from simulator.settings import AllocatorSettings
 from simulator.simulator import Simulator
 from simulator.training import TrainingRun, Transformer
-from snapreport.diagnosis.advice.batch_law import find_growth, put_together
-from snapreport.diagnosis.advice.same_program import match_recordings
-from snapreport.diagnosis.advice.size_doubts import doubt_of
-from snapreport.diagnosis.advice.size_laws import find_laws
+from snapreport.diagnosis.advice.batch import (
+    doubt_of,
+    find_growth,
+    find_laws,
+    match_recordings,
+    put_together,
+)
 from snapreport.figures.curves import find_curves
+from snapreport.model.answers import LARGEST_BATCH, BatchGrowth
 from snapreport.model.history import History
-from snapreport.model.what_if import LARGEST_BATCH, BatchGrowth
 from tests.builders import MIB, frame, history_of, trace
 from tests.unit.diagnosis.advice.test_program_changes import BACK, BLOCK, BUILD, STEP
 

@@ -10,13 +10,13 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.model.name_treatment import NamesWanted
-from snapreport.model.recorder_notes import recorder_info
+from snapreport.model.history import NamesWanted
+from snapreport.model.snapshot import recorder_info
 from snapreport.names.redaction import redact
 from snapreport.recorders.system import describe
-from snapreport.reporters.json.json_report import findings_as_json
-from snapreport.reporters.markdown.markdown_report import MarkdownReporter
-from snapreport.reporters.page.page_report import HtmlReporter
+from snapreport.reporters.json_report import findings_as_json
+from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.page_report import HtmlReporter
 
 PYTORCH_S = (
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory:"

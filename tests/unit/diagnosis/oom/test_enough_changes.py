@@ -8,8 +8,7 @@ import pytest
 
 import snapreport
 from snapreport.diagnosis.advice.situation import look_at, only_at
-from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find_figures
+from snapreport.diagnosis.conclude import find_figures, find_memory
 from snapreport.model.diagnoses import Suggestion
 from tests import diseases
 from tests.builders import history_of

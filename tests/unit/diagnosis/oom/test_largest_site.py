@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.oom.forward_lines import forward_sites
-from snapreport.model.stacks import SOURCE
+from snapreport.diagnosis.oom.peak import forward_sites
+from snapreport.model.snapshot import SOURCE
 from tests.builders import MIB, TraceBuilder, frame, trace
 
 ENGINE = [frame("torch::autograd::Engine::thread_main(std::shared_ptr<G> const&)", "??", 0)]

@@ -11,10 +11,8 @@ from simulator.allocator import OutOfMemoryError
 from simulator.settings import AllocatorSettings
 from simulator.simulator import Simulator
 from simulator.training import TrainingRun, Transformer
-from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find_figures
-from snapreport.diagnosis.oom.verdict import judge
-from snapreport.diagnosis.oom.verdict_types import OomVerdict, Removal
+from snapreport.diagnosis.conclude import find_figures, find_memory
+from snapreport.diagnosis.oom.verdict import OomVerdict, Removal, judge
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Finding, Frees, Table
 from tests import diseases

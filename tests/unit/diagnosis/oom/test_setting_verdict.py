@@ -13,9 +13,8 @@ from simulator.allocator import OutOfMemoryError
 from simulator.blocks import Block
 from simulator.settings import NO_DIVISIONS, AllocatorSettings
 from simulator.simulator import GIB, Simulator
-from snapreport.diagnosis.collect import find_memory
-from snapreport.diagnosis.conclude import find_figures
-from snapreport.diagnosis.oom.setting_verdict import SettingVerdict, judge_settings, settings_words
+from snapreport.diagnosis.conclude import find_figures, find_memory
+from snapreport.diagnosis.oom.settings import SettingVerdict, judge_settings, settings_words
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.history.allocator_settings import UNLIMITED, parse_settings
 from snapreport.model.diagnoses import Finding

@@ -1,0 +1,232 @@
+"""What every engine offers: an executor of ``concurrent.futures``, and reports on its tasks.
+
+Only ``submit()`` of the executor is used, so any executor will do.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from snapreport.ground.errors import EngineError, reason_of
+from snapreport.ground.processes import PATIENCE, ChildProcess
+
+Teller: TypeAlias = Callable[[int, str, float | None], None]
+"""Called in a worker with a task's place, what is being done and the fraction done."""
+
+_PATIENCE = 10.0
+"""Seconds in which a cluster has to answer."""
+
+
+@dataclass(frozen=True)
+class OpenEngine:
+    """An engine at work."""
+
+    executor: Executor
+    teller: Teller | None = None
+    """Called in workers to report progress, so it is pickled; None if they report none."""
+    at_once: int | None = None
+    """Tasks to hand over at a time; None for all of them, where a cluster has a queue."""
+    how_lost: Callable[[BaseException], str] = lambda _: ""
+    """Tells from a future's error how its worker was lost; ``""`` where the task itself failed."""
+    tries: int = 3
+    """How often to hand over a task that workers are lost over, the last time alone."""
+
+
+def check_answers(address: str, what: str) -> None:
+    """Refuse an address where nothing answers, for which libraries may wait ten minutes.
+
+    Raises:
+        EngineError: nothing answers; what is not ``HOST:PORT`` is left to the library.
+    """
+    found = re.fullmatch(r"(?:\w+://)?\[?([^/\[\]]+?)\]?:(\d+)/?", address)
+    if found is None or int(found[2]) > 65535:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), _PATIENCE).close()
+    except OSError as error:
+        raise EngineError(
+            f"no {what} answers at {address}: {error.strerror or reason_of(error)}."
+        ) from error
+
+
+# Processes of this machine as an executor; where one is killed, the others go on.
+#
+# ``ProcessPoolExecutor`` gives up all that waits when one of its processes is killed, and tells
+# neither how it ended nor of progress; so each thread of a ``ThreadPoolExecutor`` has a process
+# here.
+#
+# Each process is started anew (spawn), which works on every system and with threads around.
+
+
+Result = TypeVar("Result")
+
+_parent: Connection | None = None
+"""In a worker: where its answers go."""
+
+
+class WorkerLostError(Exception):
+    """The process that worked on a task is no more; the message says how it ended."""
+
+
+@contextmanager
+def open_local(jobs: int, hear: Teller | None) -> Iterator[OpenEngine]:
+    """Work in processes of this machine; on an error, end them in the middle of their work."""
+    with LocalProcesses(jobs, hear) as executor:
+        try:
+            yield OpenEngine(executor, tell_parent if hear else None, jobs, _how_lost)
+        except BaseException:
+            executor.end()
+            raise
+
+
+def tell_parent(place: int, what: str, fraction: float | None) -> None:
+    """Tell the process that gave the task of its progress; called in a worker."""
+    if _parent is None:  # no process could be started
+        return
+    try:
+        _parent.send((place, what, fraction))
+    except OSError:  # the parent is gone
+        raise SystemExit(1) from None
+
+
+def _how_lost(error: BaseException) -> str:
+    return str(error) if isinstance(error, WorkerLostError) else ""
+
+
+class LocalProcesses(ThreadPoolExecutor):
+    """An executor that calls functions in so many processes, each started when it is needed.
+
+    A future of a process that was killed has a ``WorkerLostError``; a new one takes the next.
+    """
+
+    def __init__(self, jobs: int, hear: Teller | None = None) -> None:
+        super().__init__(jobs)
+        self._hear = hear
+        self._mine = threading.local()
+        self._workers: list[ChildProcess] = []
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def submit(
+        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
+    ) -> Future[Result]:
+        """Call a function of a module in one of the processes."""
+        return super().submit(self._call, function, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes when they have done what was submitted."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            with self._lock:
+                workers, self._workers = self._workers, []
+            for worker in workers:
+                worker.connection.close()  # tells the worker that there are no more tasks
+            for worker in workers:
+                worker.end(PATIENCE)
+
+    def end(self) -> None:
+        """End the processes in the middle of their work."""
+        with self._lock:
+            self._ended = True
+            workers = list(self._workers)
+        super().shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.end(PATIENCE)
+
+    def _call(
+        self, function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Result:
+        """Let this thread's process call a function, and wait for what comes of it."""
+        worker: ChildProcess | None = getattr(self._mine, "worker", None)
+        if worker is None:
+            try:
+                worker = self._start()
+            except OSError:  # a limit on processes: do it here
+                return function(*args, **kwargs)
+        try:
+            with suppress(OSError), self._lock:  # one that is dead is noticed when it is heard
+                worker.connection.send((function, args, kwargs))
+            while True:
+                message = worker.connection.recv()
+                if len(message) == 2:
+                    break
+                if self._hear is not None:
+                    self._hear(*message)
+        except (EOFError, OSError):
+            self._mine.worker = None
+            raise WorkerLostError(self._end_of(worker)) from None
+        result: Result
+        result, error = message
+        if error is not None:
+            raise error
+        return result
+
+    def _start(self) -> ChildProcess:
+        with self._lock:
+            if self._ended:
+                raise WorkerLostError("ended")
+            worker = ChildProcess("spawn", _serve)
+            self._workers.append(worker)
+        self._mine.worker = worker
+        return worker
+
+    def _end_of(self, worker: ChildProcess) -> str:
+        """Say what became of a process that says no more."""
+        worker.connection.close()
+        how = worker.how_it_ended()
+        with self._lock, suppress(ValueError):
+            self._workers.remove(worker)
+        return how
+
+
+def _serve(connection: Connection) -> None:
+    """Do tasks until there are no more: what each of the processes runs."""
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        # Work that is stopped half-way may raise other errors, which nobody should see.
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        raise SystemExit(1)  # raised, so that unfinished files are removed
+
+    global _parent
+    _parent = connection
+    signal.signal(signal.SIGTERM, leave)
+    # As in the commands' main(): several processes need no threads for matrices, and the
+    # collector no turns in between.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()
+    first = True
+    while True:
+        function, args, kwargs = connection.recv()
+        if first:  # modules stay, and to go through them takes longer than a small task
+            gc.freeze()
+        answer: tuple[object, Exception | None]
+        try:
+            answer = function(*args, **kwargs), None
+        except Exception as error:
+            answer = None, error
+        try:
+            connection.send(answer)
+        except OSError:
+            raise
+        except Exception as error:  # it cannot be pickled
+            connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
+        del function, args, kwargs, answer
+        gc.collect()
+        if first:
+            gc.freeze()
+            first = False

@@ -1,1 +1,0 @@
-"""Runs SQL queries on a bundle, in a process that can be killed."""

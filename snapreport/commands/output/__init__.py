@@ -1,1 +1,0 @@
-"""What commands print: results, errors, notes and progress."""

@@ -1,1 +1,0 @@
-"""What the allocator could not use, gave back, or handed out beyond the request."""

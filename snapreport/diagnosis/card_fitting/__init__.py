@@ -1,1 +1,0 @@
-"""Whether what was recorded would fit on a given card."""

@@ -1,1 +1,0 @@
-"""Memory allocated more often, or kept longer, than needed."""

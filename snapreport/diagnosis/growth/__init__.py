@@ -1,1 +1,0 @@
-"""Memory that grows from step to step of the program."""

@@ -1,1 +1,0 @@
-"""Whether a recording can be trusted: what it covers, what it lost, how to record it better."""

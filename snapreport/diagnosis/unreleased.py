@@ -1,0 +1,424 @@
+"""Memory that a program has let go of, or means to have, and that stays: cycles and old attempts.
+
+An object that refers to itself, by whatever way, is not freed when it is dropped, but when Python's
+garbage collector next looks: a saw-tooth over steps. And what an exception's traceback or a
+forgotten variable refers to is still there when the same lines make it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.diagnosis.block_room import freed_by
+from snapreport.diagnosis.finding_tables import site_table
+from snapreport.diagnosis.step_growth import bounds_until
+from snapreport.figures.callsites import name_sites, name_stacks, short_site
+from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
+from snapreport.ground.units import format_bytes, format_count, times
+from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
+from snapreport.model.findings import DeviceFigures
+from snapreport.model.history import START, History
+from snapreport.model.roles import Iterations
+from snapreport.model.snapshot import StackTable
+from snapreport.roles.frames import is_native_file
+from snapreport.roles.passes import BUILD, OF_MODULES, find_passes, stack_marks
+
+MIB = 1 << 20
+_VISIBLE, _COSTS = 0.01, 0.1
+"""Worth a note from this part of the peak on, and a warning if the peak falls by the second."""
+_TURNS = 4
+"""One line drops what it holds of a turn or two; the collector, what so many turns have left."""
+_TIMES = 2
+"""The collector must have run this often: something is dropped once in any program."""
+_LINES = 3
+"""At so many different lines memory is freed by what may run anywhere."""
+_APART = 3
+"""Frees follow one another if they are at most this many events apart."""
+_COLLECTS = re.compile(r"gc_collect|_Py_?RunGC|_?PyGC_|PyObject_GC_Del$|delete_garbage")
+"""C functions of the collector. In a Python without symbols the nearest known name is shown."""
+_HOLDS_NOTHING = re.compile(
+    r"(^|[/\\])torch[/\\](nn[/\\](functional\.py|modules[/\\])|_tensor\.py|functional\.py|autograd[/\\])"
+)
+"""Files of PyTorch whose functions keep nothing from one call to the next."""
+_SAME = 0.8
+"""Models are alike, and live, if this part of their bytes is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Memory that was freed by the garbage collector."""
+
+    rows: NDArray[np.int64]
+    """The allocations; int64."""
+    times: int
+    """How often the collector freed such memory."""
+    most: int
+    """The most bytes that it freed at once."""
+    turns: int
+    """The most turns whose memory it freed at once."""
+    event: int
+    """The first event of that."""
+    stack: int
+    """The call stack of that."""
+    frees: Frees
+    """How far the allocated peak would fall without the cycles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """Memory of an earlier attempt that is live when the same lines have built a model again."""
+
+    rows: NDArray[np.int64]
+    event: int
+    """The last event of building again."""
+    failed: int | None
+    """The event of the request that failed between the two; None if none did."""
+    held: int
+    """Bytes of it that are live at ``event``."""
+    held_at_failure: int
+    """Bytes of it that were live when a later request failed; 0 if none did."""
+    dropped: bool
+    """Whether most of it was freed later in the recording, so that it was not needed."""
+    frees: Frees
+    """How far the allocated peak would fall had it been freed before building again."""
+
+
+def find_unreleased(
+    tables: History, device: DeviceFigures, turns: Iterations | None
+) -> Iterator[Finding]:
+    """Yield the findings about memory that outlives its last use."""
+    collected = None if turns is None else find_collected(tables, device, turns)
+    if collected is not None:
+        yield _cycles(tables, device, collected)
+    attempt = find_attempt(tables, device)
+    if attempt is not None:
+        yield _earlier(tables, device, attempt)
+
+
+def find_collected(tables: History, device: DeviceFigures, turns: Iterations) -> Collected | None:
+    """Find memory of many turns that is freed at once, where nothing but the collector frees it."""
+    history, rows, bounds = device.history, device.history.allocations, turns.bounds
+    until = bounds_until(bounds, history.events)
+    made = rows.alloc_event > START
+    freed = np.flatnonzero(made & (rows.free_requested_event < history.events))
+    freed = freed[rows.free_stack[freed] >= 0]
+    freed = freed[stable_order(rows.free_requested_event[freed])]
+    if not len(freed):
+        return None
+    stacks, place = distinct(rows.free_stack[freed])
+    python = _python_paths(tables.stacks, stacks)
+    at = rows.free_requested_event[freed]
+    apart = (np.diff(at) > _APART) | (np.diff(python[place]) != 0)
+    turn = until[rows.alloc_event[freed] - START]
+    number = np.append(0, np.cumsum(apart))
+    width = int(turn.max()) + 1
+    of_turns = np.bincount(unique(number * width + turn) // width)
+    chosen = np.flatnonzero(of_turns >= _TURNS)
+    edges = np.searchsorted(number, [chosen, chosen + 1])
+    bursts = [np.arange(*each) for each in edges.T.tolist()]
+    sure = [burst for burst in bursts if _collects(tables.stacks, int(stacks[place[burst[0]]]))]
+    lines = {int(python[place[burst[0]]]) for burst in bursts}
+    if len(bursts) < _TIMES or not (sure or len(lines) >= max(_LINES, len(bursts) // 2)):
+        return None
+    # What the collector frees once, it frees again: other bursts of the same lines count.
+    told = rows.stack.astype(np.int64)
+    of_cycles = unique(told[freed[np.concatenate(sure or bursts)]])
+    kept = [burst[is_among(told[freed[burst]], of_cycles)] for burst in bursts]
+    kept = [burst for burst in kept if len(unique(turn[burst])) >= _TURNS]
+    sums = [int(rows.block_size[freed[burst]].sum()) for burst in kept]
+    if len(kept) < _TIMES or max(sums) < max(_VISIBLE * device.peak.allocated, MIB):
+        return None
+    largest = kept[int(np.argmax(sums))]
+    # The recording ends before all of it is collected.
+    same = np.flatnonzero(made & is_among(told, of_cycles))
+    ends = np.append(bounds, history.events)[until[rows.alloc_event[same] - START]]
+    return Collected(
+        rows=freed[np.concatenate(kept)],
+        times=len(kept),
+        most=max(sums),
+        turns=len(unique(turn[largest])),
+        event=int(at[largest[0]]),
+        stack=int(rows.free_stack[freed[largest[0]]]),
+        frees=_without_cycles(tables, device, same, ends),
+    )
+
+
+def _python_paths(stacks: StackTable, chosen: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Number the Python frames of some call stacks: alike where only C++ frames differ."""
+    found: dict[tuple[int, ...], int] = {}
+    native = [is_native_file(filename) for filename in stacks.frames.filenames]
+    paths = (
+        tuple(frame for frame in stacks.path(stack) if not native[frame])
+        for stack in chosen.tolist()
+    )
+    return np.array([found.setdefault(path, len(found)) for path in paths], np.int64)
+
+
+def _collects(stacks: StackTable, stack: int) -> bool:
+    """Whether a call stack shows the collector, or a place that cannot have held what it frees."""
+    frames = stacks.frames
+    for frame in stacks.path(int(stack)):
+        if not is_native_file(frames.filenames[frame]):
+            return bool(_HOLDS_NOTHING.search(frames.filenames[frame]))
+        if _COLLECTS.search(frames.names[frame]):
+            return True
+    return False
+
+
+def _without_cycles(
+    tables: History, device: DeviceFigures, chosen: NDArray[np.int64], ends: NDArray[np.int64]
+) -> Frees:
+    """Return how far the peak falls if memory is freed when it is dropped, not when collected.
+
+    Args:
+        chosen: the allocations of the lines that made it.
+        ends: the first event after the turn of each.
+    """
+    history, rows = device.history, device.history.allocations
+    most = freed_by(tables, history, chosen, rows.alloc_event[chosen]).most
+    late = rows.free_requested_event[chosen] > ends
+    chosen, ends = chosen[late], ends[late]
+    begin, end = rows.alloc_event[chosen], rows.free_requested_event[chosen]
+    place = distinct(rows.stack[chosen])[1]
+    youngest = np.full(int(place.max()) + 1, history.events)
+    np.minimum.at(youngest, place, end - begin)
+    expected = freed_by(tables, history, chosen, ends).expected
+    return Frees(
+        min(expected, freed_by(tables, history, chosen, begin + youngest[place]).least),
+        expected,
+        max(expected, most),
+        "all was dropped at the age at which the youngest of its line was freed, and other blocks"
+        " may then be up to 1 MiB larger than their requests",
+        "what a step makes is dropped as it ends",
+        "none of it was needed, and blocks then hold no more than was asked for",
+    )
+
+
+def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding:
+    peak, history = device.peak.allocated, device.history
+    largest = found.rows[int(history.allocations.block_size[found.rows].argmax())]
+    who = short_site(name_sites(history, tables.stacks, np.array([largest]))[0])
+    where = short_site(name_stacks(tables.stacks, [found.stack])[0])
+    costs = found.frees.expected >= max(_COSTS * peak, MIB)
+    return Finding(
+        "reference-cycles",
+        "warning" if costs else "note",
+        f"{format_bytes(found.most)} from {format_count(found.turns)} steps was freed at once by"
+        f" Python's garbage collector, most of it made by {who}",
+        "Memory that each step made there stayed after the step, and was freed together with that"
+        f" of other steps, {times(found.times)}, in code that does not hold it: once"
+        f" in {where}. So the program had dropped it, but objects that refer to each other in a"
+        " circle kept it until the collector ran.",
+        subject=who,
+        evidence=(
+            Figure("freed at once", found.most, meaning="the most at any time"),
+            Figure("made in steps", found.turns, "count"),
+            Figure("at event", found.event, "event"),
+            Figure("times", found.times, "count"),
+            Figure("allocations", len(found.rows), "count"),
+            Figure("peak falls by", found.frees.expected, meaning="dropped as their steps end"),
+        ),
+        tables=(
+            site_table(tables, history, found.rows, "What the collector freed", heading="in all"),
+        ),
+        suggestions=(
+            Suggestion(
+                "break-cycle",
+                "Break the circle: make one of the references weak (weakref.ref), or set it to None"
+                " before the object is dropped. Typical circles are an object stored on itself, a"
+                " parent and a child that refer to each other, a closure kept by the object that it"
+                " uses, and a caught exception kept in a variable. PyTorch can draw those that hold"
+                " GPU memory (below). gc.collect() in each step frees the memory too, but takes"
+                " time; with gc.freeze() or rarer collections it stays longer.",
+                "from torch.utils.viz._cycles import warn_tensor_cycles; warn_tensor_cycles()",
+                frees=found.frees,
+                sites=(who,),
+            ),
+        ),
+        view=View("stacks", event=found.event - 1, curve="allocated"),
+        bytes=found.most,
+    )
+
+
+def find_attempt(tables: History, device: DeviceFigures) -> Attempt | None:
+    """Find the model that was still live when the same lines had built it again, the largest."""
+    history, rows = device.history, device.history.allocations
+    passes = find_passes(history, tables)
+    built = (passes.made == BUILD) & (stack_marks(tables.stacks)[rows.stack] & OF_MODULES != 0)
+    built &= rows.alloc_event > START
+    least = max(_VISIBLE * device.peak.allocated, MIB)
+    models: list[tuple[int, int, NDArray[np.int64], Counter[tuple[int, int]]]] = []
+    found: list[Attempt] = []
+    for start, end in zip(*(each.tolist() for each in passes.of(BUILD)), strict=True):
+        made = np.flatnonzero(built & (rows.alloc_event >= start) & (rows.alloc_event <= end))
+        if int(rows.block_size[made].sum()) < least:
+            continue
+        told = Counter(zip(rows.stack[made].tolist(), rows.size[made].tolist(), strict=True))
+        before = [
+            (first, last)
+            for first, last, others, model in models
+            if _alike(model, told)
+            and _live(device, others, end) >= _SAME * int(rows.block_size[others].sum())
+        ]
+        if before:
+            found.append(_attempt(tables, device, before[0][0], before[-1][1], start, end))
+        models.append((start, end, made, told))
+    return max(found, key=lambda each: (each.held_at_failure, each.held), default=None)
+
+
+def _alike(one: Counter[tuple[int, int]], other: Counter[tuple[int, int]]) -> bool:
+    def weight(counts: Counter[tuple[int, int]]) -> int:
+        return sum(size * count for (_, size), count in counts.items())
+
+    return weight(one & other) >= _SAME * max(weight(one), weight(other))
+
+
+def _live(device: DeviceFigures, chosen: NDArray[np.int64], event: int) -> int:
+    rows = device.history.allocations
+    there = (rows.alloc_event[chosen] <= event) & (rows.free_requested_event[chosen] > event)
+    return int(rows.block_size[chosen[there]].sum())
+
+
+def _attempt(
+    tables: History, device: DeviceFigures, first: int, last: int, start: int, end: int
+) -> Attempt:
+    """Measure what was made from one event on and is live after another, which begins again.
+
+    Args:
+        first, last: the events from which the earliest and to which the latest model was built.
+        start, end: the first and last event of building again.
+    """
+    rows = device.history.allocations
+    # What was made once only, such as a library's workspace, is not the attempt's own.
+    again = unique(rows.stack[rows.alloc_event >= start])
+    chosen = np.flatnonzero(
+        (rows.alloc_event >= first)
+        & (rows.alloc_event < start)
+        & (rows.free_requested_event > end)
+        & (rows.stack >= 0)
+        & is_among(rows.stack, again)
+    )
+    before = np.flatnonzero(
+        (rows.alloc_event >= first)
+        & (rows.alloc_event < start)
+        & (rows.free_requested_event > start)
+    )
+    size, until = rows.block_size[chosen], rows.free_requested_event[chosen]
+    expected = freed_by(tables, device.history, chosen, np.full(len(chosen), start))
+    everything = freed_by(tables, device.history, before, np.full(len(before), start))
+    failures = [oom.event for oom in device.ooms]
+    between = [event for event in failures if last < event < start]
+    dropped = int(size[until < device.history.events].sum())
+    return Attempt(
+        rows=chosen,
+        event=end,
+        failed=between[-1] if between else None,
+        held=int(size.sum()),
+        held_at_failure=max(
+            (_live(device, chosen, event) for event in failures if event > end), default=0
+        ),
+        dropped=2 * dropped > int(size.sum()),
+        frees=Frees(
+            expected.least,
+            expected.expected,
+            max(expected.most, everything.most),
+            "all that the same lines make again is dropped, and blocks that are made later may be"
+            " up to 1 MiB larger than their requests",
+            "all that the same lines make again is dropped, and nothing else",
+            "all that was made before is dropped, and blocks then hold no more than was asked for",
+        ),
+    )
+
+
+def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
+    history, held = device.history, format_bytes(found.held)
+    largest = found.rows[int(history.allocations.block_size[found.rows].argmax())]
+    subject = short_site(name_sites(history, tables.stacks, np.array([largest]))[0])
+    what, why, text, change = _KEPT_BY[found.failed is not None]
+    costs = found.frees.expected >= max(_COSTS * device.peak.allocated, MIB)
+    effect = (
+        f" When a later request failed, {format_bytes(found.held_at_failure)} of it was still live."
+        if found.held_at_failure
+        else ""
+    )
+    effect += (
+        f" Had it been freed first, the peak would be {format_bytes(found.frees.expected)} lower."
+        if found.frees.expected
+        else " It does not raise the peak."
+    )
+    wasted = found.failed is not None or found.dropped
+    frees = None
+    if device.ooms and found.held_at_failure:
+        frees = Frees.exactly(found.held_at_failure)
+    elif not device.ooms and found.frees.expected:
+        frees = found.frees
+    return Finding(
+        "earlier-attempt",
+        "warning" if wasted and (costs or found.held_at_failure) else "note",
+        what.format(held),
+        why + effect,
+        subject=subject,
+        evidence=(
+            Figure("of the earlier one", found.held),
+            Figure("built again by event", found.event, "event"),
+            *(
+                ()
+                if found.failed is None
+                else (Figure("failed request between them, at event", found.failed, "event"),)
+            ),
+            Figure("live at a later failure", found.held_at_failure),
+            Figure("peak falls by", found.frees.expected, meaning="freed before building again"),
+            Figure("allocations", len(found.rows), "count"),
+        ),
+        tables=(site_table(tables, history, found.rows, "What was still live"),),
+        suggestions=(
+            Suggestion(
+                "drop-attempt",
+                text,
+                change,
+                frees=frees,
+                unless="Both are needed at once, as in an ensemble.",
+            ),
+        ),
+        view=View("live", event=found.event),
+        bytes=found.held,
+    )
+
+
+_KEPT_BY = {
+    True: (
+        "{} of an attempt that failed is still live in the next one",
+        (
+            "A request failed, and the same lines began anew, while what they had made before was"
+            " still live. An exception that is referred to keeps its traceback, and with it the"
+            " local variables of every function that it came through."
+        ),
+        (
+            "Try again only after the except block has ended, and keep no reference to the"
+            " exception: note str(error) if you need it. Then delete the model, the optimizer and"
+            " the batch."
+        ),
+        "except torch.cuda.OutOfMemoryError as error: failed = str(error)",
+    ),
+    False: (
+        "{} of an earlier model is still live when the same lines have built another",
+        (
+            "The same lines built a model of the same size again, with other work between, while"
+            " the first was still live."
+        ),
+        (
+            "Delete all that refers to the earlier model before you build the next: besides its"
+            " variable its optimizer, its outputs and losses, hooks and closures, and in a notebook"
+            " Out and _. Assigning the new model to the old name frees the old one only once the"
+            " new one is there."
+        ),
+        "del model, optimizer, outputs, loss",
+    ),
+}
+"""What is said if a request failed between the two, and if none did."""

@@ -1,1 +1,0 @@
-"""The widgets that draw the screens; the only folder that imports Textual."""

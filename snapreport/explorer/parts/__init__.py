@@ -1,1 +1,0 @@
-"""The building blocks of screens, as plain lines of text."""

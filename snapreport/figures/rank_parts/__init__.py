@@ -1,1 +1,0 @@
-"""What a run keeps of one rank: its curves in cells, and what held its peak."""

@@ -1,1 +1,0 @@
-"""What is in segments, and what keeps them from going back to the driver."""

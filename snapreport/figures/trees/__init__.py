@@ -1,1 +1,0 @@
-"""Call stacks merged into trees."""

@@ -1,1 +1,0 @@
-"""Graphics cards: their names and how much memory they have."""

@@ -1,0 +1,122 @@
+"""Replays a program's requests through the model of the caching allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.native.library import Replay, address, checked, library, pointer, taken
+
+AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE = range(5)
+"""Policies for where new segments lie, as in allocator.c."""
+_SEGMENT_COLUMNS, EVENT_COLUMNS = 6, 4
+_OF_OPS = ("op", "row", "given", "freeable", "failed_size", "failed_lane")
+_OF_ROWS = ("rounded", "lane", "address", "block")
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """The result of a replay; sizes in bytes."""
+
+    placed: NDArray[np.int64]
+    """Where each allocation lies, 0 for nowhere; int64, shape (n_rows,)."""
+    events: NDArray[np.int64]
+    """Segment events, shape (n, 4): operation, kind, address, size; at most ``most_events``."""
+    n_events: int
+    reserved: int
+    """At the end."""
+    peak: int
+    """Most bytes reserved."""
+    retries: int
+    """How often all cached memory was returned to the driver to serve a request."""
+    driver_calls: int
+    """Segments got from or returned to the driver; of expandable ones each granule counts."""
+    failed_op: int
+    """The first operation whose request could not be served; -1 for none."""
+    enough: int
+    """The smallest capacity at which an attempt would have ended differently; 1 << 62 for none."""
+
+
+_FOUND = tuple(each.name for each in fields(Replayed)[2:])
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayColumns:
+    """The input of many replays, in the columns that allocator.c takes, checked once."""
+
+    columns: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls,
+        operations: Mapping[str, NDArray[np.int64]],
+        rows: Mapping[str, NDArray[np.int64]],
+        lane_pool: NDArray[np.int64],
+        segments: NDArray[np.int64],
+    ) -> ReplayColumns:
+        """Take columns.
+
+        Args:
+            operations: int64, shape (n_ops,): op, row, given, freeable, failed_size, failed_lane.
+            rows: int64, shape (n_rows,): rounded, lane, address, block.
+            lane_pool: int64, shape (n_lanes,), ascending; 0 is the default pool.
+            segments: int64, shape (n, 6), by address: address, size, lane, large, expandable, and
+                where the entire range of an expandable one begins.
+
+        Raises:
+            ValueError: a column has another shape.
+        """
+        n_ops, n_rows = len(operations["op"]), len(rows["block"])
+        kept = dict(
+            zip(_OF_OPS, taken(np.int64, n_ops, *(operations[k] for k in _OF_OPS)), strict=True)
+        )
+        kept |= zip(_OF_ROWS, taken(np.int64, n_rows, *(rows[k] for k in _OF_ROWS)), strict=True)
+        there = np.flatnonzero(kept["block"])
+        kept["start_rows"] = there[np.argsort(kept["address"][there], kind="stable")]
+        kept["lane_pool"] = taken(np.int64, len(lane_pool), lane_pool)[0]
+        if segments.ndim != 2 or segments.shape[1] != _SEGMENT_COLUMNS:
+            raise ValueError(f"segments have the shape {segments.shape}")
+        kept["segments"] = taken(np.int64, segments.size, segments.reshape(-1))[0]
+        return cls(kept)
+
+    def replay(self, settings: Mapping[str, int], most_events: int = 0) -> Replayed:
+        """Replay all operations, or up to the first request that fails.
+
+        Args:
+            settings: expandable, max_split, rounding, large_segment, garbage, capacity, limit,
+                room, policy, seed, below and stop, as in allocator.c.
+            most_events: segment events to keep.
+
+        Raises:
+            ValueError: a column or a setting is out of range.
+            MemoryError: there is not enough memory for the model.
+        """
+        placed = np.zeros(len(self.columns["block"]), np.int64)
+        events = np.zeros((most_events, EVENT_COLUMNS), np.int64)
+        given = Replay(
+            **self._places_and_lengths,
+            placed=address(placed),
+            events=address(events),
+            room_events=most_events,
+            **settings,
+        )
+        checked(library().replay(pointer(given)))
+        found = {name: getattr(given, name) for name in _FOUND}
+        return Replayed(placed, events[: given.n_events], **found)
+
+    @cached_property
+    def _places_and_lengths(self) -> dict[str, int]:
+        """Return the columns' addresses and lengths, once for the dozens of replays of a search."""
+        columns = self.columns
+        return {
+            **{name: address(column) for name, column in columns.items()},
+            "n_ops": len(columns["op"]),
+            "n_rows": len(columns["block"]),
+            "n_start": len(columns["start_rows"]),
+            "n_lanes": len(columns["lane_pool"]),
+            "n_segments": len(columns["segments"]) // _SEGMENT_COLUMNS,
+        }

@@ -1,0 +1,404 @@
+"""Sorts long columns of integers and finds their distinct values, faster than NumPy alone.
+
+Columns here have small numbers (call sites, kinds), or numbers of fewer than 64 bits (events,
+addresses). NumPy has a radix sort for up to 16 bits, and sorts integers much faster than it finds
+their order; and small numbers can be told apart without sorting. Some of its functions (``unique``,
+``isin``, ``median``) import masked arrays first, which takes longer than most recordings do here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.native.library import NO_ROOM, checked, library, taken
+
+Column: TypeAlias = NDArray[np.int64]
+
+_BITS = 63
+_LONG = 4096
+"""Shorter arrays are not worth calling the library."""
+_FEW = 1 << 16
+"""More distinct numbers than this are sorted: a table of them does not fit in a fast cache."""
+_SPREAD = 4
+"""Numbers whose range is more than this many times their count are sorted, not counted."""
+
+
+def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the order that sorts integers, equal ones as they come: a stable argsort.
+
+    Args:
+        keys: integers, shape (n,).
+    """
+    n = len(keys)
+    if n < 2:
+        return np.arange(n, dtype=np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= np.iinfo(np.uint16).max:
+        wide = keys.dtype.itemsize > 1 or low < 0
+        keys = (np.subtract(keys, low, dtype=np.int64) if wide else keys).astype(np.uint16)
+    bits = _bits(n)
+    if keys.dtype == np.uint16 or (high - low).bit_length() + bits > _BITS:
+        order: NDArray[np.int64] = np.argsort(keys, kind="stable")
+        return order
+    # The key and then the place in one number: they all differ, and sorting keeps both.
+    packed: NDArray[np.int64] = np.subtract(keys, low, dtype=np.int64)
+    packed <<= bits
+    packed |= np.arange(n, dtype=np.int64)
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def _bits(n: int) -> int:
+    """Return how many bits the numbers below ``n`` need."""
+    return (n - 1).bit_length()
+
+
+def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct integers of a column, ascending, and the place of each value among them.
+
+    Like ``np.unique(values, return_inverse=True)``.
+
+    Args:
+        values: integers, shape (n,).
+
+    Returns:
+        of the same type, shape (m,); and int64, shape (n,).
+    """
+    if not len(values):
+        return values[:0].copy(), np.zeros(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return values[:1].copy(), np.zeros(len(values), np.int64)
+    if (numbered := _numbered(values)) is not None:
+        return numbered
+    if high - low < _SPREAD * len(values):
+        above, there = _there(values, low, high)
+        found = np.flatnonzero(there)
+        number = np.cumsum(there, dtype=np.int64)
+        number -= 1
+        return (found + low).astype(values.dtype), number[above]
+    order = stable_order(values)
+    sorted_ = values[order]
+    first = begins_run(sorted_)
+    number = np.cumsum(first, dtype=np.int64)
+    number -= 1
+    place = np.empty(len(values), np.int64)
+    place[order] = number
+    return sorted_[first], place
+
+
+def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """Do as ``distinct()`` if a column is long and has few distinct values; else return None."""
+    if len(values) < _LONG or values.dtype == np.uint64:
+        return None
+    found = number(values, min(_FEW, 1 << _bits(len(values))))
+    if found is None:
+        return None
+    met, place = found
+    order = np.argsort(met)
+    rank = np.empty(len(met), np.int64)
+    rank[order] = np.arange(len(met))
+    return met[order].astype(values.dtype), rank.take(place)
+
+
+def number(
+    values: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Number distinct values in order of first appearance.
+
+    Args:
+        values: int64, shape (n,).
+        most: how many there may be.
+
+    Returns:
+        int64, shape (m,), the values; and int64, shape (n,), the number of each. None if there
+        are more than ``most``, or they were chosen to take long.
+    """
+    (column,) = taken(np.int64, len(values), values)
+    met, place = np.empty(most, np.int64), np.empty(len(column), np.int64)
+    table = np.empty(2 << most.bit_length(), np.int32)
+    n = library().number(column, len(column), table, len(table), met, most, place)
+    return None if n == NO_ROOM else (met[: checked(n)], place)
+
+
+def begins_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say for each number whether it differs from the one before it; bool, shape (n,)."""
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def unique(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct integers of a column, ascending.
+
+    Args:
+        values: integers, shape (n,).
+    """
+    if len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < _SPREAD * len(values):
+            return (np.flatnonzero(_there(values, low, high)[1]) + low).astype(values.dtype)
+    ordered = np.sort(values)
+    found: NDArray[Any] = ordered[begins_run(ordered)]
+    return found
+
+
+def _there(
+    values: NDArray[Any], low: int, high: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return each value less the lowest, and bool: which of these differences occur."""
+    above = np.subtract(values, low, dtype=np.int64)  # a narrow type may not hold it
+    there = np.zeros(high - low + 1, np.bool_)
+    there[above] = True
+    return above, there
+
+
+def is_among(values: NDArray[Any], others: NDArray[Any] | Sequence[int]) -> NDArray[np.bool_]:
+    """Say for each integer whether it is one of the others; bool, shape of ``values``."""
+    if not len(others):
+        return np.zeros(len(values), np.bool_)
+    ordered = np.sort(np.asarray(others))
+    if len(ordered) == 1:
+        alone: NDArray[np.bool_] = values == ordered[0]
+        return alone
+    place = np.searchsorted(ordered, values)
+    found: NDArray[np.bool_] = ordered[np.minimum(place, len(ordered) - 1)] == values
+    return found
+
+
+def sum_groups(group: NDArray[Any], weights: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Add up the weights of each group.
+
+    Args:
+        group: integers, shape (n,): which group each weight belongs to.
+        weights: int64, shape (n,).
+        groups: how many there are.
+
+    Returns:
+        int64, shape (groups,).
+    """
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, weights)  # not bincount, which adds floats
+    return sums
+
+
+def median(values: NDArray[Any]) -> float:
+    """Return the middle number, or the mean of the two in the middle.
+
+    Args:
+        values: shape (n,), never empty.
+    """
+    middle = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, middle)[middle])
+    low, high = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].tolist()
+    return (float(low) + float(high)) / 2
+
+
+def whole_median(values: NDArray[np.int64] | Sequence[int]) -> int:
+    """Return the middle integer, or the mean of the two in the middle, rounded down.
+
+    Args:
+        values: shape (n,), never empty.
+    """
+    middle = [(len(values) - 1) // 2, len(values) // 2]
+    low, high = np.partition(np.asarray(values, np.int64), middle)[middle].tolist()
+    return int(low + high) // 2
+
+
+def medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDArray[np.int64]:
+    """Return the median of each group, rounded down, 0 for an empty group.
+
+    Args:
+        values: int64, shape (n,), none negative.
+        group: integers, shape (n,): which group each value belongs to.
+        groups: how many there are.
+
+    Returns:
+        int64, shape (groups,).
+    """
+    above = int(values.max(initial=0)) + 1
+    if above * groups < 1 << _BITS:  # both in one number
+        ordered = np.sort(group.astype(np.int64) * above + values) % above
+    else:
+        order = stable_order(values)
+        ordered = values[order[stable_order(group[order])]]
+    count = np.bincount(group, minlength=groups)
+    first = np.cumsum(count) - count
+    some = count > 0
+    found = np.zeros(groups, np.int64)
+    low = ordered[(first + (count - 1) // 2)[some]]
+    found[some] = low + (ordered[(first + count // 2)[some]] - low) // 2
+    return found
+
+
+# Sweeps over the events of a recording: curves, and segments with what lies in them.
+
+
+SEGMENT_COLUMNS = 8
+"""Of a segment's life: address, its end, start, end, stream, family, final row, expandable."""
+
+SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segment_unmap": 4}
+"""The number of each of these events in ``undo_segments``."""
+
+
+def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
+    """Add up weights over ``begin <= event < end``.
+
+    Args:
+        weight, begin, end: int64, shape (n,); events from -1 to ``events``.
+        events: how many events there are.
+
+    Returns:
+        int64, shape (events + 1,); index 0 is the start.
+
+    Raises:
+        ValueError: an event is out of range.
+    """
+    sums = np.zeros(events + 2, np.int64)
+    columns = taken(np.int64, len(weight), weight, begin, end)
+    checked(library().sum_live(*columns, len(weight), events, sums))
+    return sums[: events + 1]
+
+
+def weigh(values: Column, times: Column) -> tuple[int, int, int]:
+    """Return the least and the most of a curve, and the sum of its values times how long they last.
+
+    A time before the latest so far counts as the latest: no event has a negative duration.
+
+    Args:
+        values: int64, shape (n + 1,).
+        times: int64, shape (n,).
+
+    Raises:
+        ValueError: there are no times.
+    """
+    n, found = len(times), np.empty(4, np.int64)
+    columns = (*taken(np.int64, n + 1, values), *taken(np.int64, n, times))
+    checked(library().weigh(*columns, n, found))
+    # Bytes times microseconds pass 2**63 within minutes of 100 GB, so in two halves.
+    least, most, low, high = found.tolist()
+    return least, most, (high << 20) + low
+
+
+def locate(
+    lives: tuple[Column, Column, Column, Column], ends_first: Column, events: Column, wanted: Column
+) -> NDArray[np.int32]:
+    """Return the life that holds each address after its event.
+
+    Args:
+        lives: the address, size, start and end of each; int64, shape (n,), in order of starts.
+        ends_first: int64, shape (n,): their rows in order of ends.
+        events, wanted: int64, shape (m,): events, ascending, and addresses.
+
+    Returns:
+        int32, shape (m,): rows of the lives, -1 for none.
+
+    Raises:
+        ValueError: a life ends before it begins, or a row is out of range.
+    """
+    n, m = len(ends_first), len(events)
+    found = np.empty(m, np.int32)
+    columns, asked = taken(np.int64, n, *lives, ends_first), taken(np.int64, m, events, wanted)
+    checked(library().locate(*columns, n, *asked, m, found))
+    return found
+
+
+def fragmentation(
+    rows: tuple[Column, Column, Column],
+    places: tuple[NDArray[np.int32], NDArray[np.int32]],
+    lives: tuple[Column, Column, Column, Column],
+    events: int,
+) -> Column:
+    """Add up what segments waste after each event.
+
+    Args:
+        rows: the event of each allocation's birth and of its end, and its block's bytes; int64,
+            shape (n,), in birth order.
+        places: the segment of each one at its birth, and at its end; int32, shape (n,).
+        lives: the start, end and size of each segment, and the bytes used in it just before it
+            began; int64, shape (m,).
+        events: how many events there are.
+
+    Returns:
+        int64, shape (events + 1,), in bytes.
+
+    Raises:
+        ValueError: an event or segment is out of range, or births are not in order.
+    """
+    n, n_lives = len(rows[0]), len(lives[0])
+    used, sums = np.empty(n_lives, np.int64), np.zeros(events + 2, np.int64)
+    head, following = np.empty(events, np.int32), np.empty(n, np.int32)
+    done = library().fragmentation(
+        *(*taken(np.int64, n, *rows), *taken(np.int32, n, *places), n, events),
+        *(*taken(np.int64, n_lives, *lives), n_lives, used, head, following, sums),
+    )
+    checked(done)
+    return sums[: events + 1]
+
+
+def undo_segments(
+    final: Column, families: int, events: tuple[NDArray[np.int8], Column, Column, Column, Column]
+) -> tuple[Column, int, int]:
+    """Undo the events of segments, the last first.
+
+    Args:
+        final: int64, shape (n, SEGMENT_COLUMNS): the segments at the end, in address order, no two
+            of which overlap.
+        families: the first number that is not the family of any.
+        events: kind, as of SEGMENT_KINDS, event, address, size and stream of each, the last first;
+            int8 and int64, shape (m,).
+
+    Returns:
+        int64, shape (k, SEGMENT_COLUMNS): the lives; how many families they have, and how many
+        events did not fit.
+
+    Raises:
+        ValueError: a segment lies beyond any memory.
+    """
+    n, m = len(final), len(events[0])
+    (ends,) = taken(np.int64, n * SEGMENT_COLUMNS, final.ravel())
+    room = n + 2 * m
+    found, counts = np.empty((room, SEGMENT_COLUMNS), np.int64), np.array([families, 0], np.int64)
+    made = library().segments(
+        *(ends, n, *taken(np.int8, m, events[0]), *taken(np.int64, m, *events[1:]), m),
+        *(found, room, counts),
+    )
+    return found[: checked(made)], int(counts[0]), int(counts[1])
+
+
+def holes(
+    at: Column,
+    blocks: tuple[Column, Column, Column, Column, Column],
+    segments: tuple[Column, Column, Column, Column, Column, Column],
+) -> tuple[Column, Column]:
+    """Find the hole that each block was placed in.
+
+    Args:
+        at: int64, shape (k,): the distinct addresses at which blocks begin, ascending.
+        blocks: the place in ``at`` of each, its birth and its death; and the rows in the order of
+            births and of deaths. int64, shape (n,).
+        segments: the address of each and its end in memory, its birth and its death; and the rows
+            in the order of births and of deaths. int64, shape (m,).
+
+    Returns:
+        int64, shape (n,): each block's hole, 0 for those from before the recording; and int64,
+        shape (n,): for those the least distance to what is above, 0 for the others.
+
+    Raises:
+        ValueError: a place or a row is out of range.
+    """
+    n, m = len(blocks[0]), len(segments[0])
+    hole, bound = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    count, ranged = np.empty(len(at), np.int32), np.empty(len(at), np.int32)
+    done = library().holes(
+        *(*taken(np.int64, len(at), at), len(at), *taken(np.int64, n, *blocks), n),
+        *(*taken(np.int64, m, *segments), m, count, ranged, hole, bound),
+    )
+    checked(done)
+    return hole, bound

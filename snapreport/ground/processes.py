@@ -1,0 +1,498 @@
+"""A process of our own that answers over a pipe, and can be ended in the middle of any step."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import Connection
+from pathlib import Path, PurePosixPath
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from snapreport.ground.errors import InputError
+from snapreport.ground.units import parse_size
+
+# The signals that end a program by default: here they raise an exception, so that it cleans up.
+#
+# A batch system sends SIGTERM, SIGUSR1 or SIGXCPU before the time is over, and a terminal that is
+# closed sends SIGHUP. Ctrl-C raises an exception in Python by itself. Signals of a crash, such as
+# SIGSEGV, are not among them: no Python code can run after those.
+
+
+_NAMES = (
+    *("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF"),
+    *("SIGXCPU", "SIGIO", "SIGPWR", "SIGSTKFLT", "SIGEMT", "SIGBREAK"),
+)
+ENDING: tuple[int, ...] = (
+    *(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name)),
+    *(range(signal.SIGRTMIN, signal.SIGRTMAX + 1) if hasattr(signal, "SIGRTMIN") else ()),
+)
+"""Source: signal(7), the signals with the action Term; and those with Core that others send."""
+FROM_TERMINAL = tuple(
+    int(getattr(signal, name)) for name in ("SIGINT", "SIGQUIT", "SIGHUP") if hasattr(signal, name)
+)
+"""Sent to all processes of a command at once, which may leave them to the first of these."""
+
+_set, _get = signal.signal, signal.getsignal
+
+_came: list[int] | None = None
+"""What came while signals are held; None while they are not."""
+_heard: set[int] = set()
+_deaf = False
+
+
+class SignalExit(SystemExit):
+    """A signal came that ends a program by default."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)  # as in shells
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        """``SIGTERM``."""
+        return signal_name(self.number)
+
+    def end_as_by_default(self) -> NoReturn:
+        """End this process as the signal would have ended it."""
+        if os.name == "posix":
+            _set(self.number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [self.number])
+            os.kill(os.getpid(), self.number)
+        raise self
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal; signals for real-time use have none of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def raise_on_signals() -> None:
+    """Let the signals that would end this process raise ``SignalExit`` in the main thread."""
+    global _deaf
+    _deaf = False  # a process that was forked from one that was ending begins anew
+    _heard.clear()
+    for number in ENDING:
+        if _get(number) is signal.SIG_DFL:
+            _set(number, _hear)
+
+
+def default_on_signals() -> None:
+    """Let these signals end this process again: where none of ours has to be cleaned up."""
+    for number in ENDING:
+        if _get(number) is _hear:
+            _set(number, signal.SIG_DFL)
+
+
+def _hear(number: int, _frame: FrameType | None) -> None:
+    # Whoever closes a terminal sends SIGHUP twice: its shell passes on what all have had already.
+    # The second must not stop us cleaning up.
+    if _deaf or (number in _heard and signal_name(number) == "SIGHUP"):
+        return
+    _heard.add(number)
+    if _came is not None:
+        _came.append(number)
+    else:
+        _raise(number)
+
+
+def _raise(number: int) -> NoReturn:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SignalExit(number)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Raise what comes during the body, Ctrl-C included, only when it is done."""
+    global _came
+    if _came is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raises = _get(signal.SIGINT) is signal.default_int_handler
+    came: list[int] = []
+    _came = came
+    try:
+        if raises:
+            _set(signal.SIGINT, _hear)
+        yield
+    finally:
+        if raises:
+            _set(signal.SIGINT, signal.default_int_handler)
+        _came = None
+        if came:
+            _raise(came[0])
+
+
+def ignore_further_signals() -> None:
+    """Ignore further signals but Ctrl-C: what was done so far is being written."""
+    global _deaf
+    _deaf = True
+
+
+@contextmanager
+def signals_as_by_default() -> Iterator[None]:
+    """Let other code see and use the signals as if ``raise_on_signals()`` had not been called.
+
+    Libraries look whether a signal has a handler before they set their own, and some set the
+    default again afterwards: that must not end the process without ``SignalExit``. A forked child
+    has the default.
+    """
+    set_before, get_before = signal.signal, signal.getsignal
+
+    def shown(handler: Any) -> Any:
+        return signal.SIG_DFL if handler is _hear else handler
+
+    def set_handler(signalnum: int, handler: Any) -> Any:
+        ours = handler == signal.SIG_DFL and signalnum in ENDING
+        return shown(_set(signalnum, _hear if ours else handler))
+
+    def get_handler(signalnum: int) -> Any:
+        return shown(_get(signalnum))
+
+    _default_in_forks()
+    _replace(set_handler, get_handler)
+    try:
+        yield
+    finally:
+        _replace(set_before, get_before)
+
+
+def _replace(set_handler: Callable[..., Any], get_handler: Callable[..., Any]) -> None:
+    signal.signal, signal.getsignal = set_handler, get_handler
+
+
+def _default_in_forks() -> None:
+    def default() -> None:
+        _replace(_set, _get)
+        default_on_signals()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=default)
+
+
+KILLED = "killed by the system, most likely because memory ran out"
+"""What is said of a process that was killed by something other than snapreport."""
+
+PATIENCE = 10.0
+"""Seconds in which a process that is about to end has to do so; it may have a file to remove."""
+
+_hiding = threading.Lock()
+_hiders = 0
+_main: ModuleType
+
+
+class ChildProcess:
+    """A process that a function runs in, with a pipe to it.
+
+    It ends when this process does, even if that is killed, and does not hear Ctrl-C, which a
+    terminal sends to all of its processes.
+    """
+
+    def __init__(self, method: str, function: Callable[..., None], *arguments: Any) -> None:
+        """Start it.
+
+        Args:
+            method: how, in the words of ``multiprocessing.set_start_method()``; instead of a fork
+                that is not safe, it is a spawn.
+            function: of a module; called with the other end of the pipe and the arguments. It may
+                let the errors of a closed pipe pass: the process then ends.
+
+        Raises:
+            OSError: no more processes may be started.
+        """
+        if method == "fork" and not may_fork():
+            method = "spawn"
+        context: Any = get_context(method)
+        self.connection: Connection
+        """Leads to the process; it reads EOFError or OSError when that has ended."""
+        self.connection, theirs = context.Pipe()
+        self._overdue = False
+        copied = self.connection if method == "fork" else None
+        self._process = context.Process(
+            target=_run, args=(copied, function, theirs, *arguments), daemon=True
+        )
+        hidden: AbstractContextManager[None] = nullcontext()
+        if method != "fork":
+            start_tracker()
+            hidden = main_hidden()
+        try:
+            with hidden, interrupts_blocked(), warnings.catch_warnings():
+                # Python warns about a fork beside threads; see may_fork().
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
+        except OSError:
+            self.connection.close()
+            raise
+        finally:
+            theirs.close()  # so that the pipe closes when the process ends
+
+    @property
+    def pid(self) -> int | None:
+        """Return its id."""
+        pid: int | None = self._process.pid
+        return pid
+
+    def alive(self) -> bool:
+        """Tell whether it has not ended."""
+        alive: bool = self._process.is_alive()
+        return alive
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it, whatever it is doing, and do not wait: another thread may do so."""
+        self._process.kill()
+
+    def end(self, patience: float = 0) -> None:
+        """End it, whatever it is doing, if it does not end by itself in so many seconds."""
+        self._process.join(patience)
+        if self._process.exitcode is None:
+            self._overdue = patience > 0
+            self._process.kill()
+            self._process.join()
+
+    def how_it_ended(self) -> str:
+        """Tell how it ended: "killed by the system", "ended with status 1"."""
+        self.end(PATIENCE)  # its pipe closes a little before it has ended
+        if self._overdue:
+            return f"ended by force after {PATIENCE:.0f} s"
+        code = self._process.exitcode or 0
+        if code == -getattr(signal, "SIGKILL", 9):
+            return KILLED
+        return f"ended by signal {-code}" if code < 0 else f"ended with status {code}"
+
+
+def may_fork() -> bool:
+    """Tell whether a fork is safe: no other thread could hold a lock that the copy waits for."""
+    forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
+    return forks and threading.active_count() == 1
+
+
+@contextmanager
+def main_hidden() -> Iterator[None]:
+    """Start processes that do not run the caller's program again.
+
+    A process made by spawn imports the main module of its parent, for functions in it. Ours are
+    not, and a program without ``if __name__ == "__main__"`` would begin anew in each of them.
+    """
+    global _hiders, _main
+    with _hiding:
+        if not _hiders:
+            _main = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")
+        _hiders += 1
+    try:
+        yield
+    finally:
+        with _hiding:
+            _hiders -= 1
+            if not _hiders:
+                sys.modules["__main__"] = _main
+
+
+def start_tracker() -> None:
+    """Start multiprocessing's resource tracker, which every process but a fork needs.
+
+    If it started with the first process, it would unblock Ctrl-C. Once Textual runs, whose stderr
+    has no file descriptor, it cannot start.
+    """
+    if os.name == "posix":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Start processes and threads that do not hear Ctrl-C; we end them ourselves."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run(
+    copied: Connection | None,
+    function: Callable[..., None],
+    connection: Connection,
+    *arguments: Any,
+) -> None:
+    if copied is not None:  # as long as our own copy is open, the pipe does not close
+        copied.close()
+    default_on_signals()
+    for number in FROM_TERMINAL:  # our parent hears them too, and ends us
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, ConnectionError):
+        function(connection, *arguments)
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent is gone, perhaps killed, and end this process as SIGTERM would."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+# Turn the garbage collector off while millions of objects without cycles are created.
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Turn the collector off for a while: it would visit all new objects again and again.
+
+    This makes loading a snapshot 5 times faster, and writing a bundle twice as fast. It may be
+    nested: the collector is turned on again only if it was on before.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# The memory and processors that the machine and its control groups leave to this process.
+
+
+_ROOT = Path("/")
+
+
+def available_memory(root: Path = _ROOT) -> int | None:
+    """Return how many bytes can still be allocated without swapping; None where that is unknown.
+
+    It is what Linux says is available, or less where a control group (of a container or a batch
+    job) sets a limit. File pages count as free: they can be read again.
+
+    Args:
+        root: the folder with ``proc`` and ``sys``, as in the functions below.
+
+    Source: proc(5), MemAvailable; Linux, "Control Group v2", memory.max, memory.current and
+    memory.stat; "Memory Resource Controller" for those of version 1.
+    """
+    machine = (1024 * n for name, n in _table(root / "proc/meminfo") if name == "MemAvailable:")
+    return min((*machine, *_memory_left(root)), default=None)
+
+
+def usable_cpus(root: Path = _ROOT) -> int:
+    """Return how many processors this process may use: those it is bound to, less a quota.
+
+    Source: Linux, "Control Group v2", cpu.max; "CFS Bandwidth Control" for version 1.
+    """
+    bound = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if bound else os.cpu_count() or 1
+    return max(1, min((count, *_processors(root))))
+
+
+def _memory_left(root: Path) -> Iterator[int]:
+    for group, new in _groups(root, "memory"):
+        limit, usage = _LIMITS[new]
+        most, used = _number(group / limit), _number(group / usage)
+        if most is not None and used is not None:
+            prefix = "" if new else "total_"
+            cached = {f"{prefix}{kind}_file" for kind in ("active", "inactive")}
+            files = sum(count for name, count in _table(group / "memory.stat") if name in cached)
+            yield max(0, most - used + files)
+
+
+_LIMITS = {
+    True: ("memory.max", "memory.current"),
+    False: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+}
+
+
+def _processors(root: Path) -> Iterator[int]:
+    for group, new in _groups(root, "cpu"):
+        if new:
+            words = _text(group / "cpu.max").split()
+        else:
+            words = [_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        numbers = [int(word) for word in words if word.strip().isdecimal()]
+        if len(numbers) == 2 and numbers[1]:
+            yield numbers[0] // numbers[1]
+
+
+def _groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
+    """Give each group that this process is in, and those around it; True where of version 2."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / (controller if controllers else "")
+        # In a container the path may be the host's: what is not there says nothing.
+        inside = PurePosixPath(path.lstrip("/"))
+        if ".." in inside.parts:
+            inside = PurePosixPath()
+        for folder in (inside, *inside.parents):
+            yield top / folder, not controllers
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else None  # a limit may be "max"
+
+
+def _table(path: Path) -> Iterator[tuple[str, int]]:
+    for line in _text(path).splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[1].isdecimal():
+            yield words[0], int(words[1])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # no such group
+        return ""
+
+
+# Limits on unpacking that users can raise: a few packed kilobytes could fill any memory.
+
+
+MAX_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
+"""Set this in the environment to unpack larger files: a size, ``50GiB``."""
+
+NO_MEMORY_CHECK = "SNAPREPORT_NO_MEMORY_CHECK"
+"""Set this in the environment to read what seems to need more memory than is free."""
+
+RATIO = 200
+"""Bytes that a packed file may unpack to per byte of its own. Real files have up to 56."""
+
+
+def most_unpacked(packed: int, always: int) -> int:
+    """Return how many bytes a packed file may unpack to.
+
+    Args:
+        packed: the file's size in bytes.
+        always: bytes that it may unpack to in any case, however small it is.
+
+    Raises:
+        InputError: the environment variable is not a size.
+    """
+    said = os.environ.get(MAX_UNPACKED)
+    if not said:
+        return max(always, packed * RATIO)
+    try:
+        return parse_size(said)
+    except ValueError as error:
+        raise InputError(f"cannot be read: {MAX_UNPACKED}: {error}.") from None

@@ -1,1 +1,0 @@
-"""What our processes may use, and the processes that we start."""

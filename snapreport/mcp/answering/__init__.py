@@ -1,1 +1,0 @@
-"""Answers questions about an open recording within a token limit."""

@@ -1,1 +1,0 @@
-"""What is open: files found below a folder, a recording, a run."""

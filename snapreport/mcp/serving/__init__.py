@@ -1,1 +1,0 @@
-"""The side towards clients: protocol, transports, guide, tools, and the files they may open."""

@@ -1,0 +1,564 @@
+"""Types for answers about a device: what was live at a moment, grouped, and over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.errors import MomentError
+from snapreport.ground.safe_text import Shown
+from snapreport.model.diagnoses import Suggestion
+from snapreport.model.replays import Between
+from snapreport.model.snapshot import NO_ID
+
+Cell = None | int | float | str | bytes
+"""A value as SQLite has it."""
+
+GROUPINGS = (
+    "stack",
+    "line",
+    "file",
+    "function",
+    "module",
+    "category",
+    "role",
+    "stage",
+    "stream",
+    "pool",
+    "context",
+    "layer",
+    "forward",
+    "metadata",
+    "size",
+)
+"""What live allocations can be grouped by; also by a key of their metadata, KEYED and its name.
+
+The layer is the forward line behind a gradient, and else the call site: so a line of the model has
+what it allocates in the forward pass, and what the backward pass allocates for it."""
+
+KEYED = "metadata:"
+NO_FORWARD = "no forward line"
+"""The group of what was made outside of the backward pass, or where PyTorch noted no line."""
+NONE = "none"
+"""The group of what has no metadata, not this key of it, or no compile context."""
+
+
+@dataclass(frozen=True)
+class Group(Shown):
+    """Live allocations that have something in common."""
+
+    name: str
+    """What they have in common; a stack is its functions, innermost first, joined by `` < ``."""
+    bytes: int
+    """In the requested curve."""
+    requested: int
+    count: int
+    stack: int = NO_ID
+    """Stack id, where they have a call stack in common."""
+    backward: int = 0
+    """How much of ``bytes`` the backward pass allocated for a forward line that PyTorch noted."""
+
+
+@dataclass(frozen=True)
+class LineUse(Shown):
+    """What one source line holds at a moment, as a line-by-line memory tracer reports it."""
+
+    location: str
+    """``file:line``; a reason such as ``before recording`` where there is none."""
+    function: str
+    filename: str
+    line: int | None
+    """None where the frame knows none, and for allocations without a matching frame."""
+    bytes: int
+    """Live at the moment, in the curve that was asked for."""
+    cumulative: int
+    """This line's bytes and those of all lines above it."""
+    median: int
+    """The median size of its live allocations, rounded down."""
+    smallest: int
+    """The smallest of its live allocations: with two, both sizes are known."""
+    count: int
+    """Live allocations."""
+    total: int
+    """All bytes that the line allocated in the recording, freed ones and the baseline included."""
+    source: str = ""
+    """The line's text, where the recorder noted it."""
+
+
+def sizes_of(line: LineUse) -> tuple[int, ...]:
+    """Return the median size of a line's live allocations; of two, both where they differ."""
+    largest = line.bytes - line.smallest
+    both = line.count == 2 and largest != line.smallest
+    return (line.smallest, largest) if both else (line.median,)
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRows(Shown):
+    """The allocations live at a moment, largest first; arrays of shape (n,)."""
+
+    rows: NDArray[np.int64]
+    """Rows of the device's ``Allocations``."""
+    bytes: NDArray[np.int64]
+    """Of each, in the curve that was asked for."""
+
+
+@dataclass(frozen=True)
+class CurveStatistics(Shown):
+    """One curve over the whole recording, in bytes."""
+
+    minimum: int
+    average: int
+    """Weighted by time, rounded down; by events where times are missing."""
+    peak: int
+    start: int
+    end: int
+    by_time: bool
+    """Whether ``average`` is weighted by time."""
+
+
+@dataclass(frozen=True)
+class TraceEntry(Shown):
+    """One trace event."""
+
+    event: int
+    action: str
+    addr: int
+    """For ``oom``: free bytes on the device."""
+    size: int
+    """Requested bytes of an allocation; the event's own size for others."""
+    allocation: int
+    """Row of the device's ``Allocations``, or NO_ID."""
+    stack: int
+    """Stack id, or NO_STACK."""
+
+
+@dataclass(frozen=True)
+class Parts(Shown):
+    """What a curve consists of at a moment: since before the recording, and since then."""
+
+    baseline_bytes: int
+    baseline_count: int
+    dynamic_bytes: int
+    dynamic_count: int
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurve(Shown):
+    """One group's memory over time."""
+
+    name: str
+    rule: str
+    """What put allocations here."""
+    peak_bytes: int
+    """The group's own peak, which may be at another event than that of the total."""
+    peak_event: int
+    at_peak: int
+    """Bytes at the peak of the total."""
+    count: int
+    """Allocations in the recording."""
+    bytes: NDArray[np.int64]
+    """After each of ``Profile.events``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(Shown):
+    """Memory by group over time; at every event the groups add up to the total."""
+
+    curve: str
+    peak_event: int
+    peak_bytes: int
+    events: NDArray[np.int64]
+    total: NDArray[np.int64]
+    """Bytes after each of ``events``."""
+    groups: tuple[GroupCurve, ...]
+
+
+@dataclass(frozen=True)
+class AllocationStatistics(Shown):
+    """How many allocations a recording has, and how large those made in it are."""
+
+    baseline: int
+    """Live before the first event."""
+    made: int
+    """Made in the recording."""
+    freed: int
+    """Of those, freed in it."""
+    requested: int
+    """Requested bytes of those made, added up."""
+    smallest: int | None
+    """Requested bytes; None where none was made, as the next two."""
+    median: int | None
+    """The lower of two middle ones."""
+    largest: int | None
+
+
+QUERY_SECONDS, QUERY_MEMORY = 60.0, 8 * 2**30
+"""Default limits of one SQL statement, so that a runaway statement ends before the machine does."""
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """The result of one SQL statement."""
+
+    columns: tuple[str, ...]
+    """Names as SQLite gives them, made distinct: ``id``, ``id_2``."""
+    rows: Iterator[tuple[Cell, ...]]
+    """Computed as they are consumed, so any of them may raise an error."""
+
+
+# Types for what-ifs: without some allocations, with changes, at another batch or on a card.
+
+
+WHAT_IF_GROUPINGS = (
+    "site",
+    "category",
+    "role",
+    "stage",
+    "line",
+    "file",
+    "function",
+    "module",
+    "context",
+)
+"""What can be taken away together: all that one call site made, all of one role, and so on."""
+
+
+@dataclass(frozen=True)
+class WhatIf(Shown):
+    """The peak of a curve if one group of allocations had never been made.
+
+    Everything else is taken to be as it was recorded. Where block sizes are known as ranges the
+    lower bounds count, as in the curve.
+    """
+
+    name: str
+    """What was taken away: a call site as ``function  file:line``, a category, a stage."""
+    peak_bytes: int
+    """The most that is left."""
+    peak_event: int
+    """The first event with that peak; -1 for the start."""
+    falls: int
+    """How far the peak falls: never more than ``held``, as another moment may then be the peak."""
+    held: int
+    """Bytes of the group at the peak as it was."""
+    count: int
+    """Allocations in the group, over the whole recording."""
+
+
+@dataclass(frozen=True)
+class PeakWithout(Shown):
+    """The peak without some chosen groups together, and what it consists of then."""
+
+    what_if: WhatIf
+    taken: tuple[str, ...]
+    """Names of the groups that were taken away."""
+    held: tuple[Group, ...]
+    """What holds the memory at the peak that is left, most bytes first."""
+
+
+MOST_CHANGES = 4
+"""The most changes in a plan."""
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One change, and the allocated peak with it and all before it; in bytes."""
+
+    suggestion: Suggestion
+    """The change; what it frees is by this change alone."""
+    expected: int
+    most: int
+    """An upper bound: with the change as described, and all else as recorded."""
+
+
+@dataclass(frozen=True)
+class RoleLeft:
+    """What the allocations of a role still hold at the peak that is left."""
+
+    role: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Plan(Shown):
+    """The cheapest changes that reach a target, or those with the lowest peak."""
+
+    target: int
+    """The allocated peak that is wanted, in bytes."""
+    peak: int
+    """As recorded, in bytes."""
+    steps: tuple[PlanStep, ...]
+    reached: str
+    """``yes`` where the bound is below the target, ``expected`` where the estimate is, ``no``."""
+    left: tuple[RoleLeft, ...] = ()
+    """What the expected peak consists of, most bytes first."""
+
+    @property
+    def expected(self) -> int:
+        """The peak with all steps, in bytes."""
+        return self.steps[-1].expected if self.steps else self.peak
+
+    @property
+    def most(self) -> int:
+        """An upper bound of the peak with all steps, in bytes."""
+        return self.steps[-1].most if self.steps else self.peak
+
+
+LARGEST_BATCH = 1 << 24
+"""Larger batch sizes are neither accepted nor estimated."""
+
+
+@dataclass(frozen=True)
+class BatchPeak:
+    """The allocated peak at one size of the batch, in bytes."""
+
+    batch: int
+    expected: int
+    """An estimate; there is no bound, as a program may do something else at this size."""
+    recorded: int | None
+    """What was recorded at this size, None where nothing was."""
+    phase: str
+    """The pass that the expected peak is in; empty where no pass is known there."""
+
+
+@dataclass(frozen=True)
+class RoleGrowth:
+    """What a role holds at the expected peak: ``fixed + each * batch + square * batch ** 2``."""
+
+    role: str
+    fixed: int
+    each: int
+    square: int
+    bytes: int
+    """At the batch size ``BatchGrowth.at_batch``."""
+
+
+@dataclass(frozen=True)
+class BatchGrowth(Shown):
+    """How the allocated peak grows, and the largest batch that fits."""
+
+    peaks: tuple[BatchPeak, ...]
+    """At the recorded sizes and those asked for, ascending."""
+    roles: tuple[RoleGrowth, ...]
+    """Most bytes first; of the peak at ``at_batch``."""
+    at_batch: int
+    """The largest size that fits, or the largest recorded one."""
+    doubt: str = ""
+    """What makes estimates less sure, empty for nothing known: the recordings do ``other work``,
+    sizes follow ``no law``, ``convolutions`` choose their algorithms, sizes depend on ``data``,
+    only ``one step`` was recorded, or, with none of these, a batch that is told is outside of the
+    recorded ones and ``extrapolated``."""
+    target: int | None = None
+    """What the peak is to fit into, in bytes."""
+    fits: int | None = None
+    """The largest batch expected to fit, 0 for none; None where any up to ``LARGEST_BATCH`` is, and
+    without a target."""
+
+
+FitOutcome = Literal["fits", "replayed", "depends", "short", "cannot", "unknown"]
+"""``fits``: as recorded. ``replayed``: in a replay through a model of the allocator. ``depends``:
+on how the allocator packs it. ``short``: the replay needs more, under the recorded settings.
+``cannot``: with no setting. ``unknown``: more would have followed, or went before, than was
+recorded."""
+
+AllowanceSource = Literal["given", "measured", "assumed"]
+"""Given by the user; measured while recording, including other programs; or assumed."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Bytes of a card for what is outside of PyTorch's allocator: CUDA, libraries, others."""
+
+    bytes: int
+    least: int
+    """What is there for certain; the same where the user gave it."""
+    source: AllowanceSource
+
+
+@dataclass(frozen=True)
+class CardFit(Shown):
+    """One device's recording and one card; all sizes in bytes."""
+
+    card: str
+    """As it was asked for."""
+    title: str
+    """As a sentence has it: ``an H100 80 GB``."""
+    bytes: int
+    """What the card has for programs."""
+    outcome: FitOutcome
+    live: int
+    """The most live requests at any moment, with one that failed: no setting needs less."""
+    live_event: int
+    failed: bool
+    """Whether a failed request is part of ``live``."""
+    reserved: int | None
+    """What the recorded allocator took at most, with what a failed request needed; None where no
+    allocator reserves memory."""
+    reserved_event: int | None
+    """None where it is not in the recording."""
+    allowance: Allowance
+    replayed: Between | None
+    """The smallest capacity with which a replay under the recorded settings serves everything; None
+    where it was not needed to tell, or the model is not exact on the recording."""
+    others: int | None
+    """What of the card was not PyTorch's when the last request failed, if it was recorded on one;
+    None where the card is known, no request failed, or it is no more than CUDA itself takes."""
+    text: str
+    """The verdict, in a sentence or two."""
+
+    @property
+    def room(self) -> int:
+        """Bytes for PyTorch's allocator."""
+        return self.bytes - self.allowance.bytes
+
+
+# A moment of a recording, as a user names it.
+
+
+CURVES = ("allocated", "requested", "active", "reserved")
+"""The curves of a device."""
+COUNTED = CURVES[:3]
+"""The curves that allocations add up to; reserved memory is not made of allocations."""
+
+Address = tuple[int, int | None]
+"""An address, and how many allocations came before at it; None for the only one."""
+
+_ADDRESS = re.compile(r"b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?")
+
+
+def parse_address(text: str) -> Address:
+    """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
+
+    Raises:
+        MomentError: the text is not an address.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise MomentError(f"{text!r} is not an address; write it as 0x7f3a00000000 or ..._2")
+    return int(match[1], 16), None if match[2] is None else int(match[2])
+
+
+@dataclass(frozen=True)
+class MomentWanted:
+    """A moment by one of its names, as ``Device.at()`` takes it; by none, the curve's peak."""
+
+    event: int | None = None
+    time_us: int | None = None
+    stage: str | None = None
+    between: tuple[int, int] | None = None
+    alloc: Address | int | None = None
+    free: Address | int | None = None
+    curve: str = "allocated"
+
+    def __post_init__(self) -> None:
+        """Check that it has one name.
+
+        Raises:
+            MomentError: it has two.
+        """
+        if len(self.names) > 1:
+            raise MomentError(f"a moment has only one name, not {' and '.join(self.names)}.")
+
+    @property
+    def names(self) -> list[str]:
+        """Which of its names are given."""
+        return [name for name, value in vars(self).items() if name != "curve" and value is not None]
+
+
+# Follow all paths of a prefix tree at once, however deep it is.
+#
+# Going from level to level takes as many turns as the deepest stack has frames, and from node to
+# node as many as there are nodes. Here each turn looks twice as far up as the one before.
+
+
+def ancestors(parent: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.intp]]:
+    """Yield each node's ancestor one level above it, then 2, 4, 8 levels, while any has one.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+
+    Returns:
+        shape (n + 1,); n stands for none, and is its own.
+    """
+    n = len(parent)
+    above = np.append(np.where(parent < 0, n, parent), n).astype(np.intp)
+    while (above != n).any():
+        yield above
+        above = above[above]
+
+
+def lowest_on_path(
+    parent: NDArray[np.integer[Any]], rank: NDArray[np.integer[Any]]
+) -> NDArray[np.intp]:
+    """Return for each node the node of lowest rank among itself and its ancestors.
+
+    Of several with that rank it is the innermost.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+        rank: shape (n,).
+
+    Returns:
+        shape (n,), nodes.
+    """
+    n = len(parent)
+    best = np.arange(n + 1)
+    lowest = np.append(rank, np.iinfo(rank.dtype).max)
+    for above in ancestors(parent):
+        better = np.flatnonzero(lowest[above] < lowest)
+        from_above = above[better]
+        best[better], lowest[better] = best[from_above], lowest[from_above]
+    return best[:n]
+
+
+def with_ancestors(
+    parent: NDArray[np.integer[Any]], nodes: NDArray[np.integer[Any]]
+) -> NDArray[np.intp]:
+    """Return some nodes and all their ancestors, ascending and distinct.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+        nodes: any of them, in any order.
+    """
+    wanted = np.zeros(len(parent) + 1, np.bool_)
+    wanted[nodes] = True
+    for above in ancestors(parent):
+        wanted[above[np.flatnonzero(wanted)]] = True
+    return np.flatnonzero(wanted[:-1])
+
+
+def add_up_paths(parent: NDArray[np.integer[Any]], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return each node's amount plus those of all nodes below it.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+        amounts: int64, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
+    total = np.append(amounts, 0)
+    for above in ancestors(parent):
+        # What is there so far is of a node and fewer levels below it than the ancestor is above.
+        np.add.at(total, above, total.copy())
+    return total[:-1]
+
+
+def marks_on_path(
+    parent: NDArray[np.integer[Any]], marks: NDArray[np.integer[Any]]
+) -> NDArray[np.integer[Any]]:
+    """Return for each node all bits that it or an ancestor has.
+
+    Args:
+        parent: shape (n,), -1 for the outermost.
+        marks: shape (n,), bits.
+    """
+    found = np.append(marks, marks.dtype.type(0))
+    for above in ancestors(parent):
+        found |= found[above]
+    return found[:-1]

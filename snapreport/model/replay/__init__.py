@@ -1,1 +1,0 @@
-"""Types for the results of replays through the model of the allocator."""

@@ -1,1 +1,0 @@
-"""All processes of one program: the facts about each, and the conclusions about all."""

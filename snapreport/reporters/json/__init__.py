@@ -1,1 +1,0 @@
-"""Answers and reports as JSON."""

@@ -1,1 +1,0 @@
-"""The report as an HTML page, and what lies in it."""

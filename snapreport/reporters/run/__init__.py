@@ -1,1 +1,0 @@
-"""A run of many ranks: its page, its Markdown and its text."""

@@ -1,0 +1,234 @@
+"""A run as one HTML file that opens offline: which ranks are odd and why, and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from snapreport.ground.units import format_bytes, format_count, format_duration
+from snapreport.model.run import Cells, Group, Odd, Run, RunFindings, to_one_width
+from snapreport.reporters import run_words
+from snapreport.reporters.payload import shown_data
+from snapreport.reporters.run_payload import FORMAT, HeatScale, first_axis, pack_run, scale_of
+from snapreport.reporters.run_words import (
+    ODD_WORDS,
+    RunRow,
+    balance,
+    extent,
+    heading,
+    missing_text,
+    of_commonest_kind,
+    parting_text,
+    peak_text,
+    peak_title,
+    rows_of,
+    run_summary,
+)
+from snapreport.reporters.whole_page import coded, data_for_script, json_for_script, write_page
+
+# The static heat map of a run, for a page without JavaScript and for print.
+
+
+_COLUMNS, _ROWS = 96, 64
+CLASSES = 8
+"""The number of colours on the scale."""
+_OVER = CLASSES
+
+
+@dataclass(frozen=True)
+class HeatPicture:
+    """Paths of one colour each, in units of cells; the template puts them into an ``svg``."""
+
+    columns: int
+    rows: int
+    paths: tuple[tuple[str, Markup], ...]
+    """CSS class and path data of each colour; markup, as it is longer than shown texts may be."""
+    axis: Literal["time", "event"]
+    last: str
+    """The end of the axis; it begins at 0."""
+    top: str
+    """The name of the first row."""
+    bottom: str
+    """The name of the last row."""
+    bundle: int
+    """How many ranks share a row, which shows their highest value."""
+    low: str
+    """The bytes of the lowest colour."""
+    high: str
+    """The bytes of the highest colour."""
+    clipped: str
+    """The highest value above the scale; ``""`` if there is none."""
+
+
+def draw_heat(rows: Sequence[RunRow]) -> HeatPicture | None:
+    """Draw the allocated bytes of the commonest kind of memory; None where there are no cells."""
+    shown = of_commonest_kind(rows)
+    axis = first_axis([row.device for row in shown])
+    drawn = (row.device.by_time if axis == "time" else row.device.by_event for row in shown)
+    curves = [cells for cells in drawn if cells is not None and len(cells.allocated)]
+    if not curves:
+        return None
+    scale = scale_of([cells.allocated for cells in curves])
+    table, shift, first = _table(curves)
+    bundle = 1
+    while len(table) > _ROWS * bundle:
+        bundle *= 2
+    padded = np.pad(table, ((0, -len(table) % bundle), (0, 0)), constant_values=-1)
+    joined = padded.reshape(-1, bundle, padded.shape[1]).max(axis=1)
+    start = min(cells.first << cells.shift for cells in curves)
+    span = ((first + table.shape[1]) << shift) - max(start, first << shift)
+    return HeatPicture(
+        columns=table.shape[1],
+        rows=len(joined),
+        paths=_paths(_colours(joined, scale)),
+        axis=axis,
+        last=format_duration(span) if axis == "time" else format_count(span),
+        top=shown[0].name,
+        bottom=shown[-1].name,
+        bundle=bundle,
+        low=format_bytes(scale.low),
+        high=format_bytes(scale.high),
+        clipped=format_bytes(scale.most) if scale.most > scale.high else "",
+    )
+
+
+def _table(curves: list[Cells]) -> tuple[NDArray[np.int64], int, int]:
+    """Return the maxima of each rank in at most ``_COLUMNS`` cells, their shift, and the first."""
+    wide = to_one_width(curves, _COLUMNS)
+    first = min(cells.first for cells in wide)
+    end = max(cells.first + len(cells.allocated) for cells in wide)
+    table = np.full((len(wide), end - first), -1, dtype=np.int64)
+    for row, cells in zip(table, wide, strict=True):
+        at = cells.first - first
+        row[at : at + len(cells.allocated)] = cells.allocated
+    return table, wide[0].shift, first
+
+
+def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:
+    share = (table - scale.low) / max(scale.high - scale.low, 1)
+    classes = np.clip((share * CLASSES).astype(np.int64), 0, CLASSES - 1)
+    classes[table > scale.high] = _OVER
+    classes[table < 0] = -1
+    return classes
+
+
+def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, Markup], ...]:
+    """Return a path for each colour; adjacent cells of a row in one colour are one rectangle."""
+    parts: dict[int, list[str]] = {}
+    for y, row in enumerate(classes):
+        edges = np.flatnonzero(np.diff(row, prepend=-2, append=-2))
+        for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if row[start] >= 0:
+                parts.setdefault(int(row[start]), []).append(
+                    f"M{start} {y}h{end - start}v1H{start}"
+                )
+    return tuple(
+        ("over" if colour == _OVER else f"heat-{colour}", Markup("".join(path)))  # noqa: S704
+        for colour, path in sorted(parts.items())
+    )
+
+
+ROWS_WITHOUT_SCRIPT = 50
+"""Ranks in the HTML itself; with JavaScript the page lists them all."""
+_CARDS = 8
+"""Odd ranks and groups shown at once; the others are folded."""
+_DIFFERENCES = 6
+
+
+@dataclass(frozen=True)
+class Card:
+    """An odd rank."""
+
+    odd: Odd
+    row: RunRow
+    word: str
+    severity: str
+    parting: str
+
+
+class RunHtmlReporter:
+    """Writes a run as one self-contained HTML page."""
+
+    def render(
+        self,
+        run: Run,
+        findings: RunFindings,
+        out: BinaryIO,
+        pages: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the page as UTF-8.
+
+        Args:
+            run: the run's figures.
+            findings: the conclusions from them.
+            out: the file to write to.
+            pages: links to pages of single files, by ``RankFacts.source``.
+        """
+        rows = rows_of(run, findings, pages)
+        cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
+        write_page(
+            out,
+            "run.html.j2",
+            style="run.css",
+            script="run.js",
+            format=FORMAT,
+            run=run,
+            findings=findings,
+            title=heading(run),
+            extent=extent(run, findings),
+            figures=_figures(rows),
+            cards=cards[:_CARDS],
+            more_cards=cards[_CARDS:],
+            groups=_with_names(findings.groups[:_CARDS], rows),
+            more_groups=_with_names(findings.groups[_CARDS:], rows),
+            differences_shown=_DIFFERENCES,
+            missing=missing_text(findings),
+            balance=balance(findings),
+            broken=[run.ranks[at] for at in findings.broken],
+            picture=draw_heat(rows),
+            rows=rows[:ROWS_WITHOUT_SCRIPT],
+            more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
+            words=run_words,
+            coded=coded,
+            payload=data_for_script(pack_run(findings, rows)),
+            # The payload holds the rows.
+            summary=json_for_script(shown_data(run_summary(run, findings, rows))),
+        )
+
+
+def _card(odd: Odd, row: RunRow) -> Card:
+    severity = "critical" if odd.code == "failed" else "warning"
+    return Card(odd, row, ODD_WORDS[odd.code], severity, parting_text(odd))
+
+
+def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Group, int, int]]:
+    """Return each group with its lowest and its highest peak."""
+    return [
+        (
+            group,
+            min((rows[k].device.allocated for k in group.rows), default=0),
+            max((rows[k].device.allocated for k in group.rows), default=0),
+        )
+        for group in groups
+    ]
+
+
+def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
+    """Return the median, highest and lowest peak of the commonest kind of memory."""
+    if not rows:
+        return []
+    ordered = sorted(of_commonest_kind(rows), key=lambda row: row.device.allocated)
+    picked = {
+        "Median peak": ordered[(len(ordered) - 1) // 2],
+        "Highest": ordered[-1],
+        "Lowest": ordered[0],
+    }
+    return [
+        (label, peak_text(row.device), f"{row.name}: {peak_title(row.device)}")
+        for label, row in picked.items()
+    ]

@@ -1,0 +1,281 @@
+"""The static picture of the curves, for pages without JavaScript and for print."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.findings import DeviceFindings, StageUse
+
+# Marks on the static picture: stages, events, the peak and failed requests.
+
+
+_MOST_BANDS = 120
+_DEPTHS = 5
+_THIN = 0.1
+"""Percent of the width: of narrower bands, only one is drawn in each column of this width."""
+_NAMED = 4.0
+"""Percent of the width: narrower bands have no room for a name."""
+_EVENT_TICKS = 5
+_MOST_LABELS = 4
+
+# Labels must not overlap on the narrowest screen: sizes of the picture and of letters, CSS pixels.
+_WIDTH, _HEIGHT = 380.0, 168.0
+_LETTER, _LINE = 6.6, 15.0
+_GAP = 7.0
+_ROWS = (-1, 0, 1, -2, 2, -3, 3)
+"""How many lines below its point a label may be, in order of preference."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stage, in percent of the width."""
+
+    name: str
+    row: int
+    left: float
+    width: float
+    tone: str
+    """``a``, ``b`` or ``c``, by its name, as in the timeline."""
+    named: bool
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text beside a marked point: its offset in pixels, and its ``text-anchor``."""
+
+    text: str
+    dx: float
+    dy: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The peak (``kind`` is ``peak``) or failed requests (``oom``), in percent of the picture."""
+
+    kind: str
+    x: float
+    y: float
+    title: str
+    label: Label | None
+    """None if there is no room for one."""
+
+
+def stage_bands(stages: tuple[StageUse, ...], events: int) -> tuple[tuple[Band, ...], bool]:
+    """Return the stages as bands, outer before inner, and whether all levels are there.
+
+    To keep the page small, inner levels are left out, and the shortest stages of the outermost.
+    """
+    drawn: list[Band] = []
+    depths = sorted({stage.depth for stage in stages})
+    for depth in depths[:_DEPTHS]:
+        level = _level([stage for stage in stages if stage.depth == depth], depth, events)
+        if drawn and len(drawn) + len(level) > _MOST_BANDS:
+            return tuple(drawn), False
+        longest = sorted(level, key=lambda band: -band.width)[:_MOST_BANDS]
+        drawn += sorted(longest, key=lambda band: band.left)
+        if len(longest) < len(level):
+            return tuple(drawn), False
+    return tuple(drawn), len(depths) <= _DEPTHS
+
+
+def _level(stages: list[StageUse], row: int, events: int) -> list[Band]:
+    bands = []
+    thin = set()
+    for stage in stages:
+        left, right = (
+            100 * (min(max(event, -1), events) + 1) / (events + 1)
+            for event in (stage.start_event, max(stage.start_event, stage.end_event))
+        )
+        if right - left < _THIN:
+            column = math.floor(left / _THIN)
+            if column in thin:
+                continue
+            thin.add(column)
+        width = round(max(right - left, _THIN), 3)
+        tone = "abc"[_hash(stage.name) % 3]
+        bands.append(Band(stage.name, row, round(left, 3), width, tone, width >= _NAMED))
+    return bands
+
+
+def _hash(text: str) -> int:
+    """Return FNV-1a over UTF-16, as the page's script does, so that print and screen agree."""
+    value = 0x811C9DC5
+    units = text.encode("utf-16-le", "surrogatepass")
+    for at in range(0, len(units), 2):
+        value = (value ^ int.from_bytes(units[at : at + 2], "little")) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def event_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
+    """Return position in percent, label and ``text-anchor`` of round event numbers."""
+    rough = max((events - 1) / _EVENT_TICKS, 1)
+    power = 10 ** math.floor(math.log10(rough))
+    apart = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)
+    ticks = []
+    for event in range(0, events, apart):
+        x = event_place(event, events)
+        anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+        ticks.append((x, format_count(event), anchor))
+    return tuple(ticks)
+
+
+def event_place(event: int, events: int) -> float:
+    """Return the middle of an event in percent of the width; -1 is the start."""
+    return round(100 * (event + 1.5) / (events + 1), 2)
+
+
+def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
+    """Return the failed requests, then the peak, which is drawn over them.
+
+    Args:
+        device: the device of the picture.
+        top: the bytes at the picture's upper edge.
+    """
+    events = device.history.events
+    allocated = device.curves["allocated"]
+
+    def place(event: int) -> tuple[float, float]:
+        return event_place(event, events), round(100 * (1 - int(allocated[event + 1]) / top), 2)
+
+    at: dict[tuple[float, float], list[str]] = {}
+    for oom in device.ooms:
+        words = f"out of memory: {format_bytes(oom.size)} requested"
+        at.setdefault(place(oom.event), []).append(words)
+    points = [
+        ("oom", *where, words[0] + (f", {len(words) - 1} more" if len(words) > 1 else ""))
+        for where, words in at.items()
+    ]
+    peak = ("peak", *place(device.peak.event), f"peak {format_bytes(device.peak.allocated)}")
+    # The peak's label is placed first.
+    chosen = _place_labels([peak, *points[:_MOST_LABELS]])
+    labels = [*chosen[1:], *[None] * (len(points) - len(chosen) + 1), chosen[0]]
+    return tuple(Mark(*point, label) for point, label in zip([*points, peak], labels, strict=True))
+
+
+_Rect = tuple[float, float, float, float]
+"""Left, top, right and bottom in pixels."""
+
+
+def _place_labels(points: list[tuple[str, float, float, str]]) -> list[Label | None]:
+    """Place labels so that they hide no point and no other label; earlier points go first."""
+    centres = [(x * _WIDTH / 100, y * _HEIGHT / 100) for _, x, y, _ in points]
+    taken: list[_Rect] = [(x - 5, y - 5, x + 5, y + 5) for x, y in centres]
+    labels: list[Label | None] = []
+    for (x, y), (_, _, _, text) in zip(centres, points, strict=True):
+        found = None
+        for label in _candidates(text):
+            width = len(text) * _LETTER
+            left = x + label.dx - (width if label.anchor == "end" else 0)
+            rect = (left, y + label.dy - 0.8 * _LINE, left + width, y + label.dy + 0.2 * _LINE)
+            inside = rect[0] >= 0 and rect[1] >= 0 and rect[2] <= _WIDTH and rect[3] <= _HEIGHT
+            if inside and not any(_overlap(rect, other) for other in taken):
+                taken.append(rect)
+                found = label
+                break
+        labels.append(found)
+    return labels
+
+
+def _candidates(text: str) -> list[Label]:
+    """Return a label's places by preference: above, beside and below the point, then further."""
+    return [
+        Label(text, side * _GAP, 0.3 * _LINE + row * _LINE, anchor)
+        for row in _ROWS
+        for side, anchor in _SIDES
+    ]
+
+
+_SIDES = ((1, "start"), (-1, "end"))
+
+
+def _overlap(a: _Rect, b: _Rect) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+WIDTH, HEIGHT = 1000, 260
+"""The picture's own units; the page scales it."""
+
+_COLUMNS = 500
+_TICKS = 4
+_ROOM = 1.2
+"""The picture's height in multiples of the highest value; the rest is room for a label."""
+
+
+@dataclass(frozen=True)
+class CurvePicture:
+    """Paths and labels of one device's picture; the template puts them into an ``svg`` element."""
+
+    allocated: str
+    """Path data of the filled area."""
+    requested: str
+    """Path data of the line."""
+    reserved: str
+    """Path data of the line; empty where no allocator reserves memory, or it is not known when."""
+    ticks: tuple[tuple[float, str], ...]
+    """Position from the top and label of each horizontal line."""
+    last_event: str
+    events: tuple[tuple[float, str, str], ...]
+    """Position in percent, label and ``text-anchor`` of each tick of the axis."""
+    bands: tuple[Band, ...]
+    all_stages: bool
+    """Whether ``bands`` has every level of stages."""
+    marks: tuple[Mark, ...]
+
+
+def draw_curves(device: DeviceFindings) -> CurvePicture:
+    """Reduce the curves to columns that each keep their maximum."""
+    events = device.history.events
+    allocated, requested = device.curves["allocated"], device.curves["requested"]
+    reserved = device.curves["reserved"] if "reserved" in device.peaks else None
+    highest = max(each.bytes for each in device.peaks.values()) or 1
+    top = highest * _ROOM
+    bands, all_stages = stage_bands(device.stages, events)
+
+    def line(curve: NDArray[np.int64]) -> str:
+        values = maxima(curve)
+        return step_line(values, WIDTH / len(values), top)
+
+    return CurvePicture(
+        allocated=f"{line(allocated)}V{HEIGHT}H0Z",
+        requested=line(requested),
+        reserved="" if reserved is None else line(reserved),
+        ticks=tuple((height_of(k, top), format_bytes(k)) for k in round_values(highest)),
+        last_event=format_count(max(events - 1, 0)),
+        events=event_ticks(events),
+        bands=bands,
+        all_stages=all_stages,
+        marks=point_marks(device, top),
+    )
+
+
+def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
+    """Return path data of a line that keeps each value for ``width``; ``top`` is at the top."""
+    ys = [height_of(value, top) for value in values.tolist()]
+    steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
+    return f"M0 {ys[0]}{''.join(steps)}"
+
+
+def height_of(value: int, top: float) -> float:
+    """Return how far below the upper edge a number of bytes is drawn; ``top`` is at that edge."""
+    return round(HEIGHT * (1 - value / top), 1)
+
+
+def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
+    """Return the maxima of a curve in at most ``most`` equal runs of events."""
+    columns = min(most, len(curve))
+    starts = np.arange(columns) * len(curve) // columns
+    return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
+
+
+def round_values(highest: int) -> list[int]:
+    """Return the multiples of a power of two up to the highest value, at most ``_TICKS``."""
+    step = 1
+    while highest // step > _TICKS:
+        step *= 2
+    return list(range(step, highest + 1, step))

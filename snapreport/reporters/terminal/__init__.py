@@ -1,1 +1,0 @@
-"""Answers and reports as text for a terminal."""

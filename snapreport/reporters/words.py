@@ -1,0 +1,736 @@
+"""The rows of the summary table, the same in text, Markdown and notebooks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_range,
+    format_share,
+    format_signed_bytes,
+    plural,
+    share_in_words,
+)
+from snapreport.model.diagnoses import (
+    SEVERITIES,
+    CurvePeak,
+    Figure,
+    Finding,
+    Frees,
+    ReservedParts,
+    Suggestion,
+    Table,
+    Trust,
+    Unit,
+    Value,
+)
+from snapreport.model.findings import AMOUNTS, DeviceFigures, Findings, StageUse
+from snapreport.model.history import Drawn, History, Picture
+from snapreport.model.replays import Between, OtherSettings, SettingOutcome
+from snapreport.model.roles import (
+    CACHE,
+    ROLES,
+    STATE,
+    UNKNOWN,
+    Evidence,
+    EvidenceUse,
+    Kind,
+    RoleUse,
+    Steps,
+    StepUse,
+    runs_of,
+    step_range,
+)
+from snapreport.model.snapshot import DeviceId, RecorderInfo
+
+AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
+"""The columns of ``amount_rows``; "the peak" is the peak of the allocated curve."""
+
+
+def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
+    """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
+
+    Without an allocator only tensor sizes are known: then curves with equal values share a row.
+    """
+    start, peak, end = device.start, device.peak, device.end
+    if not device.recorded:  # only one state is known
+        start = end
+    rows = []
+    for name in AMOUNTS:
+        own = device.peaks.get(name)
+        rows.append(
+            (
+                name,
+                amount(getattr(start, name)),
+                amount(getattr(peak, name)),
+                amount(getattr(end, name)),
+                ""
+                if own is None or not device.recorded
+                else f"{format_bytes(own.bytes)} @ {event_name(own.event)}",
+            )
+        )
+    if "reserved" not in device.curves:
+        # Rows with equal cells become one row, with all their names.
+        merged: dict[tuple[str, ...], list[str]] = {}
+        for name, *cells in rows[:3]:
+            merged.setdefault(tuple(cells), []).append(name)
+        rows = [(", ".join(names), *cells) for cells, names in merged.items()]  # type: ignore[misc]
+    live = (format_count(start.live), format_count(peak.live), format_count(end.live))
+    return [*rows, ("allocations", *live, "")]
+
+
+def memory_name(devices: Iterable[DeviceId | str]) -> str:
+    """Name the memory of some devices in a heading: ``GPU memory``, ``CPU memory``, ``Memory``."""
+    on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
+    return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
+
+
+def amount(value: int | None) -> str:
+    """Write a number of bytes, or ``-`` where it is not known."""
+    return "-" if value is None else format_bytes(value)
+
+
+def signed(change: int | None) -> str:
+    """Write a change in bytes with its sign, ``-`` where it is not known."""
+    return "-" if change is None else format_signed_bytes(change)
+
+
+def event_name(event: int) -> str:
+    """Return an event's number as text; ``start`` for -1."""
+    return "start" if event < 0 else format_count(event)
+
+
+def moment(device: DeviceFigures) -> str:
+    """Say what the peak column shows: a peak at an event and time, or the state at the end."""
+    if not device.recorded:
+        return "No history was recorded: all columns are the state when the snapshot was written"
+    peak = device.peak
+    where = "before the first event" if peak.event < 0 else f"event {format_count(peak.event)}"
+    when = "" if peak.time_us is None else f", {utc_text(peak.time_us)}"
+    return f"Peak of allocated bytes: {where}{when}"
+
+
+def moment_text(device: str, event: int, time_us: int | None, curve: str, held: int) -> str:
+    """Announce a moment: ``cuda:0 at event 793, 2025-10-09 08:55:44.307512 UTC: 4.45 GiB active``.
+
+    Args:
+        device: its name.
+        event: -1 is the start.
+        time_us: None where it is not known.
+        curve: whose bytes are given.
+        held: its bytes at that moment.
+    """
+    where = "at the start" if event < 0 else f"at event {event_name(event)}"
+    when = "" if time_us is None else f", {utc_text(time_us, 'microseconds')}"
+    return f"{device} {where}{when}: {format_bytes(held)} {curve}"
+
+
+def utc_text(time_us: int, to: str = "seconds") -> str:
+    """Write microseconds since 1970 as a date and a time; ``to``: ``seconds``, ``microseconds``."""
+    moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=time_us)
+    return f"{moment.replace(tzinfo=None).isoformat(' ', to)} UTC"
+
+
+def sizes_text(device: DeviceFigures) -> str:
+    """Say how many allocations there were, and how large, in one line."""
+    sizes = device.sizes
+    text = f"{plural(sizes.made, 'allocation')} made, {format_count(sizes.freed)} of them freed"
+    if sizes.smallest is None or sizes.median is None or sizes.largest is None:
+        return text
+    text += f"; {format_bytes(sizes.requested)} requested in all"
+    least, most = format_bytes(sizes.smallest), format_bytes(sizes.largest)
+    if sizes.made <= 2:
+        return f"{text}, {least} and {most}" if least != most else text
+    return f"{text}, {least} to {most} each, median {format_bytes(sizes.median)}"
+
+
+def average_text(device: DeviceFigures) -> str:
+    """Say the least and the average of the allocated curve, in one line."""
+    over = device.statistics["allocated"]
+    how = "over time" if over.by_time else "over the events"
+    return (
+        f"allocated at least {format_bytes(over.minimum)}, {format_bytes(over.average)} on"
+        f" average {how}"
+    )
+
+
+def facts(device: DeviceFigures) -> str:
+    """Return the numbers of events and allocations and the duration, in one line."""
+    text = (
+        f"{plural(device.history.events, 'event')},"
+        f" {plural(len(device.history.allocations), 'allocation')}"
+    )
+    first, last = device.first_time_us, device.last_time_us
+    if first is not None and last is not None and last > first:
+        text += f", {format_duration(last - first)}"
+    return text
+
+
+def lines_note(history: History) -> str:
+    """Say what its line numbers stand for, if not for the lines that ran; else ``""``."""
+    if any("line_is" in extra for extra in history.stacks.frames.extra.values()):
+        return "An operator such as a @ b has the line of the def that it is in."
+    if history.layout == "profiler":
+        return (
+            "A profile records where functions begin: each line is that of a def, not the one that"
+            " ran."
+        )
+    return ""
+
+
+CUT_WORDS = {
+    "start": "began before the first event",
+    "end": "still open at the end",
+    "both": "longer than the recording",
+}
+"""Describes a stage that the recording holds only in part, by ``StageUse.cut``."""
+
+
+def stage_name(stage: StageUse) -> str:
+    """Return a stage's name, with the end at which the recording cuts it off."""
+    over = stage.end_event < 0  # the event range already says so
+    return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
+
+
+def closing_text(device: DeviceFigures) -> str:
+    """Say whether the replay's end equals the final state."""
+    closing = device.closing
+    if closing is None:
+        return "the file lists none to compare with"
+    if closing.closes:
+        return "the events add up to it, to the byte"
+    return (
+        f"the events differ from it by {closing.requested:+,} requested,"
+        f" {closing.allocated:+,} allocated and {closing.active:+,} active bytes"
+    )
+
+
+def width_text(peak: CurvePeak) -> str:
+    """Say between which bounds the allocated peak is, to the byte."""
+    return f"The allocated peak is between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
+
+
+def event_range(start: int, end: int) -> str:
+    """Write a stage's range of events; ``end`` is exclusive, and the range may be empty."""
+    if end < 0:
+        return "before event 0"
+    first = max(start, 0)
+    if end <= first:
+        return f"none at {format_count(first)}"
+    return f"{format_count(first)} to {format_count(end - 1)}"
+
+
+# What a report says about the allocations that it does not draw one by one.
+
+
+@dataclass(frozen=True)
+class CutText:
+    """What is not drawn of one device, in plain text."""
+
+    line: str
+    """A short version, shown near the headline."""
+    plain: str
+    """For a report without drawings."""
+    facts: tuple[tuple[str, str], ...]
+    """The details, as labels and values."""
+
+
+def cut_texts(findings: Findings) -> list[CutText | None]:
+    """Return the texts for each device; None where every allocation is drawn."""
+    picture = findings.picture
+    if picture is None:
+        return [None] * len(findings.devices)
+    made = [len(device.history.allocations) for device in findings.devices]
+    return [_about(*each, picture) for each in zip(picture.devices, made, strict=True)]
+
+
+def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
+    if not drawn.left_out and drawn.times is None and drawn.window is None:
+        return None
+    share = share_in_words(drawn.left_out_bytes, drawn.all_bytes)
+    which = f"{format_count(drawn.left_out)} of {plural(made, 'allocation')}"
+    line = (
+        f"Not drawn one by one: {which}, {share} of all bytes allocated; their sum is one band."
+        if drawn.left_out
+        else "Every allocation is drawn."
+    )
+    if drawn.error:
+        line += (
+            " Between the exact events its height may be up to"
+            f" {format_bytes(drawn.error)} too low."
+        )
+    if drawn.times is not None:
+        line += f" Times are within {format_duration(drawn.time_error_us)}."
+    what = "Peaks, failed requests, stages and call sites" if drawn.error else "All figures"
+    line += f" {what} are exact. To see everything, render {_how(picture)}."
+    plain = (
+        f"Every figure counts all allocations. A page with the same cuts draws all but {which}"
+        f" ({share} of all bytes allocated) one by one."
+    )
+    return CutText(line, plain, tuple(_facts(drawn, which, share, picture)))
+
+
+def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple[str, str]]:
+    facts = []
+    if drawn.window is not None:
+        first, last = drawn.window
+        facts.append(("Events drawn", f"{event_name(first)} to {event_name(last)}"))
+    if picture.cut.min_size:
+        facts.append(("Sizes drawn", f"{format_bytes(picture.cut.min_size)} requested, or more"))
+    if picture.fit is not None:
+        facts.append(("Made to fit", f"{format_count(picture.fit)} bytes"))
+        facts.append(("Thinned, in this order", _ORDER))
+    facts.append(("Not drawn one by one", f"{which}, {format_count(drawn.left_out_bytes)} bytes"))
+    facts.append(("Share of all bytes allocated", share))
+    facts.append(("Live at the peak, of those", f"{format_count(drawn.left_out_at_peak)} bytes"))
+    facts.append(
+        (
+            "Strips and band together",
+            f"at most {format_count(drawn.error)} bytes below the curve at some events; equal to it"
+            " at the start, the end, every peak, failed request and edge of a stage"
+            if drawn.error
+            else "equal to the curve at every event, to the byte",
+        )
+    )
+    facts.append(
+        (
+            "Times",
+            "as recorded"
+            if drawn.times is None
+            else f"within {format_count(drawn.time_error_us)} µs of those recorded",
+        )
+    )
+    facts.append(("To see everything", f"render {_how(picture)}"))
+    return facts
+
+
+_ORDER = (
+    "times between sampled events; allocations, smallest bytes times events first, except those"
+    " live at a peak, a failed request or a stage's peak; the height of the band between columns"
+    " of events"
+)
+
+
+def _how(picture: Picture) -> str:
+    cut = picture.cut
+    options = [
+        name
+        for name, given in (
+            ("--from", cut.first),
+            ("--to", cut.last),
+            ("--min-size", cut.min_size),
+            ("--fit", picture.fit is not None),
+        )
+        if given
+    ]
+    return f"without {' and '.join(options)}"
+
+
+# Words about other allocator settings, the same in text, in Markdown and on the page.
+
+
+_SERVES = {True: "yes", False: "no", None: "perhaps"}
+
+
+def floor_text(found: OtherSettings) -> str:
+    """Say which number of bytes no setting gets below."""
+    at = "at the start" if found.floor_event < 0 else f"at event {event_name(found.floor_event)}"
+    return f"no setting gets below the {format_bytes(found.floor)} that were live or asked for {at}"
+
+
+def ending_text(found: OtherSettings) -> str:
+    """Say why no settings were compared: none could help, or no model; "" if they were."""
+    if found.hopeless:
+        needed, there = format_bytes(found.floor), format_bytes(found.capacity or 0)
+        return f"No setting could have helped: {needed} needed, {there} available"
+    return found.refused
+
+
+def asked_text(found: OtherSettings) -> str:
+    """Explain the column "fits"; "" without it."""
+    if found.capacity is None:
+        return ""
+    there = format_bytes(found.capacity)
+    return f"fits: whether every request is served with {there} for all segments"
+
+
+def lead(found: OtherSettings) -> list[str]:
+    """Return the sentences before the table, or instead of it where there is none."""
+    texts = [floor_text(found), ending_text(found), asked_text(found) if found.outcomes else ""]
+    return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text]
+
+
+def headings(found: OtherSettings) -> tuple[str, ...]:
+    """Return the titles of the columns with figures."""
+    fits = () if found.capacity is None else ("fits",)
+    return (*fits, "smallest capacity", "peak reserved", "retries", "driver calls")
+
+
+def cells(outcome: SettingOutcome, found: OtherSettings) -> list[str]:
+    """Return a setting's figures."""
+    fits = [] if found.capacity is None else [_SERVES[outcome.serves]]
+    # If the recording began late, the ranges under other settings are no bounds.
+    about = "about " if found.starts > 1 and not outcome.recorded else ""
+    sizes = [
+        about + format_range(each.least, each.most) for each in (outcome.capacity, outcome.peak)
+    ]
+    return [*fits, *sizes, _count(outcome.retries), _count(outcome.driver_calls)]
+
+
+def setting_name(outcome: SettingOutcome) -> str:
+    """Return the value of the environment variable, and whether it is the recorded one."""
+    return f"{outcome.settings} (recorded)" if outcome.recorded else outcome.settings
+
+
+def _count(each: Between) -> str:
+    least, most = format_count(each.least), format_count(each.most)
+    return least if each.one else f"{least} to {most}"
+
+
+def how_text(found: OtherSettings) -> str:
+    """Say what the figures are, where their ranges come from, and what they leave out."""
+    late = (
+        " The recording began late: where another setting would have placed the memory from before"
+        " it is not known. So figures of other settings are estimates here, from two starting"
+        " points: that memory left where it was, or requested again. The true values may be outside"
+        " these ranges."
+        if found.starts > 1
+        else ""
+    )
+    return (
+        "This comes from a model of the allocator and was not measured. Smallest capacity: the"
+        " least memory for PyTorch's segments that serves every request, with the retries and"
+        " driver calls it takes there. Peak reserved: without any limit. Ranges come from"
+        f" {found.tried} ways in which the driver may place segments. Calls of empty_cache() that"
+        " gave nothing back leave no trace in a recording; under another setting they might have"
+        f" given memory back.{late}"
+    )
+
+
+# What was noted while recording, as names and values for the reports.
+
+
+_MARKS = 20
+
+
+def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[tuple[str, str]]:
+    """Return names and values; none unless snapreport itself made the recording."""
+    noted = history.recorder
+    if noted is None:
+        return []
+    rows = [
+        ("Recorded by", " ".join(filter(None, ("snapreport", noted.made_by)))),
+        ("Command", shlex.join(noted.command)),
+        ("From", _time(noted.started_us)),
+        ("To", _time(noted.ended_us)),
+        ("Rank", f"{noted.rank} of {noted.world_size}" if noted.world_size > 1 else ""),
+        ("PyTorch", noted.torch or ""),
+        ("CUDA", noted.cuda or ""),
+        ("Driver", noted.driver or ""),
+        ("Python", noted.python or ""),
+    ]
+    if noted.failure is not None:
+        failure = noted.failure
+        place = f" in {failure.place}" if failure.place else ""
+        at = "" if failure.step is None else f", in step {format_count(failure.step)}"
+        words = ": ".join(filter(None, (failure.type, failure.message.strip().partition("\n")[0])))
+        rows.append(("Ended by", words + place + at))
+    if noted.joined:
+        rows.append(("Begins", "inside a recording that was already running"))
+    rows.append(("Marks", _marks(noted)))
+    for device in devices:
+        about = history.noted(device.device)
+        if about is not None and (about.name or about.capacity):
+            size = "" if about.capacity is None else format_bytes(about.capacity)
+            rows.append((str(device.device), ", ".join(filter(None, (about.name, size)))))
+        rows += own_counter_rows(device)
+    return [(name, value) for name, value in rows if value]
+
+
+def own_counter_rows(device: DeviceFigures) -> list[tuple[str, str]]:
+    """Return PyTorch's own peak beside ours, and the device memory that is not PyTorch's."""
+    own = device.own_counters
+    if own is None:
+        return []
+    name, ours = str(device.device), device.peaks["allocated"].bytes
+    verdict = {
+        "inside": "the same as ours, to the byte",
+        "before": f"from before the recording; ours during it is {format_bytes(ours)}",
+        "reset": f"since a reset during the recording; ours for all of it is {format_bytes(ours)}",
+    }[own.when]
+    if not own.agrees:
+        apart = format_count(abs(own.allocated_peak - ours))
+        verdict = (
+            f"{apart} bytes more than ours; that is right only if the oldest events were lost"
+            if own.allocated_peak > ours
+            else f"{apart} bytes less than ours; that is right only if the program reset its"
+            " counters during the recording"
+        )
+    rows = [(f"{name}, PyTorch's own peak", f"{format_bytes(own.allocated_peak)}, {verdict}")]
+    for when, foreign in (("start", own.foreign_before), ("end", own.foreign_after)):
+        if foreign is not None:
+            rows.append((f"{name}, not PyTorch's at the {when}", format_bytes(foreign)))
+    return rows
+
+
+def _marks(noted: RecorderInfo) -> str:
+    """Return the first moments that the program marked, and their time since the beginning."""
+    first = [
+        f"{mark.name} after {format_duration(mark.time_us - (noted.started_us or mark.time_us))}"
+        for mark in noted.marks[:_MARKS]
+    ]
+    more = len(noted.marks) - len(first)
+    return ", ".join([*first, f"{format_count(more)} more"] if more else first)
+
+
+def _time(time_us: int | None) -> str:
+    try:
+        return "" if time_us is None else utc_text(time_us)
+    except OverflowError:
+        return ""
+
+
+# Says how a role is known, and names roles in the plural.
+
+
+_MOST = 2
+
+
+def evidence_text(evidence: Evidence | EvidenceUse) -> str:
+    """Return what was seen and how sure it is, such as ``made in backward (90% sure)``."""
+    sure = f" ({evidence.confidence:.0%} sure)" if 0 < evidence.confidence < 1 else ""
+    return f"{evidence.text}{sure}"
+
+
+def known_text(use: RoleUse) -> str:
+    """Return the two kinds of evidence for most bytes of a role, and how many more there are."""
+    texts = [evidence_text(each) for each in use.evidence[:_MOST]]
+    left = len(use.evidence) - len(texts)
+    return "; ".join([*texts, f"and {left} more"] if left else texts)
+
+
+def plural_of(role: str) -> str:
+    """Return a role's name for several allocations: ``parameters``."""
+    if role == ROLES[UNKNOWN]:
+        return "of unknown role"
+    if role in (ROLES[STATE], ROLES[CACHE]):
+        return role
+    head, of, rest = role.replace(" of optimizer", " of the optimizer").partition(" of ")
+    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"
+
+
+# The rows of the table of steps, the same in text and Markdown.
+
+
+STEP_HEADINGS = ("step", "events", "start", "peak", "kept", "note")
+"""The columns of ``step_rows``; "kept" is the bytes that a step allocated and that outlive it."""
+
+_KINDS: dict[Kind, str] = {
+    "warm-up": "warm-up",
+    "steady": "alike",
+    "other": "differs",
+    "unknown": "",
+}
+
+
+def step_rows(steps: Steps, most: int | None = None) -> tuple[list[tuple[str, ...]], int]:
+    """Return the rows under STEP_HEADINGS, as texts, and how many steps are left out.
+
+    Consecutive steady steps share one row, which shows their lowest to highest value.
+
+    Args:
+        steps: of one device.
+        most: the most rows, plus the row of the peak; None for all.
+    """
+    runs = runs_of(steps.steps)
+    shown = [
+        run
+        for i, run in enumerate(runs)
+        if most is None or i < most or any(step.number == steps.peak for step in run)
+    ]
+    left = len(steps) - sum(map(len, shown))
+    return [_row(run, steps.peak) for run in shown], left
+
+
+def identified_text(steps: Steps) -> str:
+    """Say how the steps were identified, and how sure that is."""
+    sure = f" ({steps.confidence:.0%} sure)" if steps.confidence < 1 else ""
+    return f"Identified {steps.how}{sure}."
+
+
+def _row(run: Sequence[StepUse], peak: int | None) -> tuple[str, ...]:
+    return (
+        step_range(run),
+        event_range(run[0].start_event, run[-1].end_event),
+        _spread([step.start_bytes for step in run]),
+        _spread([step.peak_bytes for step in run]),
+        _spread([step.kept_bytes for step in run]),
+        _note(run, peak),
+    )
+
+
+def _note(run: Sequence[StepUse], peak: int | None) -> str:
+    notes = [run[0].name] if len(run) == 1 else []
+    if peak is not None and any(step.number == peak for step in run):
+        notes.append("peak" if len(run) == 1 else f"peak in {format_count(peak)}")
+    if run[0].kind != "steady" or len(run) > 1:
+        notes.append(_KINDS[run[0].kind])
+    if not run[0].start_event and run[0].start_bytes:
+        notes.append("begins with the recording")  # and may have begun before it
+    return ", ".join(filter(None, notes))
+
+
+def _spread(values: Sequence[int]) -> str:
+    least, most = format_bytes(min(values)), format_bytes(max(values))
+    if least == most:
+        return least
+    number, _, unit = least.partition(" ")
+    return f"{number if most.endswith(f' {unit}') else least} to {most}"
+
+
+# Words that the text and the page share to say how far a recording can be trusted.
+
+
+PARTS = (
+    ("requested", "requested"),
+    ("slack", "slack"),
+    ("awaiting_free", "awaiting free"),
+    ("fragmented", "inactive, fragmented"),
+    ("returnable", "inactive, returnable"),
+)
+"""The parts of reserved memory: their names in ``ReservedParts``, and in words."""
+
+
+def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
+    """Return bytes and share of each of ``PARTS``, as texts."""
+    sizes = [getattr(parts, name) for name, _ in PARTS]
+    return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
+
+
+def reserved_moments(trust: Trust) -> list[tuple[str, ReservedParts]]:
+    """Return the moments at which the parts of reserved memory are known, and those parts."""
+    moments = (("at the peak", trust.facts.at_peak), ("at the end", trust.facts.at_end))
+    return [(name, parts) for name, parts in moments if parts and parts.reserved]
+
+
+def difference_text(parts: ReservedParts) -> str:
+    """Say by how much the sum of the parts differs from reserved; ``""`` where it is equal."""
+    return f"{parts.difference:+,} bytes off" if parts.difference else ""
+
+
+def exactness(peak: CurvePeak) -> str:
+    """Say whether a peak is exact, or by how much it may be higher."""
+    if peak.bound:
+        return f"at {peak.bound} this much"
+    return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"
+
+
+# The values of findings as text.
+
+
+def value_text(value: Value, unit: Unit) -> str:
+    """Write a value in its unit; ``-`` where it is not known."""
+    if value is None:
+        return "-"
+    if unit == "text" or isinstance(value, str):
+        return str(value)
+    if unit == "share":
+        return format_share(value)
+    number = round(value)
+    if unit == "bytes":
+        return format_bytes(number)
+    if unit == "event":
+        return event_name(number)
+    if unit == "time_us":
+        return format_duration(number)
+    return format_number(value)
+
+
+def texts_of(table: Table) -> list[int]:
+    """Return the columns of a table that hold texts."""
+    return [i for i, column in enumerate(table.columns) if column.unit == "text"]
+
+
+def cells_of(table: Table, most: int | None) -> list[list[str]]:
+    """Return the first rows of a table as texts, ``most`` of them or all."""
+    units = [column.unit for column in table.columns]
+    return [list(map(value_text, row, units)) for row in table.rows[:most]]
+
+
+def figure_text(figure: Figure) -> str:
+    """Write a figure's value, with its upper bound where it is a range."""
+    text = value_text(figure.value, figure.unit)
+    if figure.most is None or figure.most == figure.value:
+        return text
+    most = value_text(figure.most, figure.unit)
+    if most == text and isinstance(figure.value, int | float):
+        return f"{text} (up to {value_text(figure.most - figure.value, figure.unit)} more)"
+    return f"{text} to {most}"
+
+
+def exact_text(value: Value, unit: Unit) -> str:
+    """Write bytes to the byte, for a tooltip; ``""`` where the short form is exact."""
+    if unit != "bytes" or value is None or isinstance(value, str):
+        return ""
+    return f"{format_count(round(value))} bytes"
+
+
+def frees_text(frees: Frees | None) -> str:
+    """Say how much a suggestion would free; ``""`` where that is not known."""
+    if frees is None:
+        return ""
+    if not frees.most:
+        return "frees no memory"
+    least, about, most = map(format_bytes, (frees.least, frees.expected, frees.most))
+    if frees.least == frees.most:
+        return f"frees {about}"
+    if not frees.least:
+        return f"frees up to {most}" + (f", about {about}" if about != most else "")
+    between = f"{least} to {most}" if about != most else f"at least {least}"
+    return f"frees {between}, about {about}"
+
+
+def saving_text(suggestions: Sequence[Suggestion]) -> str:
+    """Say how much the best suggestion is expected to free; ``""`` if none frees any."""
+    best = max(suggestions, key=lambda each: each.expected, default=None)
+    if best is None or best.frees is None or not best.expected:
+        return ""
+    about = "" if best.frees.least == best.frees.most else "about "
+    return f"{about}{format_bytes(best.expected)}"
+
+
+def reasons(frees: Frees | None) -> list[str]:
+    """Return what the bounds and the estimate rest on, a sentence each."""
+    if frees is None:
+        return []
+    said = [
+        ("At least", frees.least, frees.why_least),
+        ("About", frees.expected, frees.why_expected),
+        ("At most", frees.most, frees.why_most),
+    ]
+    return [f"{which} {format_bytes(size)}: {why}." for which, size, why in said if why and size]
+
+
+def conditions(suggestion: Suggestion) -> str:
+    """Say what a suggestion costs, and when it does not apply; ``""`` where nothing is known."""
+    return " ".join(filter(None, (suggestion.costs, suggestion.unless)))
+
+
+def tally(findings: tuple[Finding, ...]) -> str:
+    """Count findings by severity: ``1 critical, 2 warnings, 4 notes``."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for each in findings:
+        counts[each.severity] += 1
+    words = [
+        f"{count} critical" if severity == "critical" else plural(count, severity)
+        for severity, count in counts.items()
+        if count
+    ]
+    return ", ".join(words) or "nothing found"

@@ -1,1 +1,0 @@
-"""Rows, sentences and names that several formats share."""

@@ -1,1 +1,0 @@
-"""Where several files are worked on: processes of this machine, or a Dask or Ray cluster."""
