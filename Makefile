@@ -74,10 +74,10 @@ golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
 	$(BIN)/python -m pytest tests/golden --rewrite-golden
 
 bench: $(VENV)/.installed ## measure all stages on quick workloads: make bench BENCH="--browser snap.pickle"
-	@$(BIN)/python -m benchmarks.run $(BENCH)
+	@$(BIN)/python -m dev.benchmarks.run $(BENCH)
 
-bench-check: $(VENV)/.installed ## compare the quick workloads with benchmarks/baseline.json; fail if slower or larger
-	@$(BIN)/python -m benchmarks.check
+bench-check: $(VENV)/.installed ## compare the quick workloads with dev/benchmarks/baseline.json; fail if slower or larger
+	@$(BIN)/python -m dev.benchmarks.check
 
 SHARE ?= 1
 hostile: $(VENV)/.dev ## try hostile inputs by the thousand: make hostile SHARE=0.1
@@ -98,15 +98,15 @@ laboratory: $(VENV)/.dev ## judge roles and advice by real programs: make labora
 
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
 gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free
-	@$(BIN)/python -m benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
-	@$(BIN)/python -m benchmarks.gpu_settings || [ $$? -eq 77 ]
+	@$(BIN)/python -m dev.benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
+	@$(BIN)/python -m dev.benchmarks.gpu_settings || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.laboratory gpu || [ $$? -eq 77 ]
 
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0
 fuzz: $(VENV)/.dev clang ## let libFuzzer and atheris look for inputs that crash us: make fuzz FUZZ_SECONDS=600
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --no-deps $(ATHERIS)
-	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
+	$(BIN)/python -m dev.fuzz $(FUZZ_SECONDS)
 
 EXAMPLES ?= 10
 thorough: $(VENV)/.dev browser ## every seed and every real file, and ten times as many examples, others each time: make thorough EXAMPLES=50
@@ -132,7 +132,7 @@ lock: $(BIN)/uv ## lock the newest versions of what development uses, with their
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find snapreport simulator tests benchmarks docs evals sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
+	find snapreport tests dev docs sample_snapshots -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment. A stamp file inside it says what it holds; what it is built from newer: again.
 
@@ -144,10 +144,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Of all that development uses; without PyTorch and what needs it; and of what running and building us needs.
-LOCK := constraints.txt
-LOCK_DEV := locked/dev.txt
-LOCK_RUN := locked/run.txt
-LOCK_INSTALLER := locked/installer.txt
+LOCK := dev/locked/all.txt
+LOCK_DEV := dev/locked/dev.txt
+LOCK_RUN := dev/locked/run.txt
+LOCK_INSTALLER := dev/locked/installer.txt
 # By uv in a sixth of pip's time; by pip where only its own settings say whence packages come. Nothing
 # is compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
 locked = $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --no-deps --require-hashes --requirement $(1) \
@@ -156,7 +156,7 @@ locked = $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --n
 EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
 BUILD := pyproject.toml hatch_build.py
 # Without a C compiler, with the one in ziglang: only a build by itself would fetch that.
-LOCK_COMPILER := locked/compiler.txt
+LOCK_COMPILER := dev/locked/compiler.txt
 COMPILER := [ "$$CC" ] || command -v cc gcc clang >/dev/null || { $(call locked,$(LOCK_COMPILER)); }
 
 $(BIN)/uv: $(LOCK_INSTALLER) | $(BIN)/python
@@ -210,4 +210,4 @@ clang: $(VENV)/.dev
 	@if ! $(FUZZER) && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing clang with apt-get"; \
 		$(APT) clang libclang-rt-dev 2>/dev/null || $(APT) clang || :; fi
-	@$(BIN)/python -m fuzz.native
+	@$(BIN)/python -m dev.fuzz.native

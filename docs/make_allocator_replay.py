@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from dev.simulator import Config, simulate
 from docs.replay_answers import counterfactuals, published
-from simulator import Config, simulate
 from snapreport import read
 from snapreport.figures.allocator.factual import ModelledDevice
 from snapreport.figures.allocator.settings import replay_settings, table_of_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import snapreport
-from benchmarks.page import launch
+from dev.benchmarks.page import launch
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "sample_snapshots" / "training_step.pickle"

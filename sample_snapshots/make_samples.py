@@ -18,10 +18,10 @@ from typing import Any
 
 import zstandard
 
-from simulator.allocator import OutOfMemoryError
-from simulator.settings import MIB, AllocatorSettings
-from simulator.simulator import GIB, Simulator
-from simulator.training import TrainingRun, Transformer
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.settings import MIB, AllocatorSettings
+from dev.simulator.simulator import GIB, Simulator
+from dev.simulator.training import TrainingRun, Transformer
 
 FOLDER = Path(__file__).resolve().parent
 KEYS = ("compile_context", "user_metadata")

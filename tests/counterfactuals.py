@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, replace
 
-from simulator import AllocatorSettings
-from simulator.settings import MIB
+from dev.simulator import AllocatorSettings
+from dev.simulator.settings import MIB
 from snapreport import read
 from snapreport.figures.allocator.settings import replay_settings
 from snapreport.history.allocator_settings import UNLIMITED, parse_settings

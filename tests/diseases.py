@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
-from simulator.allocator import OutOfMemoryError
-from simulator.callstacks import make_frame
-from simulator.settings import AllocatorSettings
-from simulator.simulator import GIB, Simulator
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.callstacks import make_frame
+from dev.simulator.settings import AllocatorSettings
+from dev.simulator.simulator import GIB, Simulator
 from tests.builders import MIB
 
 OTHERS = 100 * MIB

@@ -1,7 +1,7 @@
 """The lowest versions that ``pyproject.toml`` allows, as constraints for pip: ``make test-lowest``.
 
 ``python -m tests.lowest`` prints a line for each dependency of users; what only the tests need is
-as in ``constraints.txt``.
+as in ``dev/locked/all.txt``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def lowest(project: Mapping[str, Any], locked: list[str]) -> list[str]:
 
     Args:
         project: the table of that name in ``pyproject.toml``.
-        locked: lines of ``constraints.txt``, which count for what users need not have.
+        locked: lines of ``dev/locked/all.txt``, which count for what users need not have.
 
     Raises:
         ValueError: a dependency has no lowest version.
@@ -61,4 +61,8 @@ def _name(line: str) -> str:
 if __name__ == "__main__":
     with (ROOT / "pyproject.toml").open("rb") as file:
         table = tomllib.load(file)["project"]
-    print("\n".join(lowest(table, (ROOT / "constraints.txt").read_text("utf-8").splitlines())))
+    print(
+        "\n".join(
+            lowest(table, (ROOT / "dev" / "locked" / "all.txt").read_text("utf-8").splitlines())
+        )
+    )

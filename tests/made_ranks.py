@@ -1,4 +1,4 @@
-"""Ranks of runs for tests, each figure by hand; ``benchmarks.runs`` plays whole runs."""
+"""Ranks of runs for tests, each figure by hand; ``dev.benchmarks.runs`` plays whole runs."""
 
 from __future__ import annotations
 

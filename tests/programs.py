@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from simulator import AllocatorSettings, OutOfMemoryError, Simulator
-from simulator.blocks import Block
-from simulator.training import TrainingRun, Transformer
+from dev.simulator import AllocatorSettings, OutOfMemoryError, Simulator
+from dev.simulator.blocks import Block
+from dev.simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings

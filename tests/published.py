@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulator.settings import MIB
+from dev.simulator.settings import MIB
 from snapreport import read
 from snapreport.figures.allocator.settings import replay_settings
 from snapreport.history.allocator_settings import parse_settings

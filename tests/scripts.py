@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from simulator import AllocatorSettings, OutOfMemoryError, Simulator
-from simulator.blocks import Block
-from simulator.settings import MIB
+from dev.simulator import AllocatorSettings, OutOfMemoryError, Simulator
+from dev.simulator.blocks import Block
+from dev.simulator.settings import MIB
 
 AMPLE = 1 << 40
 """Capacity of a card that has more memory than any of the programs wants."""

@@ -291,8 +291,6 @@ def add_up(
     return found
 
 
-
-
 LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
 

@@ -19,7 +19,7 @@ from snapreport.ground.known_packages import LIBRARIES, words
 
 # Lists of names in installed copies of PyTorch, Python and known libraries.
 #
-# ``tools/known_names.py`` makes them. They leave out words of one or two letters, which say
+# ``dev/tools/known_names.py`` makes them. They leave out words of one or two letters, which say
 # nothing.
 
 

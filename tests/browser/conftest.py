@@ -24,7 +24,7 @@ from playwright.sync_api import (
 )
 
 import snapreport
-from benchmarks.page import launch
+from dev.benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters.page_report import HtmlReporter
 from tests.browser.timeline_tools import CARD, PLAIN

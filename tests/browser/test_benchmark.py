@@ -10,13 +10,13 @@ import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
 import snapreport
-from benchmarks import page
-from benchmarks.measure import viewer
-from benchmarks.measure.browser import measure_pages
-from benchmarks.measure.peers import PeerError
-from benchmarks.measure.targets import OUR_PAGE, VIEWER
-from benchmarks.measure.viewer import check_viewer, file_for
-from benchmarks.page import Run, launch
+from dev.benchmarks import page
+from dev.benchmarks.measure import viewer
+from dev.benchmarks.measure.browser import measure_pages
+from dev.benchmarks.measure.peers import PeerError
+from dev.benchmarks.measure.targets import OUR_PAGE, VIEWER
+from dev.benchmarks.measure.viewer import check_viewer, file_for
+from dev.benchmarks.page import Run, launch
 from tests.browser.conftest import ARGUMENTS
 from tests.unit.benchmarks.fake_peers import MOVED, PAGE, SLOW_VIEWER, viewer_files
 from tests.unit.benchmarks.fake_peers import VIEWER as SCRIPT

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.runs.facts import example_run
+from dev.benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
 from snapreport.model.run import Run, RunFindings, coarser
 from snapreport.reporters.run_page import RunHtmlReporter

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.__main__ import main
-from evals.mosaic_calls import MosaicError
-from evals.mosaic_score import Grade, Scored, ask_mosaic, grade
-from evals.questions import Question
+from dev.evals.__main__ import main
+from dev.evals.mosaic_calls import MosaicError
+from dev.evals.mosaic_score import Grade, Scored, ask_mosaic, grade
+from dev.evals.questions import Question
 from tests.builders import MIB, frame, trace
 
 SERVER = """

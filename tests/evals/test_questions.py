@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evals import truth
-from evals.__main__ import SAMPLES, main
-from evals.any_client import ask_each
-from evals.made_runs import RUNS, make_runs
-from evals.questions import Question, files_of, is_near, is_right, read_questions
-from evals.run_truth import ranks_of
-from evals.scripted import ask_all
+from dev.evals import truth
+from dev.evals.__main__ import SAMPLES, main
+from dev.evals.any_client import ask_each
+from dev.evals.made_runs import RUNS, make_runs
+from dev.evals.questions import Question, files_of, is_near, is_right, read_questions
+from dev.evals.run_truth import ranks_of
+from dev.evals.scripted import ask_all
 
 pytest.importorskip("mcp")
 
@@ -155,7 +155,7 @@ def test_the_command_prints_score_calls_and_tokens(
     # Every question is asked above, of the same recordings.
     few = [*QUESTIONS[:2], *(each for each in QUESTIONS if each.of_run)][:4]
     elsewhere = Question("in no folder.pickle", "cuda:0", "peak", "1", "?")
-    monkeypatch.setattr("evals.__main__.read_questions", lambda: [*few, elsewhere])
+    monkeypatch.setattr("dev.evals.__main__.read_questions", lambda: [*few, elsewhere])
     assert main([]) == 0
     told = capsys.readouterr().out
     assert "right\ncalls: " in told

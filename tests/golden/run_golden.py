@@ -9,7 +9,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs.facts import example_run
+from dev.benchmarks.runs.facts import example_run
 from snapreport.model.run import Cells, DeviceFacts
 from snapreport.reporters.run_payload import pack_run
 from snapreport.reporters.run_words import rows_of

@@ -14,9 +14,9 @@ import orjson
 import pytest
 
 import snapreport
+from dev.simulator import Simulator
+from dev.simulator.training import TrainingRun, Transformer
 from sample_snapshots.make_samples import KEYS
-from simulator import Simulator
-from simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, Diff
 from snapreport.ground.version import __version__
 from snapreport.reporters.diff_markdown import DiffMarkdownReporter

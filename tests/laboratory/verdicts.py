@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import snapreport
-from simulator.diseases import DISEASES, HEALTHY, SEVERITIES, Case, Expected
+from dev.simulator.diseases import DISEASES, HEALTHY, SEVERITIES, Case, Expected
 from snapreport.model.diagnoses import Finding
 
 Maker = Callable[[int], Case]

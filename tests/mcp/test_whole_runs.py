@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 import snapreport
-from evals.made_runs import make_runs
+from dev.evals.made_runs import make_runs
 from snapreport.api.runs import LoadedRun, load_run
 from snapreport.api.runs.inputs import NOT_ALLOWED
 from snapreport.commands.mcp_server.guidance import BY_NAME

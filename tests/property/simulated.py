@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simulator import Config, DeviceTruth, simulate
-from simulator.strategies import configs
+from dev.simulator import Config, DeviceTruth, simulate
+from dev.simulator.strategies import configs
 from snapreport import read
 from snapreport.diagnosis.conclude import find, find_figures
 from snapreport.history.build import build_history

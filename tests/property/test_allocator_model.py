@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import Config, simulate
-from simulator.allocator import DeviceAllocator
-from simulator.settings import AllocatorSettings
+from dev.simulator import Config, simulate
+from dev.simulator.allocator import DeviceAllocator
+from dev.simulator.settings import AllocatorSettings
 from snapreport import read
 from snapreport.figures.allocator.factual import ModelledDevice
 from snapreport.figures.allocator.replaying import TOP, UNIT, Addresses, CapacitySearch

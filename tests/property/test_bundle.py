@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from simulator import layouts
+from dev.simulator import layouts
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.model.history import History
 from tests.builders import assert_same_history, history_of

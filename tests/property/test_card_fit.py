@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.strategies import configs, settings
-from simulator.workloads import Config
+from dev.simulator.strategies import configs, settings
+from dev.simulator.workloads import Config
 from snapreport.diagnosis.card_fit import fit_card
 from snapreport.ground.cards import CARDS, Card, CardWanted
 from snapreport.history.block_sizes import live_floor

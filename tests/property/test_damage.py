@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator import layouts
+from dev.simulator import layouts
 from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.errors import NotASnapshotError

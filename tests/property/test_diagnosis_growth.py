@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.blocks import Block
+from dev.simulator.blocks import Block
 from snapreport.diagnosis.allocator_faults import find_bursts, find_slack, find_tightest
 from snapreport.diagnosis.churn import find_pending, find_transients
 from snapreport.diagnosis.conclude import find

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from simulator.diseases import DISEASES, HEALTHY, Case
+from dev.simulator.diseases import DISEASES, HEALTHY, Case
 from tests.laboratory.verdicts import Match, judge
 from tests.thorough import some
 

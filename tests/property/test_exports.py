@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from simulator import layouts
+from dev.simulator import layouts
 from snapreport.api.loading import Snapshot
 from snapreport.model.history import History
 from snapreport.reporters.exports import perfetto, profiles, tables

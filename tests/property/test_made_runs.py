@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.runs.facts import SAMPLE, make_run
-from benchmarks.runs.pattern import Pattern, read_pattern
-from benchmarks.runs.plan import make_plan
-from benchmarks.runs.truth_check import mistakes
+from dev.benchmarks.runs.facts import SAMPLE, make_run
+from dev.benchmarks.runs.pattern import Pattern, read_pattern
+from dev.benchmarks.runs.plan import make_plan
+from dev.benchmarks.runs.truth_check import mistakes
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.diagnosis.ranks.likeness import stand_out
 from snapreport.diagnosis.ranks.rows import number_ranges

@@ -10,8 +10,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.seeds import seeds
-from fuzz.targets import run
+from dev.fuzz.seeds import seeds
+from dev.fuzz.targets import run
 from snapreport.ground.errors import SnapreportError
 from snapreport.read import read_bytes, unpickle
 from tests.builders import differences

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.simulator import Simulator
-from simulator.training import TrainingRun, Transformer
-from simulator.workloads import Config, simulate
+from dev.simulator.simulator import Simulator
+from dev.simulator.training import TrainingRun, Transformer
+from dev.simulator.workloads import Config, simulate
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings
 from tests.builders import history_of

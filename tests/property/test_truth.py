@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator import DeviceTruth, layouts
+from dev.simulator import DeviceTruth, layouts
 from snapreport.diagnosis.trust import find_closing
 from snapreport.figures.curves import find_curves
 from snapreport.history.segments import lives_of, segments_at

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.settings import MIB, UNLIMITED, AllocatorSettings
-from simulator.workloads import Config, simulate
+from dev.simulator.settings import MIB, UNLIMITED, AllocatorSettings
+from dev.simulator.workloads import Config, simulate
 from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.oom.verdict import OomVerdict, judge
 from snapreport.figures.callsites import label_sites

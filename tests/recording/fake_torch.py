@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from simulator import OutOfMemoryError as DriverIsFull
-from simulator import Simulator
-from simulator.blocks import Block
+from dev.simulator import OutOfMemoryError as DriverIsFull
+from dev.simulator import Simulator
+from dev.simulator.blocks import Block
 
 GIB = 2**30
 

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 import snapreport
-from benchmarks.gpu_check import CURVES, SKIPPED, SNAPSHOT, differences
-from benchmarks.gpu_programs import CASES, Case
+from dev.benchmarks.gpu_check import CURVES, SKIPPED, SNAPSHOT, differences
+from dev.benchmarks.gpu_programs import CASES, Case
 from tests.conftest import REPOSITORY
 from tests.recording import ready
 from tests.recording.fake_torch import FakeGpu
@@ -82,6 +82,6 @@ def test_a_file_that_was_not_written_is_found(gpu: FakeGpu, tmp_path: Path) -> N
 
 
 def test_without_a_gpu_it_says_so_with_a_status_of_its_own() -> None:
-    result = ready.run(["-m", "benchmarks.gpu_check"], REPOSITORY, {})
+    result = ready.run(["-m", "dev.benchmarks.gpu_check"], REPOSITORY, {})
     assert result.returncode == SKIPPED == 77
     assert result.stdout.startswith("gpu-check: skipped, ")

@@ -1,4 +1,4 @@
-"""What ``python -m benchmarks.gpu_settings`` tells and compares, with the simulator as the GPU."""
+"""What ``dev.benchmarks.gpu_settings`` tells and compares, with the simulator as the GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import snapreport
-from benchmarks import gpu_settings
-from benchmarks.gpu_settings import Measured, compare, line
+from dev.benchmarks import gpu_settings
+from dev.benchmarks.gpu_settings import Measured, compare, line
 from tests.counterfactuals import simulated
 from tests.scripts import AMPLE, Kind, Script, draw_script, run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import CRASHES
-from fuzz.native import HARNESSES
-from fuzz.seeds import seeds
-from fuzz.targets import TARGETS, run
+from dev.fuzz import CRASHES
+from dev.fuzz.native import HARNESSES
+from dev.fuzz.seeds import seeds
+from dev.fuzz.targets import TARGETS, run
 
 FILES = {path: path.name.partition("-")[0] for path in sorted(CRASHES.iterdir())}
 """What each one crashed: a reader, or a harness, whose short run begins with it."""

@@ -230,7 +230,7 @@ def test_an_editable_install_reads_the_templates_where_they_lie() -> None:
 
 def test_every_dependency_is_bounded_and_locked_for_development() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    lines = (REPOSITORY / "dev/locked/all.txt").read_text().splitlines()
     locked = {Requirement(line).name for line in pins(lines)}
     needed = [Requirement(text) for text in project["dependencies"]]
     assert [str(each) for each in needed if not {">=", "<"} <= operators(each)] == []

@@ -96,15 +96,17 @@ def test_packages_are_installed_as_they_are_locked_everywhere() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "constraints.txt",
-        "locked/dev.txt",
-        "locked/run.txt",
-        "locked/compiler.txt",
-        "locked/installer.txt",
+        "dev/locked/all.txt",
+        "dev/locked/dev.txt",
+        "dev/locked/run.txt",
+        "dev/locked/compiler.txt",
+        "dev/locked/installer.txt",
     ],
 )
 def test_every_package_is_locked_with_its_hashes(name: str) -> None:
-    text, all_text = ((REPOSITORY / each).read_text("utf-8") for each in (name, "constraints.txt"))
+    text, all_text = (
+        (REPOSITORY / each).read_text("utf-8") for each in (name, "dev/locked/all.txt")
+    )
     for line in text.replace("\\\n", " ").splitlines():
         if not line.startswith("#"):
             pin, *hashes = (word.strip() for word in line.split(" --hash="))
@@ -114,7 +116,10 @@ def test_every_package_is_locked_with_its_hashes(name: str) -> None:
     versions, all_versions = (
         {line.partition(" ")[0] for line in pins(each.splitlines())} for each in (text, all_text)
     )
-    assert versions <= all_versions or name in ("locked/compiler.txt", "locked/installer.txt")
+    assert versions <= all_versions or name in (
+        "dev/locked/compiler.txt",
+        "dev/locked/installer.txt",
+    )
 
 
 def test_what_runs_and_builds_it_is_locked_and_nothing_of_torch_is() -> None:
@@ -124,9 +129,9 @@ def test_what_runs_and_builds_it_is_locked_and_nothing_of_torch_is() -> None:
             canonicalize_name(Requirement(pin).name) for pin in pins(path.read_text().splitlines())
         }
         for name, path in {
-            "run": REPOSITORY / "locked/run.txt",
-            "dev": REPOSITORY / "locked/dev.txt",
-            "all": REPOSITORY / "constraints.txt",
+            "run": REPOSITORY / "dev/locked/run.txt",
+            "dev": REPOSITORY / "dev/locked/dev.txt",
+            "all": REPOSITORY / "dev/locked/all.txt",
         }.items()
     }
     needed = [*project["project"]["dependencies"], *project["build-system"]["requires"]]

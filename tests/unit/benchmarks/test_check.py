@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.check import (
+from dev.benchmarks.check import (
     ALLOWED,
     BASELINE,
     improvements,
@@ -15,7 +15,7 @@ from benchmarks.check import (
     new_baseline,
     regressions,
 )
-from benchmarks.workloads.named import BY_NAME
+from dev.benchmarks.workloads.named import BY_NAME
 from tests.unit.benchmarks.test_run import result
 
 Figures = dict[str, dict[str, float]]

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 import snapreport
-from benchmarks.runs.files import TRUTH, play, write_run
-from benchmarks.runs.pattern import read_pattern
-from benchmarks.runs.plan import Plan, make_plan, vary
-from benchmarks.runs.truth_check import mistakes
-from simulator.invariants import violations
+from dev.benchmarks.runs.files import TRUTH, play, write_run
+from dev.benchmarks.runs.pattern import read_pattern
+from dev.benchmarks.runs.plan import Plan, make_plan, vary
+from dev.benchmarks.runs.truth_check import mistakes
+from dev.simulator.invariants import violations
 from snapreport.api.rank_figures import rank_facts
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.model.run import RankFacts, RankName, Run, place_in

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure import peers, session, tables
-from benchmarks.measure.processes import CommandError, Cost, TookTooLongError, run_once
-from benchmarks.measure.results import (
+from dev.benchmarks.measure import peers, session, tables
+from dev.benchmarks.measure.processes import CommandError, Cost, TookTooLongError, run_once
+from dev.benchmarks.measure.results import (
     CONVERT,
     FLOOR,
     HELP,
@@ -24,10 +24,10 @@ from benchmarks.measure.results import (
     Result,
     growth,
 )
-from benchmarks.measure.session import measure
-from benchmarks.measure.stages import STAGES
-from benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
-from benchmarks.run import arguments_of, filled, main, workloads_of
+from dev.benchmarks.measure.session import measure
+from dev.benchmarks.measure.stages import STAGES
+from dev.benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
+from dev.benchmarks.run import arguments_of, filled, main, workloads_of
 from tests.unit.benchmarks.fake_peers import (
     SLOW,
     SNAPVIEWER_FOLDER,
@@ -309,7 +309,7 @@ def test_a_document_gets_its_tables_and_keeps_its_words() -> None:
 
 def test_the_document_has_a_place_for_every_table() -> None:
     document = (REPOSITORY / "docs" / "performance.md").read_text(encoding="utf-8")
-    report = Report("no cores", "python -m benchmarks.run", 1, [result("a", 10, 1.0)])
+    report = Report("no cores", "python -m dev.benchmarks.run", 1, [result("a", 10, 1.0)])
     made = filled(document, report)
     assert "no cores" in made
     assert "**a**: 10 events" in made

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import make_workload
-from benchmarks.make_workload import make
-from benchmarks.workloads import named
-from benchmarks.workloads.named import FULL, SMALL, STEPS, Workload
-from benchmarks.workloads.programs import Shape, play
-from benchmarks.workloads.recording import Recording, WorkloadError
-from simulator import AllocatorSettings, Config, layouts, simulate
-from simulator.invariants import violations
-from simulator.settings import MIB, NO_DIVISIONS
+from dev.benchmarks import make_workload
+from dev.benchmarks.make_workload import make
+from dev.benchmarks.workloads import named
+from dev.benchmarks.workloads.named import FULL, SMALL, STEPS, Workload
+from dev.benchmarks.workloads.programs import Shape, play
+from dev.benchmarks.workloads.recording import Recording, WorkloadError
+from dev.simulator import AllocatorSettings, Config, layouts, simulate
+from dev.simulator.invariants import violations
+from dev.simulator.settings import MIB, NO_DIVISIONS
 from snapreport.diagnosis.trust import find_closing
 from snapreport.figures.curves import find_curves
 from tests.builders import history_of
@@ -292,7 +292,7 @@ def test_a_snapshot_without_a_trace_is_refused(tmp_path: Path) -> None:
         Recording(snapshot, 1)
     path = tmp_path / "empty.pickle"
     path.write_bytes(pickle.dumps(snapshot))
-    command = [sys.executable, "-m", "benchmarks.make_workload", str(tmp_path / "out.pickle")]
+    command = [sys.executable, "-m", "dev.benchmarks.make_workload", str(tmp_path / "out.pickle")]
     done = subprocess.run(
         [*command, "--snapshot", str(path)], capture_output=True, text=True, cwd=REPOSITORY
     )

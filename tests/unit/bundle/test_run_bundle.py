@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.runs.facts import example_run
+from dev.benchmarks.runs.facts import example_run
 from snapreport.bundle import read_bundle
 from snapreport.bundle.run_archive import (
     is_run_bundle,

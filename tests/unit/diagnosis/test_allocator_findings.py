@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import AllocatorSettings, Simulator
-from simulator.allocator import OutOfMemoryError
-from simulator.blocks import Block
+from dev.simulator import AllocatorSettings, Simulator
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.blocks import Block
 from snapreport.diagnosis.allocator_faults import find_bursts, find_slack, find_tightest
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.simulator import Simulator
+from dev.simulator.simulator import Simulator
 from snapreport.diagnosis.conclude import find_figures, write_answer
 from snapreport.model.diagnoses import OomEvent
 from snapreport.model.findings import Amounts, CallSite, StageUse

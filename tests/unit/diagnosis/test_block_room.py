@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from simulator import AllocatorSettings, Simulator
+from dev.simulator import AllocatorSettings, Simulator
 from snapreport.diagnosis.advice.edits import edited_peak, scaled
 from snapreport.diagnosis.block_room import find_room, freed_by
 from snapreport.model.history import DeviceHistory, History

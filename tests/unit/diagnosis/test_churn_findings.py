@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator import Simulator
+from dev.simulator import Simulator
 from snapreport.diagnosis.conclude import find
 from snapreport.ground.units import format_bytes
 from snapreport.model.findings import DeviceFindings

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator import AllocatorSettings
-from simulator.training import Transformer
+from dev.simulator import AllocatorSettings
+from dev.simulator.training import Transformer
 from snapreport.diagnosis.conclude import find
 from snapreport.roles.steps import find_iterations
 from tests.builders import MIB, trace

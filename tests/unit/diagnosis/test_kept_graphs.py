@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator import OutOfMemoryError, Simulator
+from dev.simulator import OutOfMemoryError, Simulator
 from snapreport.diagnosis.conclude import find
 from snapreport.model.diagnoses import Finding
 from tests.builders import MIB, TraceBuilder, frame, history_of, trace

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator import layouts
+from dev.simulator import layouts
 from snapreport.diagnosis.conclude import find, find_figures
 from snapreport.diagnosis.recording_warnings import device_warnings
 from snapreport.model.diagnoses import SEVERITIES

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.simulator import Simulator
-from simulator.training import TrainingRun, Transformer
+from dev.simulator.simulator import Simulator
+from dev.simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find
 from snapreport.diagnosis.recording_warnings import _is_round
 from snapreport.model.diagnoses import Finding

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from simulator import AllocatorSettings
-from simulator.allocator import OutOfMemoryError
-from simulator.blocks import Block
+from dev.simulator import AllocatorSettings
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.blocks import Block
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings
 from tests.builders import MIB, TraceBuilder, frame, trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simulator import Simulator
+from dev.simulator import Simulator
 from snapreport.history.block_sizes import round_sizes, split_rules
 from tests.builders import BASE, KIB, MIB, TraceBuilder, history_of, trace
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulator import Simulator
-from simulator.layouts import without_actions
+from dev.simulator import Simulator
+from dev.simulator.layouts import without_actions
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings
 from tests.builders import MIB, frame, history_of

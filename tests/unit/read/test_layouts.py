@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator import layouts
+from dev.simulator import layouts
 from snapreport.model.snapshot import DeviceId
 from tests.builders import BASE, MIB, frame, history_of, read_object, stack, trace
 

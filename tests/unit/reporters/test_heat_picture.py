@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.runs.facts import example_run
+from dev.benchmarks.runs.facts import example_run
 from snapreport.model.run import Cells, DeviceFacts
 from snapreport.reporters.run_page import draw_heat
 from snapreport.reporters.run_payload import HeatScale, first_axis, scale_of

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from benchmarks.runs.facts import example_run
+from dev.benchmarks.runs.facts import example_run
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.model.run import Cells, Difference, RankFacts, Replicated, Run, RunFindings
 from snapreport.names.strings import Tally, page_strings

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from simulator.simulator import Simulator
+from dev.simulator.simulator import Simulator
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.allocator import settings
 from snapreport.model.findings import Findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import AllocatorSettings, Simulator
+from dev.simulator import AllocatorSettings, Simulator
 
 
 @pytest.fixture

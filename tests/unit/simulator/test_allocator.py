@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import AllocatorSettings, OutOfMemoryError, Simulator
-from simulator.settings import MIB
+from dev.simulator import AllocatorSettings, OutOfMemoryError, Simulator
+from dev.simulator.settings import MIB
 
 
 def actions(simulator: Simulator, device: int = 0) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from simulator.diseases import DISEASES, HEALTHY
-from simulator.diseases.case import SEVERITIES, Case
-from simulator.diseases.failures import FAILURES
+from dev.simulator.diseases import DISEASES, HEALTHY
+from dev.simulator.diseases.case import SEVERITIES, Case
+from dev.simulator.diseases.failures import FAILURES
 from snapreport.diagnosis.trust import find_closing
 from snapreport.figures.curves import find_curves
 from snapreport.model.diagnoses import CODES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import OutOfMemoryError, Simulator
-from simulator.settings import MIB
+from dev.simulator import OutOfMemoryError, Simulator
+from dev.simulator.settings import MIB
 
 
 def mappings(simulator: Simulator) -> list[tuple[str, int, int]]:

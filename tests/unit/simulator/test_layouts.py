@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator import Config, Simulator, layouts, simulate
+from dev.simulator import Config, Simulator, layouts, simulate
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator import Simulator
+from dev.simulator import Simulator
 
 TRAIN = [{"name": "step", "filename": "train.py", "line": 3}]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import zstandard
 
+from dev.simulator.invariants import violations
 from sample_snapshots.make_samples import FOLDER, SAMPLES
-from simulator.invariants import violations
 
 
 def read(path: Path) -> tuple[bytes, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.settings import MIB, NO_DIVISIONS, AllocatorSettings
+from dev.simulator.settings import MIB, NO_DIVISIONS, AllocatorSettings
 
 
 @pytest.mark.parametrize(

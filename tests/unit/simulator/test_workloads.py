@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from simulator import AllocatorSettings, Config, DeviceTruth, Simulator, simulate
-from simulator.invariants import violations
-from simulator.settings import MIB
-from simulator.strategies import simulations
-from simulator.training import TrainingRun, Transformer
+from dev.simulator import AllocatorSettings, Config, DeviceTruth, Simulator, simulate
+from dev.simulator.invariants import violations
+from dev.simulator.settings import MIB
+from dev.simulator.strategies import simulations
+from dev.simulator.training import TrainingRun, Transformer
 from tests.thorough import tried
 
 

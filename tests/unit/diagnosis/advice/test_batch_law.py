@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.settings import AllocatorSettings
-from simulator.simulator import Simulator
-from simulator.training import TrainingRun, Transformer
+from dev.simulator.settings import AllocatorSettings
+from dev.simulator.simulator import Simulator
+from dev.simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.advice.batch import (
     doubt_of,
     find_growth,

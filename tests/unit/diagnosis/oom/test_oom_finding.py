@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from simulator.allocator import OutOfMemoryError
-from simulator.settings import AllocatorSettings
-from simulator.simulator import Simulator
-from simulator.training import TrainingRun, Transformer
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.settings import AllocatorSettings
+from dev.simulator.simulator import Simulator
+from dev.simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find_figures, find_memory
 from snapreport.diagnosis.oom.verdict import OomVerdict, Removal, judge
 from snapreport.ground.units import format_bytes

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import snapreport
-from simulator.allocator import OutOfMemoryError
-from simulator.blocks import Block
-from simulator.settings import NO_DIVISIONS, AllocatorSettings
-from simulator.simulator import GIB, Simulator
+from dev.simulator.allocator import OutOfMemoryError
+from dev.simulator.blocks import Block
+from dev.simulator.settings import NO_DIVISIONS, AllocatorSettings
+from dev.simulator.simulator import GIB, Simulator
 from snapreport.diagnosis.conclude import find_figures, find_memory
 from snapreport.diagnosis.oom.settings import SettingVerdict, judge_settings, settings_words
 from snapreport.diagnosis.oom.verdict import judge

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator import Config, simulate
+from dev.simulator import Config, simulate
 from snapreport import read
 from snapreport.figures.allocator.factual import model_device
 from snapreport.ground.errors import NotASnapshotError

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.settings import MIB
-from simulator.settings import AllocatorSettings as ProgramSettings
-from simulator.simulator import Simulator
+from dev.simulator.settings import MIB
+from dev.simulator.settings import AllocatorSettings as ProgramSettings
+from dev.simulator.simulator import Simulator
 from snapreport import read
 from snapreport.diagnosis.trust import check_replay
 from snapreport.figures.allocator.factual import ModelledDevice, failed_capacity

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from simulator import OutOfMemoryError, Simulator
-from simulator.settings import MIB
-from simulator.simulator import OPTIONAL_KEYS
+from dev.simulator import OutOfMemoryError, Simulator
+from dev.simulator.settings import MIB
+from dev.simulator.simulator import OPTIONAL_KEYS
 from snapreport import read
 from snapreport.figures.allocator.tape import FAIL
 from snapreport.history.build import build_history

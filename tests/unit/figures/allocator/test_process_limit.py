@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from simulator import AllocatorSettings, Simulator
-from simulator.settings import MIB
+from dev.simulator import AllocatorSettings, Simulator
+from dev.simulator.settings import MIB
 from snapreport import read
 from snapreport.figures.allocator.factual import ModelledDevice
 from snapreport.history.build import build_history

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import AllocatorSettings, OutOfMemoryError, Simulator
-from simulator.settings import MIB
+from dev.simulator import AllocatorSettings, OutOfMemoryError, Simulator
+from dev.simulator.settings import MIB
 from snapreport.figures.allocator.replaying import AllocatorModel, possible_tapes, scattered
 from snapreport.figures.allocator.settings import replay_settings
 from snapreport.figures.allocator.tape import AWAIT, CERTAINLY, FREE, PERHAPS

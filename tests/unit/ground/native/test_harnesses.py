@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import native
-from fuzz.native import HARNESSES, NoFuzzerError
+from dev.fuzz import native
+from dev.fuzz.native import HARNESSES, NoFuzzerError
 from tests.thorough import IN_FULL
 
 RUNS = 20_000 if IN_FULL else 2_000

@@ -96,7 +96,7 @@ def checkout(folder: Path) -> Path:
         folder / "snapreport",
         ignore=shutil.ignore_patterns("*.so", "*.part"),  # what Python compiled is of use there
     )
-    for name in ("tests", "simulator", "sample_snapshots", "benchmarks", "templates", "docs"):
+    for name in ("tests", "dev", "sample_snapshots", "templates", "docs"):
         (folder / name).symlink_to(REPOSITORY / name)
     shutil.copy(REPOSITORY / "pyproject.toml", folder)
     return folder

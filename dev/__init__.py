@@ -1,0 +1,1 @@
+"""For developers: benchmarks, evals, fuzzing, the simulator of an allocator, and small tools."""
