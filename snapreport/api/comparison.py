@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from snapreport.api.device import Device, Moment
 from snapreport.api.loading import PathLike, Snapshot, loaded
@@ -29,11 +30,8 @@ from snapreport.model.answers import CURVES, LARGEST_BATCH, BatchGrowth
 from snapreport.model.history import REDACTED, DeviceHistory
 from snapreport.model.roles import Rule
 
-if TYPE_CHECKING:
-    from snapreport.reporters.reporter import Reporter
-
-
 _PROFILER = "profiler"
+_PAGE_ROWS = 200
 
 
 def diff(
@@ -143,24 +141,27 @@ def render_diff(
             "- is not accepted as a file name; to write to a pipe use -o /dev/stdout."
         )
     kind = format or report_format(target)
-    reporter = _reporter(kind)
+    if kind not in ("html", "md"):
+        raise ValueError(f"format is {kind!r}, not 'html' or 'md'")
     check_ending(target, f".{kind}")
     check_output(target, force)
     with write_atomically(target, force, found.files) as out:
-        reporter.render(found, out)
+        write_diff(found, out, kind)
     return target
 
 
-def _reporter(kind: str) -> Reporter[Diff]:
+def write_diff(found: Diff, out: BinaryIO, kind: str) -> None:
+    """Write a comparison as ``html`` or ``md``."""
+    from snapreport.reporters.comparison import DIFF_ROWS, diff_document
+
     if kind == "html":
-        from snapreport.reporters.diff_page import DiffHtmlReporter
+        from snapreport.reporters.html import write_html
 
-        return DiffHtmlReporter()
-    if kind == "md":
-        from snapreport.reporters.diff_markdown import DiffMarkdownReporter
+        write_html(diff_document(found, _PAGE_ROWS), out)
+    else:
+        from snapreport.reporters.markdown import write_markdown
 
-        return DiffMarkdownReporter()
-    raise ValueError(f"format is {kind!r}, not 'html' or 'md'")
+        write_markdown(partial(diff_document, found), DIFF_ROWS, out)
 
 
 def _pick_devices(

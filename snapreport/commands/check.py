@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -210,10 +211,10 @@ def _print(
     elif as_markdown:
         print_bytes(markdown)
     else:
-        from snapreport.reporters.diff_text import write_verdict
+        from snapreport.reporters.comparison import verdict_document
 
         page = Answer(as_json).page()
-        write_verdict(page, verdict, top)
+        page.write(verdict_document(verdict, top))
         print_page(page)
     if not verdict.passed:
         raise click.exceptions.Exit(FAILED)
@@ -231,10 +232,11 @@ def _check_options(limits: dict[str, Any]) -> None:
 
 
 def _markdown(verdict: snapreport.Verdict) -> bytes:
-    from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
+    from snapreport.reporters.comparison import VERDICT_ROWS, verdict_document
+    from snapreport.reporters.markdown import write_markdown
 
     out = BytesIO()
-    VerdictMarkdownReporter().render(verdict, out)
+    write_markdown(partial(verdict_document, verdict), VERDICT_ROWS, out, level=3)
     return out.getvalue()
 
 

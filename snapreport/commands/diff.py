@@ -152,10 +152,10 @@ def diff(
 
         print_json("diff", diff_as_json(found))
         return
-    from snapreport.reporters.diff_text import write_diff
+    from snapreport.reporters.comparison import diff_document
 
     page = answer.page()
-    write_diff(page, found, answer.top)
+    page.write(diff_document(found, answer.top, "--full shows all"))
     print_page(page)
 
 

@@ -18,7 +18,7 @@ from snapreport.model.diagnoses import Diagnosis, Finding, Trust
 from snapreport.model.findings import CallSite, DeviceFindings, Findings
 from snapreport.model.roles import Steps
 from snapreport.model.snapshot import NO_ID, RecordedDevice, StackTable
-from snapreport.reporters.diff_rows import conclusion, place_of
+from snapreport.reporters.comparison import conclusion
 
 # What the JSON of every command has in common: its format, call stacks, groups.
 #
@@ -345,7 +345,7 @@ def _comparison(diff: Diff) -> dict[str, Any]:
 
 
 def _gate_change(change: Change) -> dict[str, Any]:
-    place = place_of(change)
+    place = change.new_place or change.base_place
     return {
         "name": change.name,
         "file": None if place is None else place.filename,

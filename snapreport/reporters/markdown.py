@@ -13,10 +13,32 @@ from typing import BinaryIO, TypeVar
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.ground.version import __version__
-from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion, Table
+from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion
+from snapreport.model.diagnoses import Table as Evidence
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.replays import OtherSettings
 from snapreport.reporters import words
+from snapreport.reporters.document import (
+    Block,
+    Bullets,
+    Code,
+    Document,
+    Folded,
+    Heading,
+    Item,
+    Listing,
+    Mark,
+    Pairs,
+    Paragraph,
+    Part,
+    Site,
+    Size,
+    Strong,
+    Table,
+    Tag,
+    Words,
+    parts_of,
+)
 from snapreport.reporters.plain_text import (
     closed,
     code_span,
@@ -96,6 +118,106 @@ def folded(title: str, blocks: Iterable[str]) -> str:
     return "\n\n".join([f"<details><summary>{escaped(title)}</summary>", *blocks, "</details>"])
 
 
+def write_markdown(
+    build: Callable[[int], Document], rooms: Sequence[int], out: BinaryIO, level: int = 2
+) -> None:
+    """Write a document as Markdown of less than LIMIT bytes.
+
+    Args:
+        build: returns the document with at most so many rows in each table.
+        rooms: rows to try in turn until it fits.
+        out: the file to write to.
+        level: of the heading that its title is.
+    """
+    out.write(first_that_fits(lambda most: document_blocks(build(most), level), rooms))
+
+
+def document_blocks(document: Document, level: int = 2) -> Iterator[str]:
+    """Yield the blocks of a document, its title first."""
+    yield f"{'#' * level} {_inline(document.title)}"
+    yield from _blocks(document.blocks)
+
+
+def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Heading):
+            yield f"{'#' * block.level} {_inline(block.words)}"
+        elif isinstance(block, Paragraph):
+            text = _inline(block.words)
+            if block.is_note:
+                text = f"> ⚠️ {text}"
+            yield f"**{text}**" if block.style in _BOLD else text
+        elif isinstance(block, Bullets):
+            yield from bullets(map(_bullet, block.items))
+        elif isinstance(block, Table):
+            yield from _table_blocks(block)
+        elif isinstance(block, Pairs):
+            yield table(
+                ("figure", "value", "meaning"),
+                [[_inline(words) for words in row] for row in block.rows],
+                left=(0, 2),
+            )
+        elif isinstance(block, Listing):
+            if block.title:
+                yield f"### {_inline(block.title)}"
+            yield _code(block.lines)
+        elif isinstance(block, Folded):
+            yield folded(block.title, _blocks(block.blocks))
+
+
+_BOLD = ("title", "good", "critical")
+
+
+def _inline(words: Words) -> str:
+    return "".join(map(_part, parts_of(words)))
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Code):
+        return code_span(part.text, part.limit)
+    if isinstance(part, Tag):
+        return code_span(part.text)
+    if isinstance(part, Site):
+        name = code_span(part.name, _NAME) if part.is_code else escaped(part.name)
+        return f"{name} {code_span(part.place, _PLACE)}" if part.place else name
+    if isinstance(part, Strong):
+        return f"**{escaped(part.text)}**"
+    if isinstance(part, Mark):
+        return MARKS[part.is_good]
+    if isinstance(part, Size):
+        return str(part)
+    # A space at an end stands between two parts.
+    before = " " if part.startswith(" ") else ""
+    after = " " if part.endswith(" ") and part.strip() else ""
+    return f"{before}{escaped(part)}{after}"
+
+
+MARKS = {True: "✅", False: "❌", None: "❔"}
+
+
+def _bullet(item: Words | Item) -> str:
+    if not isinstance(item, Item):
+        return _inline(item)
+    lines = [_inline(item.words), *(f"  - {_inline(words)}" for words in item.below)]
+    if item.change:  # indented, because a line in it could end a fence
+        lines += ["", *(f"      {one_line(line)}" for line in item.change.splitlines()), ""]
+    return "\n".join(lines)
+
+
+def _table_blocks(of: Table) -> Iterator[str]:
+    if of.title:
+        yield f"### {_inline(of.title)}"
+    rows = [[_inline(cell) for cell in row] for row in of.rows]
+    for row, depth in zip(rows, of.depths, strict=False):
+        row[-1] = "&nbsp;&nbsp;" * min(depth, 8) + row[-1]
+    if of.total:
+        rows.append([_inline(cell) for cell in of.total])
+    left = [i for i, column in enumerate(of.columns) if column.is_text]
+    yield table([escaped(column.title) for column in of.columns], rows, left)
+    if of.rest:
+        yield escaped(of.rest)
+
+
 # The allocated curve as a line of block characters.
 
 
@@ -123,7 +245,7 @@ def curve_lines(device: DeviceFindings) -> tuple[str, str, str]:
 # A diagnosis as Markdown for an issue comment.
 
 
-_MARKS = {"critical": "🔴", "warning": "🟠", "note": "🔵"}
+_SEVERITIES = {"critical": "🔴", "warning": "🟠", "note": "🔵"}
 _CELL = 80
 _ROWS = 8
 
@@ -153,7 +275,7 @@ def diagnosis_blocks(diagnosis: Diagnosis, most: int) -> Iterator[str]:
 
 def finding_blocks(finding: Finding) -> Iterator[str]:
     """Yield a finding in full."""
-    yield f"{_MARKS[finding.severity]} **{escaped(finding.title)}** `{finding.id}`"
+    yield f"{_SEVERITIES[finding.severity]} **{escaped(finding.title)}** `{finding.id}`"
     yield escaped(finding.explanation)
     if finding.suggestions:
         yield "\n".join(map(_item, finding.suggestions)).rstrip("\n")
@@ -183,7 +305,7 @@ def _figures(finding: Finding) -> Iterator[str]:
         yield table(("figure", "value", "meaning"), rows, left=(0, 2))
 
 
-def _table(of: Table) -> Iterator[str]:
+def _table(of: Evidence) -> Iterator[str]:
     yield f"**{escaped(of.title)}**"
     left = texts_of(of)
     rows = [

@@ -17,7 +17,21 @@ from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, plural
 from snapreport.model.findings import CallTree
 from snapreport.model.snapshot import FrameTable
-from snapreport.reporters.plain_text import cut_site, location
+from snapreport.reporters.document import (
+    Block,
+    Bullets,
+    Document,
+    Drawing,
+    Folded,
+    Heading,
+    Item,
+    Listing,
+    Pairs,
+    Paragraph,
+    Table,
+    plain,
+)
+from snapreport.reporters.plain_text import cut, cut_place, cut_site, location, one_line
 
 # Lays out tables: figures are never cut, texts share the room left, headings may wrap.
 
@@ -101,6 +115,13 @@ STYLES = {
     "good": "bold green",
 }
 """Kinds of lines, and their styles where there are colours."""
+
+_INDENT = "  "
+_VALUE = 24
+"""The widest value that the column of meanings makes room for."""
+_MEANING = 20
+"""The least columns for a meaning to be readable."""
+_CUTS: dict[str, Callable[[str, int], str]] = {"site": cut_site, "place": cut_place, "end": cut}
 
 _HEAT = ((0.25, "red"), (0.05, "yellow"))
 """The least shares of the total, and the colours that amounts have from there on."""
@@ -191,6 +212,103 @@ class Page:
         """Say how many were left out, if any."""
         if count > 0:
             self.say(f"{plural(count, f'more {word}')}.")
+
+    def write(self, document: Document) -> None:
+        """Write a document, without its title."""
+        self._blocks(document.blocks)
+
+    def _blocks(self, blocks: Iterable[Block]) -> None:
+        before: Block | None = None
+        for block in blocks:
+            if isinstance(block, Drawing) or (isinstance(block, Folded) and block.only_folded):
+                continue
+            together = isinstance(block, Paragraph) and isinstance(before, Paragraph)
+            if self._text.tell() and not (isinstance(before, Heading) or together):
+                self.say()
+            self._block(block)
+            before = block
+
+    def _block(self, block: Block) -> None:
+        if isinstance(block, Heading):
+            self.say(plain(block.words), "title")
+        elif isinstance(block, Paragraph):
+            self.say(("! " if block.is_note else "") + one_line(plain(block.words)), block.style)
+        elif isinstance(block, Bullets):
+            for item in block.items:
+                self._item(item if isinstance(item, Item) else Item(item))
+        elif isinstance(block, Table):
+            self._table(block)
+        elif isinstance(block, Pairs):
+            self._pairs(block)
+        elif isinstance(block, Listing):
+            if block.title:
+                self.say(plain(block.title), "title")
+            shares = block.shares or [0.0] * len(block.lines)
+            for line, share in zip(block.lines, shares, strict=True):
+                self.amount(line, share)
+        elif isinstance(block, Folded):
+            self.say(block.title, "title")
+            self._blocks(block.blocks)
+
+    def _item(self, item: Item) -> None:
+        self.indented(plain(item.words), "- ", item.style)
+        for words in item.below:
+            self.indented(plain(words), "  - ")
+        for line in item.change.splitlines():
+            self.say(f"{_INDENT * 3}{one_line(line)}")
+
+    def indented(self, text: str, mark: str = "", style: str = "") -> None:
+        """Write a paragraph that is set in from the left, its later lines below its first word."""
+        for line in textwrap.wrap(
+            one_line(text),
+            self.width,
+            initial_indent=_INDENT + mark,
+            subsequent_indent=_INDENT + " " * len(mark),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ):
+            self.say(line, style)
+
+    def _table(self, table: Table) -> None:
+        if table.title:
+            self.say(plain(table.title), "title")
+        last = len(table.columns) - 1
+        depths = table.depths or [0] * len(table.rows)
+        rows = [
+            [*map(plain, row[:last]), "  " * min(depth, 8) + plain(row[last])]
+            for depth, row in zip(depths, table.rows, strict=True)
+        ]
+        if table.total:
+            rows.append([plain(cell) for cell in table.total])
+        self.table(
+            [column.title for column in table.columns],
+            rows,
+            [i for i, column in enumerate(table.columns) if column.is_text],
+            shares=table.shares,
+            cut=_CUTS[table.columns[last].cut],
+        )
+        if table.rest:
+            self.say(table.rest)
+
+    def _pairs(self, pairs: Pairs) -> None:
+        """Write each fact as a line, with what it means beside it."""
+        texts = [[one_line(plain(words)) for words in row] for row in pairs.rows]
+        # A longer value, such as a cause, would leave no room for any meaning.
+        wide = max((len(text) for _, text, _ in texts if len(text) <= _VALUE), default=0)
+        left = max((len(label) for label, _, _ in texts), default=0)
+        for label, value, meaning in texts:
+            head = f"{_INDENT}{label:<{left}}  {value:>{wide}}"
+            if not meaning or self.width - len(head) < _MEANING:
+                self.say(head)
+                continue
+            for line in textwrap.wrap(
+                meaning,
+                self.width,
+                initial_indent=f"{head}  ",
+                subsequent_indent=" " * (len(head) + 2),
+                break_on_hyphens=False,
+            ):
+                self.say(line)
 
     def render(self) -> bytes:
         """Return the text in UTF-8."""

@@ -90,7 +90,7 @@ def coded(text: str) -> Markup:
     return Markup("").join(marked)
 
 
-_NUMBERS = {
+NUMBERS = {
     "bytes": format_bytes,
     "signed_bytes": lambda change: true_minus(format_signed_bytes(change)),
     "count": format_count,
@@ -143,7 +143,7 @@ def write_page(
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    values |= {"csp": "; ".join(policy), "about": about, **_NUMBERS}
+    values |= {"csp": "; ".join(policy), "about": about, **NUMBERS}
     values["styles"] = [Markup(text) for text in styles.values()]  # noqa: S704
     page = environment().get_template(template).render(values)
     out.write(page.encode("utf-8", errors="replace"))

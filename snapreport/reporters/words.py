@@ -127,9 +127,14 @@ def moment_text(device: str, event: int, time_us: int | None, curve: str, held: 
         curve: whose bytes are given.
         held: its bytes at that moment.
     """
+    return f"{when_text(device, event, time_us)}: {format_bytes(held)} {curve}"
+
+
+def when_text(device: str, event: int, time_us: int | None) -> str:
+    """Name a moment of a device: ``cuda:0 at event 793, 2025-10-09 08:55:44.307512 UTC``."""
     where = "at the start" if event < 0 else f"at event {event_name(event)}"
     when = "" if time_us is None else f", {utc_text(time_us, 'microseconds')}"
-    return f"{device} {where}{when}: {format_bytes(held)} {curve}"
+    return f"{device} {where}{when}"
 
 
 def utc_text(time_us: int, to: str = "seconds") -> str:

@@ -93,7 +93,7 @@ def test_markdown_goes_to_stdout_a_file_or_behind_a_job_s_summary(
     assert shown.exit_code == 3
     assert shown.stdout.startswith("### ❌ GPU memory of new.pickle\n")
     assert "| ✅ | cuda:0 | `max-stage forward` |" in shown.stdout
-    assert "| +3.00 MiB | 1.00 MiB | 4.00 MiB | `attend` `attention.py:40` |  |" in shown.stdout
+    assert "| +3.00 MiB | 1.00 MiB | 4.00 MiB | `attend` `attention.py:40` |" in shown.stdout
     assert summary.read_text(encoding="utf-8") == f"# Job\n{shown.stdout}\n"
     written = run("check", new, *options, "-o", "verdict.md")
     assert (written.exit_code, written.stdout) == (3, "verdict.md\n")

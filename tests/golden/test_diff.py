@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,13 +18,10 @@ from dev.simulator.training import TrainingRun, Transformer
 from sample_snapshots.make_samples import KEYS
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, Diff
 from snapreport.ground.version import __version__
-from snapreport.reporters.diff_markdown import DiffMarkdownReporter
-from snapreport.reporters.diff_page import DiffHtmlReporter
-from snapreport.reporters.diff_text import write_diff
 from snapreport.reporters.json_report import diff_as_json
-from snapreport.reporters.text_tables import Page
 from tests.builders import history_of
 from tests.corpus import NO_CORPUS, corpus_files, loaded
+from tests.documents import diff_as
 from tests.edits import Frame, edited, installed_in
 from tests.property.test_diff import assert_sums, turned
 
@@ -60,13 +56,7 @@ def found(samples: Path) -> Diff:
 def written(diff: Diff, kind: str) -> str:
     if kind == "json":
         return orjson.dumps(diff_as_json(diff), option=orjson.OPT_INDENT_2).decode() + "\n"
-    if kind == "md":
-        out = BytesIO()
-        DiffMarkdownReporter().render(diff, out)
-        return out.getvalue().decode()
-    page = Page(100)
-    write_diff(page, diff, 10)
-    return page.render().decode()
+    return diff_as(diff, kind)
 
 
 @pytest.mark.parametrize("kind", ["json", "md", "txt"])
@@ -102,10 +92,8 @@ def test_real_files_compare_to_the_byte_both_ways(base: Path, new: Path) -> None
         assert Counter(map(turned, there.sites)) == Counter(back.sites)
         if base == new:
             assert all(change.change == 0 for change in there.sites)
-    for reporter in (DiffMarkdownReporter(), DiffHtmlReporter()):
-        out = BytesIO()
-        reporter.render(there, out)
-        assert len(out.getvalue()) < 400_000
+    for kind in ("md", "html"):
+        assert len(diff_as(there, kind).encode()) < 400_000
 
 
 @pytest.mark.parametrize("by", DIFF_GROUPINGS)

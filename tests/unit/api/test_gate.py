@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from fractions import Fraction
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from snapreport.diagnosis.compare.gate import Budget, Check, Growth, Raised, mer
 from snapreport.ground.errors import BudgetError, InputError
 from snapreport.ground.units import parse_share
 from snapreport.model.diagnoses import Finding, Frees, Suggestion
-from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
-from snapreport.reporters.diff_text import write_verdict
 from snapreport.reporters.json_report import verdict_as_json
-from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, TraceBuilder, frame, history_of, trace
+from tests.documents import verdict_as
 
 GIB = 1 << 30
 
@@ -308,11 +305,8 @@ def test_a_failing_finding_says_what_to_do_in_every_form() -> None:
         findings=(Raised("cuda:0", finding, True),),
     )
     assert verdict.failures == (f"cuda:0: 1 MiB more with every step ({finding.id})",)
-    page, out = Page(100), BytesIO()
-    write_verdict(page, verdict, 5)
-    VerdictMarkdownReporter().render(verdict, out)
-    assert "    - Call *detach()* first." in page.render().decode()
-    assert "  - Call \\*detach()\\* first." in out.getvalue().decode()
+    assert "    - Call *detach()* first." in verdict_as(verdict, "txt")
+    assert "  - Call \\*detach()\\* first." in verdict_as(verdict, "md")
     (as_json,) = verdict_as_json(verdict)["findings"]
     assert as_json["suggestions"][0]["frees"]["expected"] == MIB
     assert repr(verdict) == "<Verdict on snap.pickle: failed for 1 reason>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -14,13 +13,11 @@ import pytest
 
 import snapreport
 from snapreport.diagnosis.compare.diff_types import Diff
-from snapreport.reporters.diff_markdown import DiffMarkdownReporter
-from snapreport.reporters.diff_page import DiffHtmlReporter, draw_diff
-from snapreport.reporters.diff_text import write_diff
+from snapreport.reporters.both_curves import draw_diff
 from snapreport.reporters.markdown import LIMIT
 from snapreport.reporters.svg import HEIGHT
-from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, TraceBuilder, frame, trace
+from tests.documents import diff_as
 
 NASTY = "</style><script>alert(1)</script><b>&amp;"
 
@@ -32,15 +29,11 @@ def compare(base: TraceBuilder, new: TraceBuilder, **options: Any) -> Diff:
 
 
 def page_of(diff: Diff) -> str:
-    out = io.BytesIO()
-    DiffHtmlReporter().render(diff, out)
-    return out.getvalue().decode()
+    return diff_as(diff, "html")
 
 
 def markdown_of(diff: Diff) -> str:
-    out = io.BytesIO()
-    DiffMarkdownReporter().render(diff, out)
-    return out.getvalue().decode()
+    return diff_as(diff, "md")
 
 
 def nasty() -> Diff:
@@ -73,7 +66,7 @@ def test_the_page_has_no_script_no_style_attribute_and_no_address() -> None:
     assert "style" not in names
     assert not [name for name in names if name.startswith("on")]
     links = [value for name, value in elements.attributes if name in ("href", "src")]
-    assert set(links) == {"#changes"}
+    assert set(links) == {"#answer"}
 
 
 def test_the_policy_names_both_styles_by_hash_and_nothing_else() -> None:
@@ -102,9 +95,7 @@ def test_strangers_text_stays_text_in_markdown_and_on_a_terminal() -> None:
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
-    page = Page(100)
-    write_diff(page, found, 10)
-    shown = page.render().decode()
+    shown = diff_as(found, "txt")
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 100
 

@@ -18,8 +18,8 @@ import snapreport
 from snapreport.api.loading import open_database
 from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
 from snapreport.reporters.answers_text import csv_lines, json_lines, query_table
-from snapreport.reporters.diff_markdown import VerdictMarkdownReporter
 from snapreport.reporters.plain_text import code_span, escaped, one_line, tame_notes
+from tests.documents import verdict_as
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
@@ -148,12 +148,9 @@ def test_the_markdown_reports_hold(hostile: Path, bundle: Path) -> None:
     assert len(report.encode()) < 65_536
     found = snapreport.diff(bundle, hostile)
     assert len(check_file(snapreport.render_diff(found, folder / "diff.md"))) < 65_536
-    out = io.BytesIO()
     failing = ["oom", "peak", "odd-events"]
-    VerdictMarkdownReporter().render(
-        snapreport.check(hostile, base=bundle, max_peak=1, fail_on=failing), out
-    )
-    check_markdown(out.getvalue().decode())
+    verdict = snapreport.check(hostile, base=bundle, max_peak=1, fail_on=failing)
+    check_markdown(verdict_as(verdict, "md"))
 
 
 def check_file(path: Path) -> str:

@@ -1,34 +1,17 @@
-"""The comparison of two recordings as one HTML file that opens offline, without any script."""
+"""The picture of a comparison: both curves from their starts, on the same axis of bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.compare.diff_types import Change, Diff, DiffSide
+from snapreport.diagnosis.compare.diff_types import Diff, DiffSide
 from snapreport.ground.units import format_bytes, format_duration, rounded_share
 from snapreport.model.findings import StageUse
 from snapreport.model.snapshot import NO_TIME
-from snapreport.reporters import diff_rows
-from snapreport.reporters.diff_rows import (
-    GROUP_WORDS,
-    figure_row,
-    groups_title,
-    place_of,
-    place_text,
-    shown_figures,
-    split_rows,
-)
 from snapreport.reporters.svg import HEIGHT, WIDTH, round_values, step_line
-from snapreport.reporters.whole_page import write_page
-from snapreport.reporters.words import signed
-
-# The picture of a comparison: both curves from their starts, on the same axis of bytes.
-
 
 _COLUMNS = 600
 _MOST_STAGES = 120
@@ -172,67 +155,3 @@ def _bands(stages: tuple[StageUse, ...], begin: NDArray[np.int64], end: int) -> 
         right = 100 * float(begin[min(last + 1, len(begin) - 1)]) / max(end, 1)
         found.append(Band(stage.name, stage.depth, round(left, 3), round(right - left, 3)))
     return sorted(found, key=lambda band: -band.width)[:_MOST_STAGES]
-
-
-_ROWS = 200
-_STAGES = 100
-
-
-@dataclass(frozen=True)
-class Table:
-    """The changes by one grouping."""
-
-    by: str
-    title: str
-    heading: str
-    rows: Sequence[Change]
-    rest: str
-    largest: int
-    """The largest change, which gets a full bar; never 0."""
-
-
-class DiffHtmlReporter:
-    """Writes a comparison as one self-contained HTML page."""
-
-    def render(self, diff: Diff, out: BinaryIO) -> None:
-        """Write the page as UTF-8."""
-        tables = [_table(diff, diff.groups, diff.by)]
-        if diff.by == "site":
-            tables.append(_table(diff, diff.categories, "category"))
-        write_page(
-            out,
-            "diff.html.j2",
-            style="diff.css",
-            diff=diff,
-            sides=(("BASE", diff.base), ("NEW", diff.new)),
-            pictures=draw_diff(diff),
-            tables=tables,
-            figures=[(figure, figure_row(name, figure)) for name, figure in shown_figures(diff)],
-            stages=diff.stages[:_STAGES],
-            more_stages=max(len(diff.stages) - _STAGES, 0),
-            width=WIDTH,
-            height=HEIGHT,
-            signed=signed,
-            place=_place,
-            words=diff_rows,
-        )
-
-
-def _table(diff: Diff, changes: Sequence[Change], by: str) -> Table:
-    rows, rest = split_rows(changes, _ROWS)
-    if not rows:  # nothing changed: show what there is
-        rows, rest = changes[:_ROWS], ""
-    return Table(
-        by=by,
-        title=groups_title(diff, by),
-        heading=GROUP_WORDS[by].capitalize(),
-        rows=rows,
-        rest=f"{rest[0].upper()}{rest[1:]}." if rest else "",
-        largest=max((abs(change.change) for change in changes), default=0) or 1,
-    )
-
-
-def _place(change: Change) -> str:
-    """Return the last two parts of the path, with the line: enough to recognise it."""
-    text = place_text(place_of(change)).replace("\\", "/")
-    return "/".join(text.split("/")[-2:])

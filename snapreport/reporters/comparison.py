@@ -1,0 +1,465 @@
+"""The answers of ``diff`` and ``check`` as documents: two recordings, and one against a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from snapreport.diagnosis.compare.diff_types import (
+    EXACT,
+    MOVED_FILE,
+    MOVED_LINE,
+    ONLY_BASE,
+    Change,
+    Diff,
+    DiffSide,
+    Figure,
+    Place,
+)
+from snapreport.diagnosis.compare.gate import Check, Raised, Verdict
+from snapreport.ground.units import (
+    format_change,
+    format_count,
+    plural,
+)
+from snapreport.ground.version import __version__
+from snapreport.model.findings import CallSite
+from snapreport.reporters.both_curves import draw_diff
+from snapreport.reporters.document import (
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Document,
+    Drawing,
+    Folded,
+    Heading,
+    Item,
+    Mark,
+    Pairs,
+    Paragraph,
+    Part,
+    Site,
+    Size,
+    Strong,
+    Table,
+    Tag,
+    Words,
+    joined,
+    sentence,
+)
+from snapreport.reporters.plain_text import location
+from snapreport.reporters.svg import HEIGHT, WIDTH
+from snapreport.reporters.words import amount, memory_name, signed, when_text
+
+_WHEN = {"peak": "peak", "start": "at the start", "average": "on average", "end": "at the end"}
+
+_AMOUNTS = ("reserved", "slack", "inactive", "fragmentation")
+
+GROUP_WORDS = {
+    "site": "call site",
+    "file": "file",
+    "function": "function",
+    "module": "module",
+    "category": "category",
+    "role": "role",
+    "stage": "stage it was made in",
+    "stream": "stream",
+    "pool": "pool",
+    "context": "compile context",
+    "layer": "layer (the forward line behind a gradient, else the call site)",
+    "forward": "forward line",
+    "metadata": "metadata",
+    "size": "requested size",
+}
+"""What one row is when changes are grouped by this key."""
+
+DIFF_ROWS, VERDICT_ROWS = (25, 12, 5, 2), (10, 5, 2, 1)
+"""Rows of each table to try where the length is limited."""
+
+_HOW = (
+    "Call sites match if their file, function and line do. Lines that an edit moved are matched by"
+    " the lines around them and by what they call; files, by their path within their project or"
+    " package, wherever that is installed."
+)
+
+
+def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
+    """Say what differs between two recordings, the conclusion first.
+
+    Args:
+        diff: what ``diff()`` returned.
+        most: the most rows of each table; None for all.
+        more: how to see the rows left out, such as ``--full shows all``; ``""`` for no way.
+    """
+    memory = memory_name(side.figures.device for side in (diff.base, diff.new))
+    return Document(
+        f"{memory}: {diff.new.source.name} against {diff.base.source.name}",
+        [
+            Paragraph(diff.conclusion, "title"),
+            Pairs(
+                [
+                    *(
+                        (name, Size(side.bytes), _side(side))
+                        for name, side in (("BASE", diff.base), ("NEW", diff.new))
+                    ),
+                    (
+                        "change",
+                        Size(diff.change, is_change=True),
+                        format_change(diff.change, diff.base.bytes),
+                    ),
+                ]
+            ),
+            *(Paragraph(note, is_note=True) for note in diff.notes),
+            Drawing("both.html.j2", lambda: _picture(diff)),
+            _figures(diff),
+            _changes(diff, diff.groups, diff.by, most, more),
+            _parts(diff),
+            *(
+                [_changes(diff, diff.categories, "category", most, more)]
+                if diff.by == "site"
+                else []
+            ),
+            *_stages(diff, most, more),
+            *_settings(diff),
+            Folded("About this comparison", [Bullets(list(_about(diff)))], only_folded=True),
+        ],
+    )
+
+
+def _picture(diff: Diff) -> dict[str, object]:
+    pictures = draw_diff(diff)
+    return {"diff": diff, "pictures": pictures, "width": WIDTH, "height": HEIGHT}
+
+
+def _side(side: DiffSide) -> Words:
+    """Say which moment of a recording is compared, and how many allocations are live there."""
+    when = when_text(side.device, side.event, side.time_us)
+    return (Code(side.source.name), f", {when}, in {plural(side.count, 'allocation')}")
+
+
+def _figures(diff: Diff) -> Table:
+    """Return the table of curves: not every curve at every moment."""
+    found: list[tuple[str, Figure]] = []
+    for figure in diff.figures:
+        if figure.when == "peak":
+            found.append((f"{figure.name}, its own peak", figure))
+        elif figure.when in _WHEN and figure.name == diff.curve:
+            found.append((f"{figure.name} {_WHEN[figure.when]}", figure))
+    there = "then" if "against" in diff.moment else diff.moment
+    found += [
+        (f"{figure.name} {there}", figure)
+        for figure in diff.figures
+        if figure.when == "moment" and figure.name in _AMOUNTS and figure.base is not None
+    ]
+    return Table(
+        [
+            Column("BASE"),
+            Column("NEW"),
+            Column("change"),
+            Column("percent"),
+            Column("memory", True),
+        ],
+        [
+            (
+                Size(figure.base),
+                Size(figure.new),
+                Size(figure.change, is_change=True),
+                format_change(figure.change, figure.base),
+                name,
+            )
+            for name, figure in found
+        ],
+    )
+
+
+def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, more: str) -> Table:
+    """Return a table of changes, largest first; a call site says how it was matched."""
+    shown, rest = split_rows(changes, most)
+    if not shown:  # nothing changed: show what there is
+        shown, rest = changes[:most], ""
+    rest = f"{rest}; {more}" if rest and more else rest
+    return Table(
+        [
+            *_SIZES,
+            Column("count"),
+            Column(GROUP_WORDS[by], True, "place" if by == "file" else "site"),
+        ],
+        [
+            (
+                *_sizes_of(change),
+                f"{format_count(change.base_count)} → {format_count(change.new_count)}",
+                _name(change),
+            )
+            for change in shown
+        ],
+        title=f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}",
+        rest=sentence(rest),
+    )
+
+
+_SIZES = (Column("change", bar=True), Column("BASE"), Column("NEW"))
+
+
+def _sizes_of(change: Change, exact: bool = False) -> tuple[Size, Size, Size]:
+    """Return the change in bytes, and the bytes in BASE and in NEW."""
+    return (
+        Size(change.change, True, exact),
+        Size(change.base_bytes, exact=exact),
+        Size(change.new_bytes, exact=exact),
+    )
+
+
+def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Change], str]:
+    """Return the rows to show, and words about those left out, empty if there are none.
+
+    Args:
+        changes: largest change first.
+        most: the most rows, all with a change; None for all rows, changed or not.
+    """
+    if most is None:
+        return changes, ""
+    changed = [change for change in changes if change.change]
+    same = [change for change in changes if not change.change]
+    texts = []
+    if rest := changed[most:]:
+        texts.append(f"{len(rest):,} more changed by {signed(sum(c.change for c in rest))} in all")
+    if same:
+        held = amount(sum(change.new_bytes for change in same))
+        texts.append(f"{len(same):,} did not change, with {held}")
+    return changed[:most], "; ".join(texts)
+
+
+def _name(change: Change) -> Words:
+    match = match_text(change)
+    found = (f" ({match})",) if match else ()
+    if change.kind in ("no stack", "unused"):
+        return (change.name, *found)
+    if change.kind != "site":
+        return (Code(change.name), *found)
+    place = change.new_place or change.base_place
+    return (Site(change.name, _place_text(place)), *found)
+
+
+def _place_text(place: Place | None) -> str:
+    return "" if place is None else location(place.filename, place.line)
+
+
+def match_text(change: Change) -> str:
+    """Say how a row was matched, empty for an exact match."""
+    before = change.base_place
+    if change.match == MOVED_LINE and before is not None:
+        return f"was line {'unknown' if before.line is None else before.line}"
+    if change.match == MOVED_FILE and before is not None:
+        return f"was {location(before.filename, before.line, _PLACE)}"
+    if change.kind == "site" or change.match == EXACT:
+        return "" if change.match == EXACT else change.match
+    return "nothing in NEW" if change.match == ONLY_BASE else "nothing in BASE"
+
+
+_PLACE = 60
+
+
+def _parts(diff: Diff) -> Table:
+    """Return the parts that the change adds up from, to the byte."""
+    whole = (Size(diff.change, True, True), Size(diff.base.bytes, exact=True))
+    return Table(
+        [Column("change"), Column("BASE"), Column("NEW"), Column("part", True)],
+        [(*_sizes_of(part, exact=True), part.name) for part in diff.parts],
+        title="Where the change comes from, to the byte",
+        total=(*whole, Size(diff.new.bytes, exact=True), "in all"),
+    )
+
+
+def _stages(diff: Diff, most: int | None, more: str) -> Iterator[Table]:
+    if not diff.stages:
+        return
+    left = len(diff.stages[most:]) if most is not None else 0
+    rest = f"{format_count(left)} more" if left else ""
+    yield Table(
+        [*_SIZES, Column("stage", True, "end")],
+        [
+            (
+                Size(each.change, is_change=True),
+                Size(each.base_peak),
+                Size(each.new_peak),
+                (Code(each.name), "" if each.match == EXACT else f" ({each.match})"),
+            )
+            for each in diff.stages[:most]
+        ],
+        title="Peaks inside stages, in allocated bytes",
+        rest=sentence(f"{rest}; {more}" if rest and more else rest),
+        depths=[each.depth for each in diff.stages[:most]],
+    )
+
+
+def _settings(diff: Diff) -> Iterator[Block]:
+    if diff.settings:
+        yield Heading("Allocator settings that differ")
+        yield Bullets(
+            [
+                (Code(key), ": ", _setting(base), " in BASE, ", _setting(new), " in NEW")
+                for key, base, new in diff.settings
+            ]
+        )
+
+
+def _setting(value: object) -> Part:
+    return "not set" if value is None or value == "" else Code(str(value), 200)
+
+
+def _about(diff: Diff) -> Iterator[Words]:
+    for name, side in (("BASE", diff.base), ("NEW", diff.new)):
+        size, events = format_count(side.source.size), side.figures.history.events
+        yield (
+            *(f"{name}: ", Code(side.source.name)),
+            f", {size} bytes, {plural(events, 'event')} on {side.device}, SHA-256 ",
+            Code(side.source.sha256),
+        )
+    yield _HOW
+    yield f"Made with snapreport {__version__}"
+
+
+# A verdict: what was checked, and how it ended.
+
+
+_SHOWN_ADVICE = 3
+
+
+def verdict_document(verdict: Verdict, most: int) -> Document:
+    """Say how a check ended, the conclusion first.
+
+    Args:
+        verdict: what ``check()`` returned.
+        most: the most call sites for each budget that is not kept, and half as many findings.
+    """
+    return Document(
+        (
+            Mark("", verdict.passed),
+            f" {memory_name(verdict.devices)} of {verdict.source.name}",
+        ),
+        [
+            Paragraph(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical"),
+            Paragraph(_checked(verdict)),
+            *([_checks(verdict)] if verdict.checks else []),
+            *(block for check in verdict.checks for block in _failed(check, most)),
+            *_findings(verdict, 2 * most),
+            *(block for diff in verdict.comparisons for block in _compared(diff, most)),
+            Folded("About this check", [Bullets(list(_about_check(verdict)))], only_folded=True),
+        ],
+    )
+
+
+def conclusion(verdict: Verdict) -> str:
+    """Say in one line how the check ended."""
+    checks = len(verdict.checks)
+    failed = sum(not each.passed for each in verdict.checks)
+    raised = sum(each.fails for each in verdict.findings)
+    parts = []
+    if failed:
+        parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} not kept")
+    if raised:
+        parts.append(f"{plural(raised, 'finding')} that {'fails' if raised == 1 else 'fail'} it")
+    if parts:
+        return f"Failed: {', and '.join(parts)}"
+    kept = f"{plural(checks, 'budget')} kept" if checks else "no budget was given"
+    if not verdict.fail_on:
+        return f"Passed: {kept}, findings were not checked"
+    return f"Passed: {kept}, no {' or '.join(verdict.fail_on)} finding"
+
+
+def _checked(verdict: Verdict) -> str:
+    by = "" if verdict.budget is None else f", with budgets from {verdict.budget}"
+    return f"{verdict.source.name}, {', '.join(verdict.devices)}{by}"
+
+
+_RESULTS = {"passed": ("pass", True), "failed": ("FAIL", False), "unknown": ("FAIL", None)}
+
+
+def _checks(verdict: Verdict) -> Table:
+    columns = [Column("result", True), Column("device", True), Column("check", True)]
+    return Table(
+        [*columns, Column("is"), Column("budget"), Column("over")],
+        [
+            (
+                Mark(*_RESULTS[check.outcome]),
+                check.device,
+                Code(f"{check.name} {check.subject}".rstrip()),
+                "not known" if check.value is None else Size(check.value),
+                Size(check.limit),
+                Size(check.over, is_change=True),
+            )
+            for check in verdict.checks
+        ],
+    )
+
+
+def _failed(check: Check, most: int) -> Iterator[Block]:
+    """Yield what a check says beyond its figures, and who held the memory."""
+    if not check.passed or check.text.count(". "):
+        yield Paragraph((Strong(check.device), f": {check.text}"))
+    if not check.passed and check.sites and not check.changes:  # else the comparison has them
+        yield Table(
+            [Column("bytes"), Column("count"), Column("held then, by call site", True)],
+            [
+                (Size(site.bytes), format_count(site.count), site_of(site))
+                for site in check.sites[:most]
+            ],
+        )
+
+
+def site_of(site: CallSite) -> Site:
+    """Return a call site as it is shown."""
+    place = location(site.filename, site.line)
+    return Site(site.name, place, is_code=site.frame is not None)
+
+
+def _findings(verdict: Verdict, most: int) -> Iterator[Block]:
+    failing = [each for each in verdict.findings if each.fails]
+    if failing:
+        yield Heading("Findings that fail the check")
+        yield Bullets(
+            [
+                Item(
+                    (Mark("", False), " ", *_line(each)),
+                    (
+                        each.finding.explanation,
+                        *(text.text for text in each.finding.suggestions[:_SHOWN_ADVICE]),
+                    ),
+                )
+                for each in failing[:most]
+            ]
+        )
+        if len(failing) > most:
+            yield Paragraph(f"And {format_count(len(failing) - most)} more.")
+    others = [
+        each for each in verdict.findings if not each.fails and each.finding.severity != "note"
+    ]
+    if others:
+        yield Folded("Other findings", [Bullets([_line(each) for each in others[:most]])])
+    if verdict.ignored:
+        ids = dict.fromkeys(each.finding.id for each in verdict.ignored)
+        names = joined([Code(each) for each in ids], ", ")
+        yield Paragraph((f"{plural(len(verdict.ignored), 'finding')} ignored: ", *names))
+
+
+def _line(raised: Raised) -> tuple[Part, ...]:
+    finding = raised.finding
+    where = f"{raised.device}: " if raised.device else ""
+    return (f"{finding.severity}: {where}{finding.title} ", Tag(finding.id))
+
+
+def _compared(diff: Diff, most: int) -> Iterator[Block]:
+    against = f"{diff.new.device} against {diff.base.source.name}"
+    yield Paragraph((Strong(against), f": {diff.conclusion}"))
+    if changed := [each for each in diff.sites if each.change][:most]:
+        yield Table(
+            [Column("change"), Column("before"), Column("now"), Column("call site", True)],
+            [(*_sizes_of(change), _name(change)) for change in changed],
+        )
+
+
+def _about_check(verdict: Verdict) -> Iterator[Words]:
+    yield ("SHA-256 ", Code(verdict.source.sha256))
+    if verdict.fail_on:
+        yield ("fails on ", *joined([Code(each) for each in verdict.fail_on], ", "))
+    yield f"made with snapreport {__version__}"

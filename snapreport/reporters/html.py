@@ -1,0 +1,81 @@
+"""Writes a document as one HTML file that opens offline, without any script."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from markupsafe import Markup, escape
+
+from snapreport.ground.safe_text import shown
+from snapreport.ground.templates import environment
+from snapreport.ground.units import true_minus
+from snapreport.reporters.document import (
+    Code,
+    Document,
+    Drawing,
+    Mark,
+    Part,
+    Site,
+    Size,
+    Strong,
+    Tag,
+    Words,
+    parts_of,
+    plain,
+)
+from snapreport.reporters.markdown import MARKS
+from snapreport.reporters.whole_page import NUMBERS, write_page
+
+
+def write_html(document: Document, out: BinaryIO) -> None:
+    """Write a document as a page in UTF-8."""
+    write_page(
+        out,
+        "document.html.j2",
+        style="document.css",
+        document=document,
+        heading=plain(document.title),
+        inline=inline,
+        largest=_largest,
+        kind=lambda block: type(block).__name__.lower(),
+        plain=plain,
+        drawn=_drawn,
+    )
+
+
+def _drawn(block: Drawing) -> Markup:
+    template = environment().get_template(block.template)
+    return Markup(template.render(**NUMBERS, **block.values()))  # noqa: S704
+
+
+def inline(words: Words) -> Markup:
+    """Return words as HTML."""
+    return Markup("").join(map(_part, parts_of(words)))
+
+
+def _part(part: Part) -> Markup:
+    if isinstance(part, (Code, Tag)):
+        return Markup("<code>{}</code>").format(shown(part.text))
+    if isinstance(part, Strong):
+        return Markup("<strong>{}</strong>").format(shown(part.text))
+    if isinstance(part, Mark):
+        return escape(f"{MARKS[part.is_good]} {part.text}".rstrip())
+    if isinstance(part, Size):
+        text = true_minus(str(part))
+        if part.bytes is None or part.exact:
+            return escape(text)
+        return Markup('<span title="{:,} bytes">{}</span>').format(part.bytes, text)
+    if isinstance(part, Site):
+        name = Markup("<code>{}</code>").format(shown(part.name)) if part.is_code else part.name
+        # The last two parts of the path are enough to recognise it.
+        end = "/".join(part.place.replace("\\", "/").split("/")[-2:])
+        return Markup('{} <span class="place" title="{}">{}</span>').format(
+            name, shown(part.place), shown(end)
+        )
+    return escape(true_minus(shown(part)))
+
+
+def _largest(rows: list[list[Words]], column: int) -> int:
+    """Return the largest size of a column, which gets a full bar; never 0."""
+    sizes = [row[column] for row in rows]
+    return max((abs(each.bytes or 0) for each in sizes if isinstance(each, Size)), default=0) or 1

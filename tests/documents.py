@@ -1,0 +1,45 @@
+"""Answers written by each writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
+
+from snapreport.api.comparison import write_diff
+from snapreport.diagnosis.compare.diff_types import Diff
+from snapreport.diagnosis.compare.gate import Verdict
+from snapreport.reporters.comparison import VERDICT_ROWS, diff_document, verdict_document
+from snapreport.reporters.document import Document
+from snapreport.reporters.markdown import write_markdown
+from snapreport.reporters.text_tables import Page
+
+
+def diff_as(diff: Diff, kind: str, most: int | None = 10) -> str:
+    """Write a comparison as ``txt``, ``md`` or ``html``."""
+    if kind == "txt":
+        return text_of(diff_document(diff, most))
+    out = BytesIO()
+    write_diff(diff, out, kind)
+    return out.getvalue().decode()
+
+
+def verdict_as(verdict: Verdict, kind: str, most: int = 5) -> str:
+    """Write a verdict as ``txt`` or ``md``."""
+    if kind == "txt":
+        return text_of(verdict_document(verdict, most))
+    return markdown_of(partial(verdict_document, verdict), VERDICT_ROWS)
+
+
+def text_of(document: Document, width: int = 100) -> str:
+    """Write a document for a terminal."""
+    page = Page(width)
+    page.write(document)
+    return page.render().decode()
+
+
+def markdown_of(build: Callable[[int], Document], rooms: tuple[int, ...]) -> str:
+    """Write a document as Markdown."""
+    out = BytesIO()
+    write_markdown(build, rooms, out)
+    return out.getvalue().decode()
