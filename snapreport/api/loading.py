@@ -161,13 +161,12 @@ class Snapshot:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the summary as text when IPython runs in a terminal."""
-        from io import BytesIO
+        from snapreport.reporters.summary import TERMINAL, summary_document
+        from snapreport.reporters.text_tables import Page, terminal_width
 
-        from snapreport.reporters.summary_text import TextReporter
-
-        text = BytesIO()
-        TextReporter().render(self.findings(), text)
-        printer.text("..." if cycle else text.getvalue().decode())
+        page = Page(terminal_width())
+        page.write(summary_document(self.findings(), TERMINAL))
+        printer.text("..." if cycle else page.render().decode())
 
 
 def load(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_manifest, write_bundle
@@ -21,11 +22,12 @@ from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import Findings
 from snapreport.model.history import Cut, Drawn, NamesWanted, Picture, cut_size, make_cut
-from snapreport.reporters.reporter import Reporter
 
 if TYPE_CHECKING:
     from snapreport.model.roles import Rule
 
+
+Writer: TypeAlias = "Callable[[Findings, BinaryIO], None]"
 
 # Reports that do not draw everything: cut to a range, or thinned to fit a size.
 
@@ -35,7 +37,7 @@ MOST_TRIES = 8
 
 
 def render_cut(
-    reporter: Reporter[Findings],
+    write: Writer,
     findings: Findings,
     cut: Cut | None,
     fit: int | None,
@@ -45,7 +47,7 @@ def render_cut(
     """Render with a cut, and with the least thinning that brings the report to ``fit`` bytes.
 
     Args:
-        reporter: writes the report.
+        write: writes the report.
         findings: all of them.
         cut: what is drawn; None for everything.
         fit: the most bytes that the report may have; None for no limit.
@@ -61,7 +63,7 @@ def render_cut(
         if not cutter.cut.nothing or thinning != Thinning():
             drawn = replace(findings, picture=Picture(cutter.cut, fit, cutter.drawn(thinning)))
         out = BytesIO()
-        reporter.render(drawn, out)
+        write(drawn, out)
         return out.getvalue()
 
     if fit is None:
@@ -241,7 +243,7 @@ def render(
     source = as_path(path)
     wanted = None if output is None else as_path(output)
     kind = format or report_format(wanted)
-    _reporter(kind)  # fails before any work is done
+    report_writer(kind)  # fails before any work is done
     names = NamesWanted(keep_paths, redact, redact_functions, salt)
     target = target_path(source, wanted, f".{kind}", names)
     check_output(target, force)
@@ -276,12 +278,12 @@ def save_report(
         SnapreportError: CutError, OutputExistsError or OutputError.
         ValueError: ``kind`` is neither.
     """
-    reporter = _reporter(kind)
+    write = report_writer(kind)
     with write_atomically(target, force, sources) as out:
         if cut is None and fit is None:
-            reporter.render(findings, out)
+            write(findings, out)
         else:
-            out.write(render_cut(reporter, findings, cut, fit, draws=kind == "html"))
+            out.write(render_cut(write, findings, cut, fit, draws=kind == "html"))
 
 
 def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
@@ -293,13 +295,21 @@ def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
     return Cutter(snapshot.figures(), cut).drawn()
 
 
-def _reporter(kind: str) -> Reporter[Findings]:
+def report_writer(kind: str) -> Writer:
+    """Return what writes findings as a report, ``html`` or ``md``."""
     if kind == "html":
-        from snapreport.reporters.page_report import HtmlReporter
+        from snapreport.reporters.page_report import write_report
 
-        return HtmlReporter()
+        return write_report
     if kind == "md":
-        from snapreport.reporters.markdown import MarkdownReporter
-
-        return MarkdownReporter()
+        return _write_markdown
     raise ValueError(f"format is {kind!r}, not 'html' or 'md'")
+
+
+def _write_markdown(findings: Findings, out: BinaryIO) -> None:
+    from snapreport.reporters.markdown import write_markdown
+    from snapreport.reporters.plain_text import tame_notes
+    from snapreport.reporters.summary import REPORT_ROOMS, summary_document
+
+    notes = tame_notes(findings.notes.strip(), findings.notes_of_file)
+    write_markdown(partial(summary_document, findings), REPORT_ROOMS, out, notes=notes)

@@ -125,25 +125,27 @@ def summary(
         return
     found = _findings_of(source, answer, device=device, ignore=ignore, card=card, allow=allow)
     if answer.as_json:
-        from snapreport.reporters.json_report import JsonReporter
+        from snapreport.reporters.json_report import write_summary_json
 
         text = BytesIO()
-        JsonReporter().render(found, text)
+        write_summary_json(found, text)
         print_bytes(text.getvalue())
         return
+    from snapreport.reporters.summary import (
+        FULL,
+        TERMINAL,
+        diagnosis_document,
+        summary_document,
+        trust_document,
+    )
+
     page = answer.page()
     if findings:
-        from snapreport.reporters.diagnosis_text import write_diagnoses
-
-        write_diagnoses(page, found, answer.full)
+        page.write(diagnosis_document(found, answer.full))
     if recording:
-        from snapreport.reporters.diagnosis_text import write_trust
-
-        write_trust(page, found)
+        page.write(trust_document(found))
     if not findings and not recording:
-        from snapreport.reporters.summary_text import write_summary
-
-        write_summary(page, found, answer.full)
+        page.write(summary_document(found, FULL if answer.full else TERMINAL))
     print_page(page)
 
 
@@ -194,7 +196,7 @@ def _findings_of(source: Path, answer: Answer, **options: Any) -> Findings:
 def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> None:
     """Write the findings of one file after the other; exits with 1 if one cannot be read."""
     from snapreport.api.runs.inputs import find_inputs
-    from snapreport.reporters.diagnosis_text import write_diagnoses
+    from snapreport.reporters.summary import diagnosis_document
 
     inputs = find_inputs(given, bundles=True)
     if not answer.quiet:
@@ -210,7 +212,7 @@ def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> No
         page = answer.page()
         page.say("\n" * said + visible(str(path)), "title")
         said = True
-        write_diagnoses(page, found, answer.full, named=True)
+        page.write(diagnosis_document(found, answer.full, named=True))
         print_page(page)
         sys.stdout.flush()
     if failed:
@@ -222,8 +224,8 @@ def _say_saved(report: Path, answer: Answer) -> None:
     if answer.as_json:
         print_bytes(plain_json(orjson.dumps(summary, option=orjson.OPT_INDENT_2)) + b"\n")
         return
-    from snapreport.reporters.diagnosis_text import write_saved
+    from snapreport.reporters.summary import saved_document
 
     page = answer.page()
-    write_saved(page, summary)
+    page.write(saved_document(summary))
     print_page(page)

@@ -312,8 +312,8 @@ def _about(diff: Diff) -> Iterator[Words]:
         size, events = format_count(side.source.size), side.figures.history.events
         yield (
             *(f"{name}: ", Code(side.source.name)),
-            f", {size} bytes, {plural(events, 'event')} on {side.device}, SHA-256 ",
-            Code(side.source.sha256),
+            f", {size} bytes, {plural(events, 'event')} on {side.device},"
+            f" SHA-256 {side.source.sha256}",
         )
     yield _HOW
     yield f"Made with snapreport {__version__}"
@@ -459,7 +459,7 @@ def _compared(diff: Diff, most: int) -> Iterator[Block]:
 
 
 def _about_check(verdict: Verdict) -> Iterator[Words]:
-    yield ("SHA-256 ", Code(verdict.source.sha256))
+    yield f"SHA-256 {verdict.source.sha256}"
     if verdict.fail_on:
         yield ("fails on ", *joined([Code(each) for each in verdict.fail_on], ", "))
     yield f"made with snapreport {__version__}"

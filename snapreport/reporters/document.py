@@ -54,6 +54,12 @@ class Mark(NamedTuple):
     """None where it is not known."""
 
 
+class Severity(NamedTuple):
+    """How bad a finding is: a word where there is text, a sign where there is colour."""
+
+    name: str
+
+
 class Size(NamedTuple):
     """Bytes, or a change in bytes; None where they are not known."""
 
@@ -71,7 +77,7 @@ class Size(NamedTuple):
         return (format_signed_bytes if self.is_change else format_bytes)(self.bytes)
 
 
-Part: TypeAlias = "str | Code | Site | Tag | Strong | Mark | Size"
+Part: TypeAlias = "str | Code | Site | Tag | Strong | Mark | Severity | Size"
 Words: TypeAlias = "Part | tuple[Part, ...]"
 """A line or paragraph: one part, or several, one after the other."""
 
@@ -82,6 +88,7 @@ class Heading:
 
     words: Words
     level: int = 3
+    style: Style = "title"
 
 
 @dataclass(frozen=True)
@@ -192,7 +199,7 @@ class Document:
 
 def parts_of(words: Words) -> tuple[Part, ...]:
     """Return the parts that some words consist of."""
-    named = isinstance(words, (str, Code, Site, Tag, Strong, Mark, Size))
+    named = isinstance(words, (str, Code, Site, Tag, Strong, Mark, Severity, Size))
     return (words,) if named else words  # type: ignore[return-value]
 
 
@@ -206,6 +213,8 @@ def _plain(part: Part) -> str:
         return f"{part.name}  {part.place}".rstrip()
     if isinstance(part, Tag):
         return f"[{part.text}]"
+    if isinstance(part, Severity):
+        return f"{part.name.upper()}:"
     if isinstance(part, (Code, Strong, Mark)):
         return part.text
     return str(part)

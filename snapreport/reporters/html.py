@@ -15,6 +15,7 @@ from snapreport.reporters.document import (
     Drawing,
     Mark,
     Part,
+    Severity,
     Site,
     Size,
     Strong,
@@ -58,6 +59,8 @@ def _part(part: Part) -> Markup:
         return Markup("<code>{}</code>").format(shown(part.text))
     if isinstance(part, Strong):
         return Markup("<strong>{}</strong>").format(shown(part.text))
+    if isinstance(part, Severity):
+        return escape(f"{part.name.capitalize()}:")
     if isinstance(part, Mark):
         return escape(f"{MARKS[part.is_good]} {part.text}".rstrip())
     if isinstance(part, Size):

@@ -141,17 +141,14 @@ def trust_as_json(trust: Trust) -> dict[str, Any]:
     }
 
 
-class JsonReporter:
-    """Writes the findings as one indented JSON object."""
-
-    def render(self, findings: Findings, out: BinaryIO) -> None:
-        """Write the JSON and a line end."""
-        answer = with_format("summary", findings_as_json(findings))
-        answer["findings"] = [finding_as_json(each) for each in findings.warnings]
-        for device, plain in zip(findings.devices, answer["devices"], strict=True):
-            plain["trust"] = trust_as_json(device.trust)
-        out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
-        out.write(b"\n")
+def write_summary_json(findings: Findings, out: BinaryIO) -> None:
+    """Write the JSON and a line end."""
+    answer = with_format("summary", findings_as_json(findings))
+    answer["findings"] = [finding_as_json(each) for each in findings.warnings]
+    for device, plain in zip(findings.devices, answer["devices"], strict=True):
+        plain["trust"] = trust_as_json(device.trust)
+    out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
+    out.write(b"\n")
 
 
 def findings_as_json(findings: Findings) -> dict[str, Any]:

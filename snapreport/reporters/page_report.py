@@ -251,49 +251,46 @@ class DevicePage:
         return nothing and not found.peak.reserved
 
 
-class HtmlReporter:
-    """Writes the findings as one self-contained HTML page."""
-
-    def render(self, findings: Findings, out: BinaryIO) -> None:
-        """Write the page as UTF-8."""
-        summary = with_format("summary", findings_as_json(findings))
-        packed = pack(findings, summary)
-        pages = [
-            _device_page(place, *each)
-            for place, each in enumerate(zip(findings.devices, cut_texts(findings), strict=True))
-        ]
-        write_page(
-            out,
-            "report.html.j2",
-            script="app.js",
-            format=FORMAT,
-            workers=True,
-            findings=findings,
-            file_findings=lay_out_of_file(findings.warnings),
-            source=findings.history.source,
-            pages=pages,
-            # The one that failed or used the most comes first: so it is read, and printed.
-            articles=sorted(pages, key=lambda each: each.place != findings.default),
-            notes=_render_notes(findings.notes, findings.notes_of_file),
-            lines_note=lines_note(findings.history),
-            settings=[
-                *recording_rows(findings.history, findings.devices),
-                *_settings(findings),
-            ],
-            payload={name: data_for_script(block) for name, block in packed._asdict().items()},
-            summary=json_for_script(_short(summary)),
-            width=WIDTH,
-            height=HEIGHT,
-            rows=ROWS_WITHOUT_SCRIPT,
-            events=event_range,
-            definitions=Definitions,
-            finding_words=words,
-            trust_words=words,
-            parts_of=parts_of,
-            setting_words=words,
-            cut_words=CUT_WORDS,
-            place=_place,
-        )
+def write_report(findings: Findings, out: BinaryIO) -> None:
+    """Write the page as UTF-8."""
+    summary = with_format("summary", findings_as_json(findings))
+    packed = pack(findings, summary)
+    pages = [
+        _device_page(place, *each)
+        for place, each in enumerate(zip(findings.devices, cut_texts(findings), strict=True))
+    ]
+    write_page(
+        out,
+        "report.html.j2",
+        script="app.js",
+        format=FORMAT,
+        workers=True,
+        findings=findings,
+        file_findings=lay_out_of_file(findings.warnings),
+        source=findings.history.source,
+        pages=pages,
+        # The one that failed or used the most comes first: so it is read, and printed.
+        articles=sorted(pages, key=lambda each: each.place != findings.default),
+        notes=_render_notes(findings.notes, findings.notes_of_file),
+        lines_note=lines_note(findings.history),
+        settings=[
+            *recording_rows(findings.history, findings.devices),
+            *_settings(findings),
+        ],
+        payload={name: data_for_script(block) for name, block in packed._asdict().items()},
+        summary=json_for_script(_short(summary)),
+        width=WIDTH,
+        height=HEIGHT,
+        rows=ROWS_WITHOUT_SCRIPT,
+        events=event_range,
+        definitions=Definitions,
+        finding_words=words,
+        trust_words=words,
+        parts_of=parts_of,
+        setting_words=words,
+        cut_words=CUT_WORDS,
+        place=_place,
+    )
 
 
 def _render_notes(notes: str, stranger: bool) -> Markup:

@@ -19,12 +19,13 @@ _LONGEST_CODE = 400
 _LEAST_PLACE = 5
 _SEPARATOR = re.compile(r"[/\\]")
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+# No element's name begins with a digit: "<0.1%" stays as it is.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]>#|~&!$]|<(?!\d))")
 _LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
 # What GitHub turns into links and pictures, up to where a zero-width space breaks it: mentions,
 # issues ("#12" with no word before it, "owner/name#12", "GH-12"), addresses, emoji.
 _LINKS = re.compile(
-    r"@|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
+    r"@(?!\s)|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
     r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
     re.IGNORECASE,
 )

@@ -215,10 +215,10 @@ class Page:
 
     def write(self, document: Document) -> None:
         """Write a document, without its title."""
-        self._blocks(document.blocks)
+        self.blocks(document.blocks)
 
-    def _blocks(self, blocks: Iterable[Block]) -> None:
-        before: Block | None = None
+    def blocks(self, blocks: Iterable[Block], before: Block | None = None) -> None:
+        """Write parts of a document, with empty lines between those that stand apart."""
         for block in blocks:
             if isinstance(block, Drawing) or (isinstance(block, Folded) and block.only_folded):
                 continue
@@ -230,7 +230,7 @@ class Page:
 
     def _block(self, block: Block) -> None:
         if isinstance(block, Heading):
-            self.say(plain(block.words), "title")
+            self.say(plain(block.words), block.style)
         elif isinstance(block, Paragraph):
             self.say(("! " if block.is_note else "") + one_line(plain(block.words)), block.style)
         elif isinstance(block, Bullets):
@@ -247,8 +247,9 @@ class Page:
             for line, share in zip(block.lines, shares, strict=True):
                 self.amount(line, share)
         elif isinstance(block, Folded):
-            self.say(block.title, "title")
-            self._blocks(block.blocks)
+            title = Heading(block.title)
+            self._block(title)
+            self.blocks(block.blocks, before=title)
 
     def _item(self, item: Item) -> None:
         self.indented(plain(item.words), "- ", item.style)

@@ -26,7 +26,7 @@ from playwright.sync_api import (
 import snapreport
 from dev.benchmarks.page import launch
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.page_report import write_report
 from tests.browser.timeline_tools import CARD, PLAIN
 from tests.conftest import REPOSITORY
 from tests.corpus import corpus_files, findings_of, representative
@@ -237,7 +237,7 @@ def opener(tabs: Tabs, folder: Path, *, webgl: bool) -> Iterator[Opener]:
         else:
             path = folder / f"report-{len(opened)}.html"
             out = io.BytesIO()
-            HtmlReporter().render(source, out)
+            write_report(source, out)
             path.write_bytes(out.getvalue())
         kind = Kind(webgl, context.pop("java_script_enabled", True))
         if before or context.keys() - {"viewport", "color_scheme"}:

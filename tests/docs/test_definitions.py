@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from io import BytesIO
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -11,8 +10,9 @@ from click.testing import CliRunner
 import snapreport
 from snapreport.commands import cli
 from snapreport.ground.glossary import FIGURES, GLOSSARY
-from snapreport.reporters.markdown import MarkdownReporter
+from snapreport.reporters.plain_text import escaped
 from tests.docs.examples import ROOT, SAMPLES
+from tests.documents import report_as
 
 
 def test_the_readme_begins_each_meaning_as_the_glossary_has_it() -> None:
@@ -32,10 +32,9 @@ def test_the_help_of_a_command_that_prints_the_figures_defines_them() -> None:
 
 def test_reports_define_the_figures() -> None:
     sample = SAMPLES / "training_step.pickle"
-    out = BytesIO()
-    MarkdownReporter().render(snapreport.load(sample).findings(), out)
+    report = report_as(snapreport.load(sample).findings(), "md")
     for term in FIGURES:
-        assert f"- *{term}*: {GLOSSARY[term]}" in out.getvalue().decode()
+        assert f"- **{term}**: {escaped(GLOSSARY[term])}" in report
 
 
 def test_the_page_tells_the_meaning_of_each_figure(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import snapreport
 from snapreport.figures.callsites import find_site_frames
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.page_report import write_report
 from snapreport.roles.frames import classify_frames
 from snapreport.roles.stack_kinds import classify
 from tests.corpus import NO_CORPUS, corpus_files, findings_of, loaded
@@ -104,7 +104,7 @@ def test_a_bundle_that_keeps_paths_has_them_or_is_shortened_when_it_is_read(
     pages = []
     for findings in (findings_of(path, keep_paths=True), again.findings()):
         out = BytesIO()
-        HtmlReporter().render(findings, out)
+        write_report(findings, out)
         pages.append(out.getvalue())
     assert pages[0] == pages[1]
     again = snapreport.load(tmp_path / "kept.zip")

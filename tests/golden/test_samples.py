@@ -5,18 +5,13 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 import snapreport
 from snapreport.ground.version import __version__
-from snapreport.model.findings import Findings
-from snapreport.reporters.json_report import JsonReporter
-from snapreport.reporters.markdown import MarkdownReporter
-from snapreport.reporters.reporter import Reporter
-from snapreport.reporters.summary_text import TextReporter
+from tests.documents import report_as
 
 EXPECTED = Path(__file__).with_name("expected")
 SAMPLES = (
@@ -30,11 +25,6 @@ SAMPLES = (
     "truncated_ring.pickle",
     "two_streams.pickle",
 )
-REPORTERS: dict[str, Reporter[Findings]] = {
-    "json": JsonReporter(),
-    "md": MarkdownReporter(),
-    "txt": TextReporter(width=100),
-}
 
 
 def test_every_sample_is_tested(samples: Path) -> None:
@@ -42,14 +32,13 @@ def test_every_sample_is_tested(samples: Path) -> None:
     assert stored - {"__pycache__"} == set(SAMPLES)
 
 
-@pytest.mark.parametrize("kind", sorted(REPORTERS))
+@pytest.mark.parametrize("kind", ["json", "md", "txt"])
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_is_reported_as_expected(
     name: str, kind: str, samples: Path, rewrite_golden: bool
 ) -> None:
-    out = BytesIO()
-    REPORTERS[kind].render(snapreport.load(samples / name).findings(), out)
-    report = out.getvalue().decode().replace(__version__, "VERSION")
+    found = snapreport.load(samples / name).findings()
+    report = report_as(found, kind).replace(__version__, "VERSION")
     expected = EXPECTED / f"{name.split('.')[0]}.{kind}"
     if rewrite_golden:
         expected.write_text(report, encoding="utf-8")

@@ -20,7 +20,7 @@ from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.history import NO_CUT, Bound, Cut, Drawn, Picture
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.page_report import write_report
 from snapreport.reporters.payload import pack
 from tests.corpus import corpus_files, findings_of, loaded
 from tests.laid_strips import rows_of
@@ -179,7 +179,7 @@ def test_no_figure_of_a_file_changes_with_a_cut(path: Path) -> None:
 def test_a_page_is_no_larger_than_asked(path: Path, tmp_path: Path) -> None:
     findings = loaded(path).findings(allocator=False)  # as render() asks
     out = io.BytesIO()
-    HtmlReporter().render(findings, out)
+    write_report(findings, out)
     whole = len(out.getvalue())
     fits, least = 0, None
     for share in some((1.0, 0.97, 0.9, 0.8, 0.5), 3):

@@ -197,7 +197,7 @@ time.sleep(60)
 @pytest.mark.parametrize(
     "after",
     [
-        "recorders.recording_folders._new_number",  # a folder was just made
+        "recorders.system._new_number",  # a folder was just made
         "recorders.session.join_recorder",  # it has just begun
         "api.recording._stop_at_end_of_worker",
     ],

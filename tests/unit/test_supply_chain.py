@@ -22,7 +22,7 @@ import snapreport
 from snapreport.ground.templates import environment
 from snapreport.ground.version import __version__
 from snapreport.reporters import whole_page
-from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.page_report import write_report
 from tests.conftest import REPOSITORY
 from tests.lowest import lowest, pins
 
@@ -239,7 +239,7 @@ def test_a_list_with_more_than_is_inlined_fails_the_build(tmp_path: Path) -> Non
 def page_of(samples: Path) -> str:
     out = BytesIO()
     findings = snapreport.load(samples / "state_only.pickle").findings()
-    HtmlReporter().render(findings, out)
+    write_report(findings, out)
     return out.getvalue().decode()
 
 

@@ -26,7 +26,7 @@ STAGES = {
     "bundle": ("snapreport.api.making", "write_bundle"),
     "read back": ("snapreport.api.loading", "read_bundle"),
     "find": ("snapreport.diagnosis.conclude", "find"),
-    "render": ("snapreport.reporters.page_report", "HtmlReporter.render"),
+    "render": ("snapreport.reporters.page_report", "write_report"),
 }
 """Stage: module, and the function or method in it that is the stage."""
 

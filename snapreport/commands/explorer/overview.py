@@ -12,9 +12,8 @@ from snapreport.commands.explorer.screen import ListScreen
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answers import CardFit
 from snapreport.model.diagnoses import Diagnosis, Finding, Trust
-from snapreport.reporters.diagnosis_text import device_trust
-from snapreport.reporters.diagnosis_text import findings as write_findings
 from snapreport.reporters.plain_text import location, named_place, one_line
+from snapreport.reporters.summary import finding_blocks, trust_blocks
 from snapreport.reporters.words import (
     AMOUNT_HEADINGS,
     amount_rows,
@@ -154,7 +153,7 @@ class OverviewScreen(ListScreen):
         word = finding.severity.capitalize()
         if finding.id in self.opened:
             shown = page_lines(
-                self.width - 2, lambda page: write_findings(page, [finding], full=True)
+                self.width - 2, lambda page: page.blocks(finding_blocks(finding, None))
             )
             shown = [line for line in shown if line.text] and shown[1:]
             lines = [ink(f"{mark} ", *shown[0].runs)]
@@ -274,7 +273,9 @@ class RecordingScreen(ListScreen):
     def gather(self) -> None:
         """Write the lines."""
         device = self.view.device
-        lines = page_lines(self.width, lambda page: device_trust(page, device.name, device.trust))
+        lines = page_lines(
+            self.width, lambda page: page.blocks(trust_blocks(device.name, device.trust))
+        )
         history = self.view.opened.snapshot.history
         source = history.source
         lines += [ink(), ink(("File", "title"))]

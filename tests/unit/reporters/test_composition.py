@@ -11,7 +11,7 @@ import pytest
 import snapreport
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import DeviceFindings
-from snapreport.reporters.page_report import HtmlReporter, reserved_parts
+from snapreport.reporters.page_report import reserved_parts, write_report
 from tests.browser.builders import MIB, DeviceSpec, Row, findings
 from tests.builders import KIB, TraceBuilder
 
@@ -88,7 +88,7 @@ def test_the_parts_of_every_real_snapshot_sum_to_reserved(corpus: Path) -> None:
 def test_the_page_draws_each_part_from_where_the_one_before_ends(samples: Path) -> None:
     found = snapreport.load(samples / "two_streams.pickle").findings()
     out = io.BytesIO()
-    HtmlReporter().render(found, out)
+    write_report(found, out)
     pattern = r'<rect class="(\w+)" data-bytes="(\d+)" x="([\d.]+)%" width="([\d.]+)%"'
     drawn = re.findall(pattern, out.getvalue().decode())
     parts = reserved_parts(found.devices[0])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapreport.diagnosis.conclude import find
-from snapreport.reporters.markdown import curve_lines
+from snapreport.reporters.summary import curve_lines
 from tests.builders import MIB, trace
 
 

@@ -22,11 +22,12 @@ from snapreport.model.diagnoses import (
     in_order,
     names_a_finding,
 )
-from snapreport.reporters import diagnosis_text
-from snapreport.reporters.markdown import diagnosis_blocks
+from snapreport.reporters.document import Document
+from snapreport.reporters.markdown import document_blocks
 from snapreport.reporters.page_report import lay_out, lay_out_of_file
 from snapreport.reporters.plain_text import cut_site
-from snapreport.reporters.text_tables import Page, lay_out_columns
+from snapreport.reporters.summary import diagnosis_blocks
+from snapreport.reporters.text_tables import lay_out_columns
 from snapreport.reporters.whole_page import Definitions
 from snapreport.reporters.words import (
     figure_text,
@@ -36,6 +37,7 @@ from snapreport.reporters.words import (
     tally,
     value_text,
 )
+from tests.documents import text_of
 
 MIB = 1024 * 1024
 HOSTILE = "<b>x</b> | `y` @me \x1b[31m\u202e"
@@ -226,19 +228,27 @@ def test_what_concerns_all_devices_is_one_line_unless_critical() -> None:
     ]
 
 
+def told(
+    found: Finding, *, rows: int | None = None, notes_in_full: bool = True, width: int = 80
+) -> str:
+    """Return a finding as a terminal shows it."""
+    blocks = diagnosis_blocks(Diagnosis((found,)), None, rows, notes_in_full=notes_in_full)
+    return text_of(Document("", list(blocks)), width)
+
+
 def test_a_stranger_s_text_drives_no_terminal() -> None:
-    page = Page(80)
-    diagnosis_text.findings(page, [hostile()], full=True)
-    text = page.render().decode()
+    text = told(hostile(), rows=6)
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert "and 2 more" in text
+    assert "2 more." in text
 
 
 def test_a_stranger_s_text_is_no_markdown() -> None:
     from markdown_it import MarkdownIt
 
-    text = "\n\n".join(diagnosis_blocks(Diagnosis((hostile(),)), 5))
+    text = "\n\n".join(
+        document_blocks(Document("", list(diagnosis_blocks(Diagnosis((hostile(),)), 5, 8))))
+    )
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     kinds = [
         child.content for token in tokens for child in token.children or [] if "html" in child.type
@@ -249,10 +259,9 @@ def test_a_stranger_s_text_is_no_markdown() -> None:
 
 
 def test_notes_are_titles_until_all_is_asked_for() -> None:
-    page = Page(80)
-    diagnosis_text.findings(page, [finding("slack", "note")], full=False)
-    assert "- A title  [slack]" in page.render().decode()
-    assert "Why." not in page.render().decode()
+    text = told(finding("slack", "note"), notes_in_full=False)
+    assert "- A title  [slack]" in text
+    assert "Why." not in text
 
 
 def test_figures_stand_whole_and_headings_break_into_lines() -> None:
@@ -274,10 +283,8 @@ def test_figures_stand_whole_and_headings_break_into_lines() -> None:
 
 
 def test_a_meaning_goes_on_below_itself() -> None:
-    page = Page(60)
     figures = (Figure("asked for", MIB, "bytes", "as the allocator rounds it, up to 512 bytes"),)
-    diagnosis_text.findings(page, [finding(evidence=figures)], full=True)
     assert (
         "  asked for  1.00 MiB  as the allocator rounds it, up to 512\n"
-        "                       bytes" in page.render().decode()
+        "                       bytes" in told(finding(evidence=figures), width=60)
     )

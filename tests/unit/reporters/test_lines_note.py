@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 from snapreport.diagnosis.conclude import find
 from snapreport.model.history import History
-from snapreport.reporters.markdown import MarkdownReporter
-from snapreport.reporters.summary_text import TextReporter
 from snapreport.reporters.words import lines_note
 from tests.builders import frame, trace
+from tests.documents import report_as
 
 
 def recording(**fields: str) -> History:
@@ -19,10 +17,8 @@ def recording(**fields: str) -> History:
 
 def test_an_operator_of_a_cpu_recording_has_the_line_of_its_def_and_every_table_says_so() -> None:
     findings = find(recording(line_is="function start"))
-    for reporter in (MarkdownReporter(), TextReporter(100)):
-        out = io.BytesIO()
-        reporter.render(findings, out)
-        assert "has the line of the def that it is in." in out.getvalue().decode()
+    for kind in ("md", "txt"):
+        assert "has the line of the def that it is in." in report_as(findings, kind)
 
 
 def test_a_bare_profile_has_no_other_lines() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from snapreport.model.findings import Findings
 from snapreport.reporters.json_report import findings_as_json, with_format
-from snapreport.reporters.page_report import HtmlReporter
+from snapreport.reporters.page_report import write_report
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
@@ -22,7 +22,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!--"
 
 def render(found: Findings) -> str:
     out = io.BytesIO()
-    HtmlReporter().render(found, out)
+    write_report(found, out)
     return out.getvalue().decode()
 
 

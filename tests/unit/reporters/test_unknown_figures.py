@@ -18,12 +18,11 @@ from snapreport.ground.errors import MomentError
 from snapreport.reporters.answers_text import amounts
 from snapreport.reporters.exports import perfetto
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.markdown import MarkdownReporter
-from snapreport.reporters.page_report import HtmlReporter
-from snapreport.reporters.summary_text import TextReporter
+from snapreport.reporters.page_report import write_report
 from snapreport.reporters.svg import draw_curves
 from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, frame, trace
+from tests.documents import report_as
 from tests.exports import export_of, read_perfetto, written
 
 F: dict[str, Any] = {"frames": [frame("f")]}
@@ -103,7 +102,7 @@ def test_no_finding_subtracts_from_it() -> None:
 
 def test_on_a_page_it_is_not_known(snapshot: snapreport.Snapshot) -> None:
     out = BytesIO()
-    HtmlReporter().render(snapshot.findings(), out)
+    write_report(snapshot.findings(), out)
     page = out.getvalue().decode()
     head = page[page.index('<dl class="figures">') :].partition("</dl>")[0]
     figures = dict(re.findall(r"<dt[^>]*>([^<]*)<.*?<data[^>]*>([^<]*)<", head, re.DOTALL))
@@ -124,13 +123,9 @@ def test_in_the_picture_without_scripts_it_has_no_line(snapshot: snapreport.Snap
     assert drawn.ticks[-1][1] == "8.00 MiB"  # what is known reaches 9
 
 
-@pytest.mark.parametrize("reporter", [TextReporter(120), MarkdownReporter()])
-def test_in_tables_it_is_a_dash(
-    snapshot: snapreport.Snapshot, reporter: TextReporter | MarkdownReporter
-) -> None:
-    out = BytesIO()
-    reporter.render(snapshot.findings(), out)
-    text = out.getvalue().decode()
+@pytest.mark.parametrize("kind", ["txt", "md"])
+def test_in_tables_it_is_a_dash(snapshot: snapreport.Snapshot, kind: str) -> None:
+    text = report_as(snapshot.findings(), kind, width=120)
     rows = [re.split(r" *\| *|  +", line.strip("| ")) for line in text.splitlines()]
     assert [row[1:4] for row in rows if row[0] == "reserved"] == [["-", "-", "20.00 MiB"]]
     assert [row[1:4] for row in rows if row[0] == "inactive"] == [["-", "-", "16.00 MiB"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from snapreport.model.snapshot import recorder_info
 from snapreport.names.redaction import redact
 from snapreport.recorders.system import describe
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.markdown import MarkdownReporter
-from snapreport.reporters.page_report import HtmlReporter
+from tests.documents import report_as
 
 PYTORCH_S = (
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory:"
@@ -59,10 +57,7 @@ def test_every_report_says_so_and_none_says_that_no_request_failed(samples: Path
     assert (first.code, first.severity, first.title) == ("oom", "critical", said)
     assert "dumped-early" not in {each.code for each in findings.devices[0].diagnosis.findings}
     reports = [orjson.dumps(findings_as_json(findings)).decode()]
-    for reporter in (MarkdownReporter(), HtmlReporter()):
-        out = io.BytesIO()
-        reporter.render(findings, out)
-        reports.append(out.getvalue().decode())
+    reports += [report_as(findings, kind) for kind in ("md", "html")]
     for report in reports:
         assert "a request for 20.00 GiB of the CPU" in report
         assert NO_FAILURE not in report
@@ -80,7 +75,7 @@ def test_where_the_failed_request_was_made_is_said(samples: Path) -> None:
     outer.__cause__ = raised(PYTORCH_S)
     snapshot = ended_by(samples / "cpu_profile.pickle", outer)
     (first, *_) = snapshot.device().diagnosis.findings
-    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:73)")
+    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:68)")
     hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
     assert "raised" not in hidden.device().diagnosis.findings[0].title
 
