@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
+.PHONY: help report test quick lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -29,6 +29,9 @@ report: $(VENV)/.installed ## convert and render a sample, and say where the pag
 test: ## set up what the tests need, then run every check
 	@$(MAKE) --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) front-check lint browser clang collected
 	@$(MAKE) --jobs 2 types pytest || { echo "make test failed; if no test did, mypy says why, above." >&2; exit 1; }
+
+quick: $(VENV)/.dev ## the rules, the types and the tests that a change concerns, in less than a minute
+	@$(BIN)/python -m dev.quick
 
 lint: $(VENV)/.dev ## ruff, and oxlint and oxfmt for TypeScript: rules and formatting
 	$(BIN)/ruff check .

@@ -312,8 +312,8 @@ def _about(diff: Diff) -> Iterator[Words]:
         size, events = format_count(side.source.size), side.figures.history.events
         yield (
             *(f"{name}: ", Code(side.source.name)),
-            f", {size} bytes, {plural(events, 'event')} on {side.device},"
-            f" SHA-256 {side.source.sha256}",
+            f", {size} bytes, {plural(events, 'event')} on {side.device}, SHA-256 ",
+            side.source.sha256,
         )
     yield _HOW
     yield f"Made with snapreport {__version__}"

@@ -52,7 +52,8 @@ def test_of_a_late_recording_other_settings_are_estimates() -> None:
     del late["device_traces"][0][:6]
     page, markdown = told(history_of(late))
     (recorded,) = [line for line in markdown.splitlines() if "(recorded)" in line]
-    (paged,) = [line for line in markdown.splitlines() if "`expandable_segments" in line and line[0] == "|"]
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    (paged,) = [line for line in rows if "`expandable_segments" in line]
     assert (recorded.count("about"), paged.count("about")) == (0, 2)
     for text in (page, markdown):
         assert "The true values may be outside these ranges." in text.replace("\\", "")
