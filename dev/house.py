@@ -25,14 +25,14 @@ COMMANDS = {
 }
 
 # Runs one command in a process of its own, and counts the modules and functions of ours that it
-# calls. What an import runs at the top of a module does not count.
+# calls. What an import runs at the top of a module, or in the body of a class, does not count.
 _ENTERED = """
 import sys, threading
 root = sys.argv.pop(1)
 seen = set()
 def note(frame, event, argument):
     code = frame.f_code
-    if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+    if event == "call" and code.co_flags & 1 and code.co_filename.startswith(root):
         seen.add((code.co_filename, code.co_qualname if hasattr(code, "co_qualname")
                   else f"{code.co_name}:{code.co_firstlineno}"))
 threading.setprofile(note)
