@@ -1,4 +1,4 @@
-"""Compare two snapshots, and write the comparison: ``diff()`` and ``render_diff()``."""
+"""Compare snapshots: ``diff()`` of two, its report, and ``batch_growth()`` of several batch sizes."""
 
 from __future__ import annotations
 

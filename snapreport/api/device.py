@@ -68,8 +68,6 @@ from snapreport.model.snapshot import NO_ID, FrameTable
 from snapreport.roles.frames import classify_frames, tree_frames
 from snapreport.roles.stack_kinds import classify
 
-# What one device of a snapshot recorded, as columns, curves and names: the Python interface.
-
 
 class DeviceData:
     """One device's memory over the recording; a ``Device`` answers questions about it.
@@ -186,9 +184,6 @@ class DeviceData:
     def times_of(self, events: NDArray[np.int64]) -> list[int | None]:
         """Return the times of some events in microseconds since 1970, None where unknown."""
         return [time_at(self.times, event) for event in events.tolist()]
-
-
-# What is live on one device after one event: the Python interface.
 
 
 class Moment:

@@ -1,4 +1,4 @@
-"""The figures of one rank that a run keeps."""
+"""The figures of one rank that a run keeps, and whether a run that was made before still holds."""
 
 from __future__ import annotations
 

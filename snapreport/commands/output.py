@@ -1,4 +1,4 @@
-"""What commands that print an answer share: options, loading a device, text and JSON."""
+"""What commands share that print an answer, or work on several files or a run."""
 
 from __future__ import annotations
 

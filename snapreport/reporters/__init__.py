@@ -1,1 +1,1 @@
-"""Findings to reports: one class for each format, which lays out and never recomputes."""
+"""Answers as documents, and what writes them: a builder for each answer, a writer for each output."""

@@ -1,4 +1,4 @@
-"""Every figure as JSON, in bytes, events and microseconds: ``snapreport summary --json``."""
+"""Every figure as JSON, in bytes, events and microseconds: summaries, comparisons and verdicts."""
 
 from __future__ import annotations
 

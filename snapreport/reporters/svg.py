@@ -1,4 +1,4 @@
-"""The static picture of the curves, for pages without JavaScript and for print."""
+"""The still picture of a recording: curves, stages, events, the peak and failed requests."""
 
 from __future__ import annotations
 

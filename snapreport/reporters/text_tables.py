@@ -1,4 +1,4 @@
-"""Text for a terminal, laid out for its width and with its colours."""
+"""Writes a document for a terminal, laid out for its width and with its colours."""
 
 from __future__ import annotations
 

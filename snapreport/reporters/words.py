@@ -1,4 +1,4 @@
-"""The rows of the summary table, the same in text, Markdown and notebooks."""
+"""Words and rows that builders, the page and agents share: amounts, settings, steps, findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocations: everything that is live at the moment, one by one or in groups."""
+"""Two lists: what is live at the moment, and the trace entry by entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The style of each role: on a dark background, a light one, and in the terminal's own colours."""
+"""The Textual app: colours of roles, lines as strips, the one widget, and opening in a thread.
+
+Every line goes to the terminal this way, and no other module imports Textual.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +102,6 @@ def fitting_theme(environ: Mapping[str, str] = os.environ) -> str:
     return "dark" if many or "WT_SESSION" in environ else "terminal"
 
 
-# Converts lines to Textual's strips; every line goes to the terminal this way.
-
-
 def strip_of(line: Line, width: int, theme: str) -> Strip:
     """Return a line of exactly ``width`` columns, without control characters or markup."""
     segments, wide = [], 0
@@ -114,9 +114,6 @@ def strip_of(line: Line, width: int, theme: str) -> Strip:
     if wide < width:
         segments.append(Segment(" " * (width - wide), style_of(rest, theme)))
     return Strip(segments, max(wide, width)).crop(0, width)
-
-
-# The widget that fills the terminal: draws the panes' lines, and hands them keys and clicks.
 
 
 class ScreenWidget(Widget, can_focus=True):
@@ -199,9 +196,6 @@ class ScreenWidget(Widget, can_focus=True):
         if self.panes is not None:
             self.panes.scroll(by, event.x, event.y)
             self.changed()
-
-
-# The Textual app: opens files in a thread, then shows them.
 
 
 _PATIENCE = 5.0

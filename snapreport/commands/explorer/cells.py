@@ -1,4 +1,7 @@
-"""Lines of text for a screen: runs with a role each, measured in terminal columns."""
+"""Lines of text for a screen, and what is drawn in them: charts, segments, axes and stages.
+
+A line is runs with a role each, measured in terminal columns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One recording on the screen: its tabs, the shared moment, and the way back."""
+"""What fills the terminal: one recording with its tabs and the way back, or two side by side."""
 
 from __future__ import annotations
 

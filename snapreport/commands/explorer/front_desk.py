@@ -1,4 +1,7 @@
-"""What a screen asks for: another screen, a message, a typed line, or slow work in a thread."""
+"""What screens share: keys and their list, the moment looked at, the typed line, and sending.
+
+A screen asks its front desk for another screen, a message, a typed line, or slow work in a thread.
+"""
 
 from __future__ import annotations
 

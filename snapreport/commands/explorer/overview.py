@@ -1,4 +1,4 @@
-"""The overview: what held the memory at the peak, what went wrong, and the figures."""
+"""The overview (what held the memory, what went wrong), and the recording (can it be trusted)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages: the memory of each annotated stage."""
+"""Two lists: the memory of each annotated stage, and what is live by source line."""
 
 from __future__ import annotations
 

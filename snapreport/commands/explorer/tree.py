@@ -1,4 +1,4 @@
-"""Call stacks: what is live at the moment, as a tree."""
+"""Call stacks as a tree: what is live at the moment, or what changed between two recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call tree as rows: their order, which are open, and what a search finds."""
+"""The rows of a call tree: their order, which are open; and the search for rows and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes histories in the formats of other tools: one module for each format."""
+"""Writes histories in the formats of other tools."""
 
 EXPORTS = {
     "speedscope": ".speedscope.json",

@@ -1,4 +1,4 @@
-"""Writes collapsed stacks, one per line, as flamegraph.pl, inferno, speedscope and others read."""
+"""Writes profiles of call stacks: collapsed stacks, speedscope's JSON and pprof's protobuf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds up allocations by call stack, for flame graphs."""
+"""What exporters share: allocations added up by call stack, and the columns of their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes allocations as CSV, for spreadsheets and scripts."""
+"""Writes tables: allocations as CSV and Parquet, and the ranks of a run as Parquet."""
 
 from __future__ import annotations
 
