@@ -1,4 +1,4 @@
-"""Compare snapshots: ``diff()`` of two, its report, and ``batch_growth()`` of several batch sizes."""
+"""Compare snapshots: two with ``diff()``, several batch sizes with ``batch_growth()``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Answers as documents, and what writes them: a builder for each answer, a writer for each output."""
+"""Answers as documents: a builder for each answer, and a writer for each output."""
