@@ -330,7 +330,7 @@ def _attributes(inside: str) -> dict[str, str]:
 
 def _own_scripts(tag: str) -> tuple[str, ...]:
     if tag == "style":
-        return built("style.css"), style_beside("diff.css"), style_beside("run.css")
+        return built("style.css"), style_beside("document.css"), style_beside("run.css")
     return STARTER, LOADER
 
 
