@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
+from typing import TypeVar
 
 from snapreport.api.comparison import write_diff
 from snapreport.diagnosis.compare.diff_types import Diff
@@ -13,6 +14,8 @@ from snapreport.reporters.comparison import VERDICT_ROWS, diff_document, verdict
 from snapreport.reporters.document import Document
 from snapreport.reporters.markdown import write_markdown
 from snapreport.reporters.text_tables import Page
+
+_Room = TypeVar("_Room")
 
 
 def diff_as(diff: Diff, kind: str, most: int | None = 10) -> str:
@@ -38,7 +41,7 @@ def text_of(document: Document, width: int = 100) -> str:
     return page.render().decode()
 
 
-def markdown_of(build: Callable[[int], Document], rooms: tuple[int, ...]) -> str:
+def markdown_of(build: Callable[[_Room], Document], rooms: tuple[_Room, ...]) -> str:
     """Write a document as Markdown."""
     out = BytesIO()
     write_markdown(build, rooms, out)

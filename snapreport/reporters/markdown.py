@@ -119,17 +119,20 @@ def folded(title: str, blocks: Iterable[str]) -> str:
 
 
 def write_markdown(
-    build: Callable[[int], Document], rooms: Sequence[int], out: BinaryIO, level: int = 2
+    build: Callable[[_AnyRoom], Document],
+    rooms: Sequence[_AnyRoom],
+    out: BinaryIO,
+    level: int = 2,
 ) -> None:
     """Write a document as Markdown of less than LIMIT bytes.
 
     Args:
-        build: returns the document with at most so many rows in each table.
-        rooms: rows to try in turn until it fits.
+        build: returns the document for a room, such as the most rows of each table.
+        rooms: to try in turn until it fits.
         out: the file to write to.
         level: of the heading that its title is.
     """
-    out.write(first_that_fits(lambda most: document_blocks(build(most), level), rooms))
+    out.write(first_that_fits(lambda room: document_blocks(build(room), level), rooms))
 
 
 def document_blocks(document: Document, level: int = 2) -> Iterator[str]:
@@ -166,6 +169,8 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 _BOLD = ("title", "good", "critical")
+_NO_LINK = frozenset("<>\n\\")
+"""What would end a link."""
 
 
 def _inline(words: Words) -> str:
@@ -174,7 +179,8 @@ def _inline(words: Words) -> str:
 
 def _part(part: Part) -> str:
     if isinstance(part, Code):
-        return code_span(part.text, part.limit)
+        text = code_span(part.text, part.limit)
+        return f"[{text}](<{part.link}>)" if part.link and not set(part.link) & _NO_LINK else text
     if isinstance(part, Tag):
         return code_span(part.text)
     if isinstance(part, Site):

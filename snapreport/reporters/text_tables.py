@@ -217,8 +217,7 @@ class Page:
         """Write a document, without its title."""
         self._blocks(document.blocks)
 
-    def _blocks(self, blocks: Iterable[Block]) -> None:
-        before: Block | None = None
+    def _blocks(self, blocks: Iterable[Block], before: Block | None = None) -> None:
         for block in blocks:
             if isinstance(block, Drawing) or (isinstance(block, Folded) and block.only_folded):
                 continue
@@ -248,7 +247,7 @@ class Page:
                 self.amount(line, share)
         elif isinstance(block, Folded):
             self.say(block.title, "title")
-            self._blocks(block.blocks)
+            self._blocks(block.blocks, Heading(block.title))
 
     def _item(self, item: Item) -> None:
         self.indented(plain(item.words), "- ", item.style)

@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 
@@ -19,11 +20,9 @@ from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.model.run import Cells, Difference, RankFacts, Replicated, Run, RunFindings
 from snapreport.names.strings import Tally, page_strings
 from snapreport.reporters.markdown import LIMIT
-from snapreport.reporters.run_markdown import RunMarkdownReporter
-from snapreport.reporters.run_page import RunHtmlReporter
-from snapreport.reporters.run_text import write_run
-from snapreport.reporters.run_words import missing_text, run_as_json
-from snapreport.reporters.text_tables import Page
+from snapreport.reporters.run import ROOMS, SCREEN, missing_text, run_as_json, run_document
+from snapreport.reporters.run_page import write_run_page
+from tests.documents import markdown_of, text_of
 from tests.hostile_text import ATTACKS, is_calm
 from tests.unit.reporters.test_hostile_outputs import check_markdown
 
@@ -37,20 +36,16 @@ def small() -> Made:
 
 def html_of(made: Made, pages: dict[str, str] | None = None) -> str:
     out = io.BytesIO()
-    RunHtmlReporter().render(*made, out, pages)
+    write_run_page(*made, out, pages)
     return out.getvalue().decode()
 
 
 def markdown(made: Made, pages: dict[str, str] | None = None) -> str:
-    out = io.BytesIO()
-    RunMarkdownReporter().render(*made, out, pages)
-    return out.getvalue().decode()
+    return markdown_of(partial(run_document, *made, pages=pages), ROOMS)
 
 
 def text(made: Made) -> str:
-    page = Page(100)
-    write_run(page, *made)
-    return page.render().decode()
+    return text_of(run_document(*made, SCREEN))
 
 
 def test_missing_ranks_in_a_row_are_a_range_and_a_pattern_is_named(small: Made) -> None:
@@ -108,7 +103,7 @@ def test_markdown_of_many_ranks_fits_and_counts_what_it_leaves_out() -> None:
     made = example_run(600, events=10)
     said = markdown(made, {each.source: f"ranks/{each.source}.html" for each in made[0].ranks})
     assert len(said.encode()) < LIMIT
-    shown = said.count("\n| [`rank ")
+    shown = said.count(" | [`rank ")
     left = re.search(r"(\d+) more ranks are left out", said)
     assert left
     assert shown + int(left[1]) == 600 - 3
