@@ -123,24 +123,15 @@ def of_commonest_kind(rows: Sequence[RunRow]) -> list[RunRow]:
     return [row for row in rows if row.device.kind == kind]
 
 
-@dataclass(frozen=True)
-class _FileRow:
-    """One device of one of several files, which need not be of one run."""
-
-    file: RankFacts
-    device: DeviceFacts
-    largest: Holder | None
-    """The call site that holds most at the peak; None where none is known."""
+def _used(file: RankFacts) -> Sequence[DeviceFacts]:
+    """Return the devices of a file that hold memory, or one if none does; none without figures."""
+    return [each for each in file.devices if each.allocated] or file.devices[:1]
 
 
-def _rows_of_file(file: RankFacts) -> list[_FileRow]:
-    """Return a row for each device that holds memory, or one if none does; none without figures."""
-    rows = []
-    for device in [each for each in file.devices if each.allocated] or file.devices[:1]:
-        sites = [each for each in device.holders if each.kind == "site" and each.key]
-        largest = max(sites, key=lambda each: each.bytes, default=None)
-        rows.append(_FileRow(file, device, largest))
-    return rows
+def _largest(device: DeviceFacts) -> Holder | None:
+    """Return the call site that holds most at the peak; None where none is known."""
+    sites = [each for each in device.holders if each.kind == "site" and each.key]
+    return max(sites, key=lambda each: each.bytes, default=None)
 
 
 # Words, the same on the page.
@@ -374,15 +365,8 @@ def _differences(found: Sequence[Difference], room: Room, usual: str = "usually 
 def _rank_table(rows: Sequence[RunRow], findings: RunFindings, room: Room) -> Folded:
     shown = [rows[at] for at in odd_first(findings)[: room.rows]]
     table = _table(
-        [
-            Column("peak"),
-            Column("vs. median"),
-            Column("reserved"),
-            Column("rank", True),
-            Column("host", True),
-            Column("group", True),
-            Column("out of memory", True),
-        ],
+        ("peak", "vs. median", "reserved"),
+        ("rank", "host", "group", "out of memory"),
         [
             (
                 peak_of(row.device),
@@ -402,19 +386,19 @@ def _rank_table(rows: Sequence[RunRow], findings: RunFindings, room: Room) -> Fo
 
 
 def _table(
-    columns: Sequence[Column],
+    figures: Sequence[str],
+    texts: Sequence[str],
     rows: Sequence[Sequence[Words]],
-    *,
     optional: str,
     rest: str = "",
 ) -> Table:
-    """Return a table, without the column titled ``optional`` if that is empty."""
-    used = [
-        i
-        for i, column in enumerate(columns)
-        if column.title != optional or any(row[i] for row in rows)
-    ]
-    return Table([columns[i] for i in used], [[row[i] for i in used] for row in rows], rest=rest)
+    """Return a table of figures and then texts, without the column ``optional`` if it is empty."""
+    columns = [*map(Column, figures), *(Column(title, is_text=True) for title in texts)]
+    at = [*figures, *texts].index(optional)
+    if any(row[at] for row in rows):
+        return Table(columns, rows, rest=rest)
+    del columns[at]
+    return Table(columns, [(*row[:at], *row[at + 1 :]) for row in rows], rest=rest)
 
 
 _KINDS, _NAMED = 30, 8
@@ -471,13 +455,8 @@ def run_diff_document(diff: RunDiff, most: int | None) -> Document:
         key=lambda each: (not each.odd, -abs(each.change)),
     )
     table = _table(
-        [
-            Column("change", bar=True),
-            Column("before"),
-            Column("now"),
-            Column("rank", True),
-            Column("", True),
-        ],
+        ("change", "before", "now"),
+        ("rank", ""),
         [
             (
                 Size(each.change, is_change=True),
@@ -521,28 +500,21 @@ def files_document(files: Sequence[RankFacts]) -> Document:
 
     A file of several devices has a row for each that holds memory.
     """
-    rows = [_rows_of_file(file) for file in files]
-    several = any(len(each) > 1 for each in rows)
+    several = any(len(_used(file)) > 1 for file in files)
     table = _table(
-        [
-            Column("peak"),
-            Column("reserved"),
-            Column("device", True),
-            Column("file", True),
-            Column("out of memory", True),
-            Column("most at the peak", True),
-        ],
+        ("peak", "reserved"),
+        ("device", "file", "out of memory", "most at the peak"),
         [
             (
-                peak_of(row.device),
-                Size(row.device.reserved),
-                row.device.device if several else "",
-                Code(row.file.source),
-                failed_text(row.device),
-                () if (most := row.largest) is None else (Size(most.bytes), " ", Code(most.key)),
+                peak_of(device),
+                Size(device.reserved),
+                device.device if several else "",
+                Code(file.source),
+                failed_text(device),
+                (Size(most.bytes), " ", Code(most.key)) if (most := _largest(device)) else "",
             )
-            for each in rows
-            for row in each
+            for file in files
+            for device in _used(file)
         ],
         optional="device",
     )
@@ -558,7 +530,7 @@ def files_document(files: Sequence[RankFacts]) -> Document:
 
 # Plain data for JSON.
 
-_PEAK = "events capacity allocated allocated_width peak_event peak_time_us reserved"
+PEAK_FIELDS = "events capacity allocated allocated_width peak_event peak_time_us reserved"
 """What a row says of the device of a rank or of a file."""
 
 
@@ -612,18 +584,18 @@ def files_as_json(files: Sequence[RankFacts]) -> list[dict[str, Any]]:
         {
             "file": file.source,
             "error": file.error or None,
-            "devices": [_file_row(row) for row in _rows_of_file(file)],
+            "devices": [_file_row(device) for device in _used(file)],
         }
         for file in files
     ]
 
 
-def _file_row(row: _FileRow) -> dict[str, Any]:
-    device, largest = row.device, row.largest
+def _file_row(device: DeviceFacts) -> dict[str, Any]:
+    largest = _largest(device)
     return {
         "device": device.device,
         "recorded": device.recorded,
-        **fields_of(device, _PEAK),
+        **fields_of(device, PEAK_FIELDS),
         "largest": None if largest is None else {"site": largest.key, "bytes": largest.bytes},
         "failed": [asdict(each) for each in device.failed],
         "findings": [fields_of(each, "code severity title") for each in device.findings],
@@ -643,7 +615,7 @@ def _row(row: RunRow) -> dict[str, Any]:
         "coordinates": dict(rank.name.coordinates),
         "device": device.device,
         "group": row.group,
-        **fields_of(device, _PEAK),
+        **fields_of(device, PEAK_FIELDS),
         "failed": [asdict(each) for each in device.failed],
         "growth": row.growth,
     }

@@ -26,7 +26,7 @@ from snapreport.model.run import (
     smallest_shift,
 )
 from snapreport.reporters.payload import Columns, Strings
-from snapreport.reporters.run import ODD_WORDS, RunRow, difference_name, parting_text
+from snapreport.reporters.run import ODD_WORDS, PEAK_FIELDS, RunRow, difference_name, parting_text
 
 FORMAT = 1
 
@@ -116,13 +116,10 @@ def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
         "link": texts(row.link for row in rows),
         "rank": numbers(name.rank for name in names),
         "group": numbers(row.group for row in rows),
-        "events": numbers(device.events for device in devices),
-        "capacity": numbers(device.capacity for device in devices),
-        "allocated": numbers(device.allocated for device in devices),
-        "allocated_width": numbers(device.allocated_width for device in devices),
-        "peak_event": columns.add([device.peak_event for device in devices]),
-        "peak_time_us": numbers(device.peak_time_us for device in devices),
-        "reserved": numbers(device.reserved for device in devices),
+        **{
+            name: numbers(getattr(device, name) for device in devices)
+            for name in PEAK_FIELDS.split()
+        },
         "recorded": numbers(int(device.recorded) for device in devices),
         "growth": columns.add([row.growth or 0 for row in rows]),
         "growth_known": columns.add([int(row.growth is not None) for row in rows]),
