@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
+from typing import TypeVar
 
 from snapreport.api.comparison import write_diff
 from snapreport.api.making import report_writer
@@ -17,6 +18,8 @@ from snapreport.reporters.json_report import write_summary_json
 from snapreport.reporters.markdown import write_markdown
 from snapreport.reporters.summary import TERMINAL, summary_document
 from snapreport.reporters.text_tables import Page
+
+_Room = TypeVar("_Room")
 
 
 def diff_as(diff: Diff, kind: str, most: int | None = 10) -> str:
@@ -51,7 +54,7 @@ def text_of(document: Document, width: int = 100) -> str:
     return page.render().decode()
 
 
-def markdown_of(build: Callable[[int], Document], rooms: tuple[int, ...]) -> str:
+def markdown_of(build: Callable[[_Room], Document], rooms: tuple[_Room, ...]) -> str:
     """Write a document as Markdown."""
     out = BytesIO()
     write_markdown(build, rooms, out)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -19,8 +20,9 @@ from playwright.sync_api import sync_playwright
 from dev.benchmarks.page import launch, measure, report
 from dev.benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
-from snapreport.reporters.run_markdown import RunMarkdownReporter
-from snapreport.reporters.run_page import RunHtmlReporter
+from snapreport.reporters.markdown import write_markdown
+from snapreport.reporters.run import ROOMS, run_document
+from snapreport.reporters.run_page import write_run_page
 
 
 def write(ranks: int, folder: Path) -> Path:
@@ -29,10 +31,10 @@ def write(ranks: int, folder: Path) -> Path:
     path, notes = folder / f"run-{ranks}.html", folder / f"run-{ranks}.md"
     start = time.perf_counter()
     with path.open("wb") as out:
-        RunHtmlReporter().render(run, findings, out)
+        write_run_page(run, findings, out)
     took = time.perf_counter() - start
     with notes.open("wb") as out:
-        RunMarkdownReporter().render(run, findings, out)
+        write_markdown(partial(run_document, run, findings), ROOMS, out)
     print(f"{ranks} ranks: made in {took:.2f} s, Markdown {format_bytes(notes.stat().st_size)}")
     return path
 

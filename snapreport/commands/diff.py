@@ -166,10 +166,10 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
     if answer.as_json:
         print_json("run-diff", asdict(found))
         return
-    from snapreport.reporters.run_text import write_run_diff
+    from snapreport.reporters.run import run_diff_document
 
     page = answer.page()
-    write_run_diff(page, found, answer.top)
+    page.write(run_diff_document(found, answer.top))
     print_page(page)
 
 

@@ -151,19 +151,18 @@ def summary(
 
 def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> None:
     if answer.as_json:
-        from snapreport.reporters.run_words import run_as_json
+        from snapreport.reporters.run import run_as_json
 
         print_json("run", run_as_json(loaded.run, loaded.findings))
         return
+    from snapreport.reporters.run import EVERYTHING, SCREEN, run_document, run_findings_document
+
     page = answer.page()
     if findings:
-        from snapreport.reporters.run_text import write_run_findings
-
-        write_run_findings(page, loaded.run, full=answer.full)
+        page.write(run_findings_document(loaded.run, answer.full))
     else:
-        from snapreport.reporters.run_text import write_run
-
-        write_run(page, loaded.run, loaded.findings, full=answer.full)
+        page.part(loaded.run.title)
+        page.write(run_document(loaded.run, loaded.findings, EVERYTHING if answer.full else SCREEN))
     print_page(page)
 
 
@@ -175,14 +174,14 @@ def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: An
     }
     files = sorted(loaded.run.ranks, key=lambda each: order[each.source])
     if answer.as_json:
-        from snapreport.reporters.run_words import files_as_json
+        from snapreport.reporters.run import files_as_json
 
         print_json("files", {"files": files_as_json(files)})
         return
-    from snapreport.reporters.run_text import write_files
+    from snapreport.reporters.run import files_document
 
     page = answer.page()
-    write_files(page, files)
+    page.write(files_document(files))
     print_page(page)
 
 

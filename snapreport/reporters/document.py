@@ -23,6 +23,8 @@ class Code(NamedTuple):
     text: str
     limit: int = 80
     """The most letters, where there is a limit at all."""
+    link: str = ""
+    """Where to read about it, if anywhere; from a page or Markdown only."""
 
 
 class Site(NamedTuple):

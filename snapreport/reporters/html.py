@@ -56,7 +56,9 @@ def inline(words: Words) -> Markup:
 
 def _part(part: Part) -> Markup:
     if isinstance(part, (Code, Tag)):
-        return Markup("<code>{}</code>").format(shown(part.text))
+        code = Markup("<code>{}</code>").format(shown(part.text))
+        link = part.link if isinstance(part, Code) else ""
+        return Markup('<a href="{}">{}</a>').format(link, code) if link else code
     if isinstance(part, Strong):
         return Markup("<strong>{}</strong>").format(shown(part.text))
     if isinstance(part, Severity):

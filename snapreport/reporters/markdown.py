@@ -145,6 +145,8 @@ def _blocks(blocks: Iterable[Block], inside: bool = False) -> Iterator[str]:
 
 
 _BOLD = ("title", "good", "critical")
+_NO_LINK = frozenset("<>\n\\")
+"""What would end a link."""
 
 
 def _inline(words: Words) -> str:
@@ -153,7 +155,8 @@ def _inline(words: Words) -> str:
 
 def _part(part: Part) -> str:
     if isinstance(part, Code):
-        return code_span(part.text, part.limit)
+        text = code_span(part.text, part.limit)
+        return f"[{text}](<{part.link}>)" if part.link and not set(part.link) & _NO_LINK else text
     if isinstance(part, Tag):
         return code_span(part.text)
     if isinstance(part, Site):

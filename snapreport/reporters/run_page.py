@@ -11,33 +11,101 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
-from snapreport.model.run import Cells, Group, Odd, Run, RunFindings, to_one_width
-from snapreport.reporters import run_words
+from snapreport.model.run import Cells, DeviceFacts, Group, Run, RunFindings, to_one_width
+from snapreport.reporters import run as words
+from snapreport.reporters.document import plain
 from snapreport.reporters.payload import shown_data
+from snapreport.reporters.run import RunRow, of_commonest_kind, peak_of, rows_of, run_summary
 from snapreport.reporters.run_payload import FORMAT, HeatScale, first_axis, pack_run, scale_of
-from snapreport.reporters.run_words import (
-    ODD_WORDS,
-    RunRow,
-    balance,
-    extent,
-    heading,
-    missing_text,
-    of_commonest_kind,
-    parting_text,
-    peak_text,
-    peak_title,
-    rows_of,
-    run_summary,
-)
 from snapreport.reporters.whole_page import coded, data_for_script, json_for_script, write_page
 
-# The static heat map of a run, for a page without JavaScript and for print.
+_ROWS_WITHOUT_SCRIPT = 50
+"""Ranks in the HTML itself; with JavaScript the page lists them all."""
+_CARDS = 8
+"""Odd ranks and groups shown at once; the others are folded."""
+_DIFFERENCES = 6
 
+
+def write_run_page(
+    run: Run, findings: RunFindings, out: BinaryIO, pages: Mapping[str, str] | None = None
+) -> None:
+    """Write a run as one self-contained HTML page in UTF-8.
+
+    Args:
+        run: the run's figures.
+        findings: the conclusions from them.
+        out: the file to write to.
+        pages: links to pages of single files, by ``RankFacts.source``.
+    """
+    rows = rows_of(run, findings, pages)
+    cards = [(odd, rows[odd.row]) for odd in findings.odd]
+    groups = [_with_peaks(group, rows) for group in findings.groups]
+    write_page(
+        out,
+        "run.html.j2",
+        style="run.css",
+        script="run.js",
+        format=FORMAT,
+        findings=findings,
+        title=words.heading(run),
+        extent=words.extent(run, findings),
+        figures=_figures(rows),
+        cards=cards[:_CARDS],
+        more_cards=cards[_CARDS:],
+        groups=groups[:_CARDS],
+        more_groups=groups[_CARDS:],
+        differences_shown=_DIFFERENCES,
+        missing=words.missing_text(findings),
+        balance=words.balance(findings),
+        broken=words.broken_files(run, findings),
+        picture=draw_heat(rows),
+        rows=rows[:_ROWS_WITHOUT_SCRIPT],
+        more_rows=max(len(rows) - _ROWS_WITHOUT_SCRIPT, 0),
+        words=words,
+        plain=plain,
+        peak_title=_peak_title,
+        coded=coded,
+        payload=data_for_script(pack_run(findings, rows)),
+        # The payload holds the rows.
+        summary=json_for_script(shown_data(run_summary(run, findings, rows))),
+    )
+
+
+def _with_peaks(group: Group, rows: Sequence[RunRow]) -> tuple[Group, int, int]:
+    """Return a group with its lowest and its highest peak."""
+    peaks = [rows[k].device.allocated for k in group.rows]
+    return group, min(peaks, default=0), max(peaks, default=0)
+
+
+def _figures(rows: Sequence[RunRow]) -> list[tuple[str, str, str]]:
+    """Return the median, highest and lowest peak of the commonest kind of memory."""
+    if not rows:
+        return []
+    ordered = sorted(of_commonest_kind(rows), key=lambda row: row.device.allocated)
+    picked = {
+        "Median peak": ordered[(len(ordered) - 1) // 2],
+        "Highest": ordered[-1],
+        "Lowest": ordered[0],
+    }
+    return [
+        (label, plain(peak_of(row.device)), f"{row.name}: {_peak_title(row.device)}")
+        for label, row in picked.items()
+    ]
+
+
+def _peak_title(device: DeviceFacts) -> str:
+    """Write an allocated peak to the byte, with its bounds, and whether there is a history."""
+    text = f"{format_count(device.allocated)} bytes"
+    if device.allocated_width:
+        text = f"at least {text}, at most {format_count(device.allocated_width)} more"
+    return text if device.recorded else f"{text} when the snapshot was written; no history"
+
+
+# The static heat map, for a page without JavaScript and for print.
 
 _COLUMNS, _ROWS = 96, 64
-CLASSES = 8
-"""The number of colours on the scale."""
-_OVER = CLASSES
+_CLASSES = 8
+"""The number of colours on the scale; one more is for what is above it."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +179,8 @@ def _table(curves: list[Cells]) -> tuple[NDArray[np.int64], int, int]:
 
 def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:
     share = (table - scale.low) / max(scale.high - scale.low, 1)
-    classes = np.clip((share * CLASSES).astype(np.int64), 0, CLASSES - 1)
-    classes[table > scale.high] = _OVER
+    classes = np.clip((share * _CLASSES).astype(np.int64), 0, _CLASSES - 1)
+    classes[table > scale.high] = _CLASSES
     classes[table < 0] = -1
     return classes
 
@@ -128,107 +196,6 @@ def _paths(classes: NDArray[np.int64]) -> tuple[tuple[str, Markup], ...]:
                     f"M{start} {y}h{end - start}v1H{start}"
                 )
     return tuple(
-        ("over" if colour == _OVER else f"heat-{colour}", Markup("".join(path)))  # noqa: S704
+        ("over" if colour == _CLASSES else f"heat-{colour}", Markup("".join(path)))  # noqa: S704
         for colour, path in sorted(parts.items())
     )
-
-
-ROWS_WITHOUT_SCRIPT = 50
-"""Ranks in the HTML itself; with JavaScript the page lists them all."""
-_CARDS = 8
-"""Odd ranks and groups shown at once; the others are folded."""
-_DIFFERENCES = 6
-
-
-@dataclass(frozen=True)
-class Card:
-    """An odd rank."""
-
-    odd: Odd
-    row: RunRow
-    word: str
-    severity: str
-    parting: str
-
-
-class RunHtmlReporter:
-    """Writes a run as one self-contained HTML page."""
-
-    def render(
-        self,
-        run: Run,
-        findings: RunFindings,
-        out: BinaryIO,
-        pages: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write the page as UTF-8.
-
-        Args:
-            run: the run's figures.
-            findings: the conclusions from them.
-            out: the file to write to.
-            pages: links to pages of single files, by ``RankFacts.source``.
-        """
-        rows = rows_of(run, findings, pages)
-        cards = [_card(odd, rows[odd.row]) for odd in findings.odd]
-        write_page(
-            out,
-            "run.html.j2",
-            style="run.css",
-            script="run.js",
-            format=FORMAT,
-            run=run,
-            findings=findings,
-            title=heading(run),
-            extent=extent(run, findings),
-            figures=_figures(rows),
-            cards=cards[:_CARDS],
-            more_cards=cards[_CARDS:],
-            groups=_with_names(findings.groups[:_CARDS], rows),
-            more_groups=_with_names(findings.groups[_CARDS:], rows),
-            differences_shown=_DIFFERENCES,
-            missing=missing_text(findings),
-            balance=balance(findings),
-            broken=[run.ranks[at] for at in findings.broken],
-            picture=draw_heat(rows),
-            rows=rows[:ROWS_WITHOUT_SCRIPT],
-            more_rows=max(len(rows) - ROWS_WITHOUT_SCRIPT, 0),
-            words=run_words,
-            coded=coded,
-            payload=data_for_script(pack_run(findings, rows)),
-            # The payload holds the rows.
-            summary=json_for_script(shown_data(run_summary(run, findings, rows))),
-        )
-
-
-def _card(odd: Odd, row: RunRow) -> Card:
-    severity = "critical" if odd.code == "failed" else "warning"
-    return Card(odd, row, ODD_WORDS[odd.code], severity, parting_text(odd))
-
-
-def _with_names(groups: tuple[Group, ...], rows: list[RunRow]) -> list[tuple[Group, int, int]]:
-    """Return each group with its lowest and its highest peak."""
-    return [
-        (
-            group,
-            min((rows[k].device.allocated for k in group.rows), default=0),
-            max((rows[k].device.allocated for k in group.rows), default=0),
-        )
-        for group in groups
-    ]
-
-
-def _figures(rows: list[RunRow]) -> list[tuple[str, str, str]]:
-    """Return the median, highest and lowest peak of the commonest kind of memory."""
-    if not rows:
-        return []
-    ordered = sorted(of_commonest_kind(rows), key=lambda row: row.device.allocated)
-    picked = {
-        "Median peak": ordered[(len(ordered) - 1) // 2],
-        "Highest": ordered[-1],
-        "Lowest": ordered[0],
-    }
-    return [
-        (label, peak_text(row.device), f"{row.name}: {peak_title(row.device)}")
-        for label, row in picked.items()
-    ]

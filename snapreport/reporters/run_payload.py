@@ -26,28 +26,33 @@ from snapreport.model.run import (
     smallest_shift,
 )
 from snapreport.reporters.payload import Columns, Strings
-from snapreport.reporters.run_words import ODD_WORDS, RunRow, difference_name, parting_text
+from snapreport.reporters.run import ODD_WORDS, PEAK_FIELDS, RunRow, difference_name, parting_text
 
-# What a run's heat map shows at first: its axis, and the bytes that its colours stand for.
-#
-# Values far above the rest have a colour of their own.
+FORMAT = 1
 
+_MOST_CELLS = 1 << 19
+"""The most cells of all ranks on one axis, about as many as the page draws at once."""
+_LEAST_CELLS = 64
+_HOLDERS = 12
+"""The most holders of each kind for one rank; the others are added up as one."""
+_BLOCK = 512
 
-USUAL = 0.95
+_USUAL = 0.95
 """The share of ranks, by lowest peak, that counts as usual."""
 _FAR = 2
-"""Peaks of more than this many times the highest usual one are above the scale."""
+"""Peaks of more than this many times the highest usual one are above the heat map's scale."""
 _FLAT = 0.5
 """If nearly all cells are above this part of the scale, it does not begin at 0."""
-
-
 _COVERED = 0.15
 """The time axis is used only if ranks cover this share of it; dumps of different days do not."""
 
 
 @dataclass(frozen=True)
 class HeatScale:
-    """The ends of the scale (``low``, ``high``), and the lowest and highest value of any cell."""
+    """What the colours of a heat map stand for; values far above the rest have their own.
+
+    The ends of the scale (``low``, ``high``), and the lowest and highest value of any cell.
+    """
 
     low: int
     high: int
@@ -62,7 +67,7 @@ def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
     if not cells:
         return HeatScale(0, 1, 0, 0)
     peaks = np.sort([int(row.max()) for row in cells])
-    usual = peaks[int(USUAL * (len(peaks) - 1))]
+    usual = peaks[int(_USUAL * (len(peaks) - 1))]
     high, most = int(peaks[peaks <= _FAR * usual][-1]), int(peaks[-1])
     together = np.concatenate(cells)
     low = int(np.percentile(together, 2, method="lower"))
@@ -81,16 +86,6 @@ def first_axis(devices: Sequence[DeviceFacts]) -> Literal["time", "event"]:
 
 def _reach(cells: Cells) -> tuple[int, int]:
     return cells.first << cells.shift, (cells.first + len(cells.allocated)) << cells.shift
-
-
-FORMAT = 1
-
-MOST_CELLS = 1 << 19
-"""The most cells of all ranks on one axis, about as many as the page draws at once."""
-_LEAST_CELLS = 64
-_HOLDERS = 12
-"""The most holders of each kind for one rank; the others are added up as one."""
-_BLOCK = 512
 
 
 def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
@@ -121,13 +116,10 @@ def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
         "link": texts(row.link for row in rows),
         "rank": numbers(name.rank for name in names),
         "group": numbers(row.group for row in rows),
-        "events": numbers(device.events for device in devices),
-        "capacity": numbers(device.capacity for device in devices),
-        "allocated": numbers(device.allocated for device in devices),
-        "allocated_width": numbers(device.allocated_width for device in devices),
-        "peak_event": columns.add([device.peak_event for device in devices]),
-        "peak_time_us": numbers(device.peak_time_us for device in devices),
-        "reserved": numbers(device.reserved for device in devices),
+        **{
+            name: numbers(getattr(device, name) for device in devices)
+            for name in PEAK_FIELDS.split()
+        },
         "recorded": numbers(int(device.recorded) for device in devices),
         "growth": columns.add([row.growth or 0 for row in rows]),
         "growth_known": columns.add([int(row.growth is not None) for row in rows]),
@@ -185,7 +177,7 @@ def _pack_cells(columns: Columns, curves: Sequence[Cells | None]) -> dict[str, A
     present = [each for each in curves if each is not None and len(each.allocated)]
     if not present:
         return None
-    most = max(MOST_CELLS // len(present), _LEAST_CELLS)
+    most = max(_MOST_CELLS // len(present), _LEAST_CELLS)
     nothing = Cells(0, 0, np.zeros(0, np.int64), None)
     fitted = [nothing if each is None else _fitted(each, most) for each in curves]
     allocated = np.concatenate([each.allocated for each in fitted])

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from dev.benchmarks.runs.facts import example_run
 from snapreport.ground.units import format_bytes
 from snapreport.model.run import Run, RunFindings, coarser
-from snapreport.reporters.run_page import RunHtmlReporter
+from snapreport.reporters.run_page import write_run_page
 from tests.browser.conftest import Opener, OpenPage, Tabs, opener
 from tests.browser.test_page import settle
 from tests.browser.test_sharing import violations_in_both_schemes
@@ -30,7 +30,7 @@ OVER = [0xE0, 0x43, 0x1F]
 def write(path: Path, made: tuple[Run, RunFindings] = (RUN, FINDINGS)) -> Path:
     with path.open("wb") as out:
         run, findings = made
-        RunHtmlReporter().render(run, findings, out, {"rank3.pickle": "ranks/rank3.html"})
+        write_run_page(run, findings, out, {"rank3.pickle": "ranks/rank3.html"})
     return path
 
 

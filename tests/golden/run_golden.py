@@ -11,8 +11,8 @@ from typing import Any
 
 from dev.benchmarks.runs.facts import example_run
 from snapreport.model.run import Cells, DeviceFacts
+from snapreport.reporters.run import rows_of
 from snapreport.reporters.run_payload import pack_run
-from snapreport.reporters.run_words import rows_of
 
 PATH = Path(__file__).parents[2] / "templates" / "app" / "run" / "data" / "golden_run.json"
 WIDER = (0, 1, 3, 6)

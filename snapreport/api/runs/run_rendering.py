@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 from urllib.parse import quote_from_bytes
@@ -244,10 +245,12 @@ def _write(
 
             write_run_bundle(loaded.run, out)
         elif kind == "md":
-            from snapreport.reporters.run_markdown import RunMarkdownReporter
+            from snapreport.reporters.markdown import write_markdown
+            from snapreport.reporters.run import ROOMS, run_document
 
-            RunMarkdownReporter().render(loaded.run, loaded.findings, out, pages)
+            build = partial(run_document, loaded.run, loaded.findings, pages=pages)
+            write_markdown(build, ROOMS, out)
         else:
-            from snapreport.reporters.run_page import RunHtmlReporter
+            from snapreport.reporters.run_page import write_run_page
 
-            RunHtmlReporter().render(loaded.run, loaded.findings, out, pages)
+            write_run_page(loaded.run, loaded.findings, out, pages)

@@ -10,13 +10,15 @@ from snapreport.commands.mcp_server.reply import Field, Part, Reply, listed, siz
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
 from snapreport.model.run import Difference, Group, HolderKind, Odd
-from snapreport.reporters.run_words import (
+from snapreport.reporters.run import (
     ODD_WORDS,
     RunRow,
     balance,
+    broken_files,
     difference_name,
     extent,
     missing_text,
+    odd_first,
     parting_text,
     rows_of,
 )
@@ -93,15 +95,12 @@ def run_reply(
         "notes": balance(findings),
         "next": ["run with rank: one rank's peak, holders, steps and failed requests"],
     }
-    broken = [
-        {"file": run.ranks[at].source, "error": run.ranks[at].error} for at in findings.broken
-    ]
     parts = (
         listed("odd", [_odd(loaded, each, rows) for each in findings.odd]),
-        listed("broken", broken),
+        listed("broken", broken_files(run, findings)),
         listed("groups", [_group(each) for each in findings.groups]),
         listed("skipped", skipped),
-        _ranks([rows[place] for place in _odd_first(loaded)]),
+        _ranks([rows[place] for place in odd_first(findings)]),
     )
     return Reply({"file": shown}, head, parts)
 
@@ -157,12 +156,6 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "held": size(difference.bytes),
         "usually": size(difference.usual),
     }
-
-
-def _odd_first(loaded: LoadedRun) -> list[int]:
-    places = {odd.row: place for place, odd in reversed(list(enumerate(loaded.findings.odd)))}
-    rows = range(len(loaded.findings.rows))
-    return sorted(rows, key=lambda row: places.get(row, len(places)))
 
 
 def _ranks(rows: Sequence[RunRow]) -> Part:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dev.benchmarks.runs.facts import example_run
 from snapreport.model.run import Cells, DeviceFacts
+from snapreport.reporters.run import rows_of
 from snapreport.reporters.run_page import draw_heat
 from snapreport.reporters.run_payload import HeatScale, first_axis, scale_of
-from snapreport.reporters.run_words import rows_of
 from tests.thorough import tried
 
 RUN, FINDINGS = example_run(12)

@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 
@@ -16,14 +17,33 @@ import pytest
 
 from dev.benchmarks.runs.facts import example_run
 from snapreport.diagnosis.ranks.find_run import find_run
-from snapreport.model.run import Cells, Difference, RankFacts, Replicated, Run, RunFindings
+from snapreport.model.run import (
+    Cells,
+    Difference,
+    GroupChange,
+    RankChange,
+    RankFacts,
+    RankFinding,
+    Replicated,
+    Run,
+    RunDiff,
+    RunFindings,
+)
 from snapreport.names.strings import Tally, page_strings
+from snapreport.reporters.document import Code
+from snapreport.reporters.html import inline
 from snapreport.reporters.markdown import LIMIT
-from snapreport.reporters.run_markdown import RunMarkdownReporter
-from snapreport.reporters.run_page import RunHtmlReporter
-from snapreport.reporters.run_text import write_run
-from snapreport.reporters.run_words import missing_text, run_as_json
-from snapreport.reporters.text_tables import Page
+from snapreport.reporters.run import (
+    ROOMS,
+    SCREEN,
+    missing_text,
+    run_as_json,
+    run_diff_document,
+    run_document,
+    run_findings_document,
+)
+from snapreport.reporters.run_page import write_run_page
+from tests.documents import markdown_of, text_of
 from tests.hostile_text import ATTACKS, is_calm
 from tests.unit.reporters.test_hostile_outputs import check_markdown
 
@@ -37,20 +57,16 @@ def small() -> Made:
 
 def html_of(made: Made, pages: dict[str, str] | None = None) -> str:
     out = io.BytesIO()
-    RunHtmlReporter().render(*made, out, pages)
+    write_run_page(*made, out, pages)
     return out.getvalue().decode()
 
 
 def markdown(made: Made, pages: dict[str, str] | None = None) -> str:
-    out = io.BytesIO()
-    RunMarkdownReporter().render(*made, out, pages)
-    return out.getvalue().decode()
+    return markdown_of(partial(run_document, *made, pages=pages), ROOMS)
 
 
 def text(made: Made) -> str:
-    page = Page(100)
-    write_run(page, *made)
-    return page.render().decode()
+    return text_of(run_document(*made, SCREEN))
 
 
 def test_missing_ranks_in_a_row_are_a_range_and_a_pattern_is_named(small: Made) -> None:
@@ -93,6 +109,43 @@ def test_a_row_is_linked_to_its_page_where_there_is_one(small: Made) -> None:
     assert "[`rank 3`](<ranks/rank3.html>)" in markdown(small, {"rank3.pickle": "ranks/rank3.html"})
 
 
+def test_an_odd_rank_is_linked_to_its_page_where_it_is_named(small: Made) -> None:
+    said = markdown(small, {"rank3.pickle": "ranks/rank3.html"})
+    assert "  - Its page: [`rank 3`](<ranks/rank3.html>)\n" in said
+    assert "Its page" not in markdown(small)
+    page = inline(Code("rank 3", link='a".html'))
+    assert page == '<a href="a&#34;.html"><code>rank 3</code></a>'
+    assert "](" not in markdown(small, {"rank3.pickle": "a>b.html"})
+
+
+def test_two_runs_say_what_there_was_before() -> None:
+    more = Difference("site", "attend attention.py:40", 5 << 30, 2 << 30, 0, 0, 0, 0)
+    groups = (GroupChange("all", (0,), 2 << 30, 5 << 30, (more,), "All peak higher."),)
+    ranks = tuple(
+        RankChange(f"rank {k}", k, k, 2 << 30, 5 << 30, (more,), odd=k == 1) for k in range(3)
+    )
+    said = text_of(run_diff_document(RunDiff("NEW peaks higher.", ranks, groups, (), ()), 2))
+    assert (
+        "  - All peak higher.\n"
+        "    - +3.00 GiB, call site attend attention.py:40: 5.00 GiB, 2.00 GiB before\n"
+    ) in said
+    assert re.search(r"change +before +now +rank *\n\+3.00 GiB .* rank 1 +unlike its group\n", said)
+    assert said.endswith("1 more rank is left out.\n")
+
+
+def test_findings_of_one_code_are_one_and_the_worst_words_it(small: Made) -> None:
+    found = [RankFinding("oom", severity, severity.upper()) for severity in ("note", "critical")]
+    ranks = [
+        replace(rank, devices=(replace(rank.devices[0], findings=(found[k == 2],)),))
+        for k, rank in enumerate(small[0].ranks[:9])
+    ]
+    said = text_of(run_findings_document(Run("", tuple(ranks)), full=False))
+    names = ", ".join(f"rank {k}" for k in range(8))
+    assert " ".join(said.split()) == (
+        f"- critical: CRITICAL - oom, in {names} and 1 more; worded for rank 2."
+    )
+
+
 def test_a_row_of_another_device_is_linked_to_that_device(small: Made) -> None:
     run = small[0]
     second = replace(run.ranks[3].devices[0], device="cuda:1", place=1, opens=False)
@@ -108,7 +161,7 @@ def test_markdown_of_many_ranks_fits_and_counts_what_it_leaves_out() -> None:
     made = example_run(600, events=10)
     said = markdown(made, {each.source: f"ranks/{each.source}.html" for each in made[0].ranks})
     assert len(said.encode()) < LIMIT
-    shown = said.count("\n| [`rank ")
+    shown = said.count(" | [`rank ")
     left = re.search(r"(\d+) more ranks are left out", said)
     assert left
     assert shown + int(left[1]) == 600 - 3
