@@ -1,4 +1,10 @@
-"""Infer roles of blocks from before the recording, mainly from sizes shared with gradients."""
+"""Infer roles of blocks from before the recording, mainly from sizes shared with gradients.
+
+Each parameter has a gradient of its size, and an optimizer keeps the same number of states for each
+parameter. So where k gradients of a size are live at once, the blocks of that size from before come
+in sets of k. Models are built before the first step makes the states, so their sets are first in
+memory. DDP's buckets are found by their sum: together they are as large as all parameters.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +43,6 @@ from snapreport.roles.passes import (
     Passes,
 )
 
-# Assign roles to allocations, with the evidence for each.
-
 
 class Judge:
     """Assigns roles to allocations, with evidence; the first role assigned stays."""
@@ -69,14 +73,6 @@ class Judge:
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
-# Find parameters and states among blocks from before the recording, as sets by size.
-#
-# Each parameter has a gradient of its size, and an optimizer keeps the same number of states for
-# each parameter. So where k gradients of a size are live at once, the blocks of that size from
-# before come in sets of k. Models are built before the first step makes the states, so their sets
-# are first in memory.
-
-
 _PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
 """Size of a state relative to its gradient, as a fraction, and how many states a parameter may
 have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
@@ -98,9 +94,9 @@ class Sizes:
     """int64, shape (n,)."""
 
     @property
-    def bytes(self) -> int:
-        """Bytes of all tensors together."""
-        return int((self.size * self.count).sum())
+    def bytes(self) -> NDArray[np.int64]:
+        """Bytes of all tensors of each size; int64, shape (n,)."""
+        return self.size * self.count
 
     @classmethod
     def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
@@ -128,16 +124,6 @@ class Sizes:
         """Return the counts without some sizes."""
         kept = ~np.isin(self.size, size)
         return Sizes(self.size[kept], self.count[kept])
-
-
-def sizes_of(rows: Allocations, chosen: NDArray[np.bool_]) -> Sizes:
-    """Count the chosen allocations of each size.
-
-    Args:
-        rows: all allocations.
-        chosen: bool, shape (n_allocations,).
-    """
-    return Sizes(*np.unique(rows.size[chosen], return_counts=True))
 
 
 class States(NamedTuple):
@@ -168,7 +154,7 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     """
     size, n_blocks = blocks.size, blocks.count
     n_parameters = parameters.of(size)
-    bytes_ = parameters.size * parameters.count
+    bytes_ = parameters.bytes
     further = blocks.of(parameters.size) // np.maximum(parameters.count, 1) - first
     usual = np.bincount(np.clip(further, 0, _PRECISIONS[0][2]), weights=bytes_, minlength=1)
     best, most = States(int(usual.argmax())), 0
@@ -190,7 +176,7 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
 def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
     """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
     sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
-    return int(np.bincount(sets, parameters.size * parameters.count, minlength=1).argmax())
+    return int(np.bincount(sets, parameters.bytes, minlength=1).argmax())
 
 
 class Sets(NamedTuple):
@@ -247,16 +233,6 @@ def in_layers(there: Sizes) -> NDArray[np.int64]:
     return there.size[found]
 
 
-# Find DDP's buckets among blocks from before the recording: they add up to all parameters.
-#
-# Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
-# large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
-# only the last bucket may be smaller than that.
-#
-# Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
-# ``initialize_buckets``.
-
-
 _FIRST_CAP = 1 << 20
 _MOST_SETS = 4
 """Blocks of a parameter besides its bucket: itself, its gradient, and Adam's two states."""
@@ -268,14 +244,21 @@ _TRIES = 10_000
 
 
 def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Sizes | None:
-    """Return how many buckets there are of each size, None if there are none.
+    """Return how many of DDP's buckets there are of each size, None if there are none.
+
+    Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
+    large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
+    only the last bucket may be smaller than that.
 
     Args:
         blocks: from before the recording, without a role yet.
         parameters: the trained ones.
         doubtful: in bytes; up to this size there may be fewer parameters than given.
+
+    Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
+    ``initialize_buckets``.
     """
-    bytes_ = parameters.size * parameters.count
+    bytes_ = parameters.bytes
     least, most = int(bytes_[parameters.size > doubtful].sum()), int(bytes_.sum())
     if most - least > _DOUBTS * most:
         return None
@@ -327,16 +310,7 @@ _BUCKETS = {
     GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
     COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
 }
-_STATES = _BEFORE + "a further set in the sizes of parameters"
-_OTHER_STATES = _BEFORE + "a set in the sizes of parameters, but in another precision"
 _COPIES = _BEFORE + "one set more, as of a copy of the model"
-_LEAKED = _BEFORE + "in a size of which forward passes keep more and more"
-_LAYERS = _BEFORE + "in sizes that come as often as layers"
-_AMONG = _BEFORE + "among parameters"
-
-
-_OF_CHANNELS = 8 << 10
-"""The most bytes of a tensor with one number per channel."""
 
 
 def match_baseline(
@@ -348,18 +322,15 @@ def match_baseline(
 ) -> None:
     """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
-    start = rows.alloc_event == START
-    judge.give(
-        start & (marks & IN_OPTIMIZER != 0), STATE, _BEFORE + "made in an optimizer step", 0.9
-    )
-    judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, _BEFORE + "made in backward", 0.8)
-    gone = rows.free_requested_event
-    cleared = start & (free_marks & CLEARS != 0)
-    judge.give(cleared, GRADIENT, _BEFORE + "freed by zero_grad", 0.9)
-    in_backward = start & passes.covers(BACKWARD, gone)
-    judge.give(in_backward, ACTIVATION, _BEFORE + "freed in backward", 0.8)
-    in_step = start & passes.covers(OPTIMIZER, gone)
-    judge.give(in_step, STATE, _BEFORE + "replaced in an optimizer step", 0.8)
+    start, gone = rows.alloc_event == START, rows.free_requested_event
+    for chosen, role, text, sure in (
+        (marks & IN_OPTIMIZER != 0, STATE, "made in an optimizer step", 0.9),
+        (marks & IN_BACKWARD != 0, GRADIENT, "made in backward", 0.8),
+        (free_marks & CLEARS != 0, GRADIENT, "freed by zero_grad", 0.9),
+        (passes.covers(BACKWARD, gone), ACTIVATION, "freed in backward", 0.8),
+        (passes.covers(OPTIMIZER, gone), STATE, "replaced in an optimizer step", 0.8),
+    ):
+        judge.give(start & chosen, role, _BEFORE + text, sure)
     kept = start & (gone >= history.events)
     if passes.train:
         _match_sizes(judge, history, passes, kept, marks)
@@ -398,14 +369,17 @@ def _match_sizes(
         sizes, first = _never_made(judge, history, passes, left, marks)
         _match_sets(left, sizes, first, (PARAMETER, _COPIES), leaks)
     for role, size in leaks.items():
-        left.give_sizes(size, role, _LEAKED, 0.6)
+        left.give_sizes(
+            size, role, _BEFORE + "in a size of which forward passes keep more and more", 0.6
+        )
     if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
         return  # gradients, or memory that a backward pass still needs, may be among these
-    left.give_sizes(in_layers(left.sizes), PARAMETER, _LAYERS, 0.5)
+    text = _BEFORE + "in sizes that come as often as layers"
+    left.give_sizes(in_layers(left.sizes), PARAMETER, text, 0.5)
     known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
     if len(known):
         among = (rows.addr > known.min()) & (rows.addr < known.max())
-        left.give_rows(np.flatnonzero(left.chosen & among), PARAMETER, _AMONG, 0.5)
+        left.give_rows(np.flatnonzero(among), PARAMETER, _BEFORE + "among parameters", 0.5)
 
 
 def _never_made(
@@ -417,7 +391,7 @@ def _never_made(
     set is of states; of two, one may be of gradients that are copied into the buckets. Adam has two
     states, SGD one.
     """
-    of_steps = _most_in_a_step(judge, history, passes)
+    of_steps = _most_in_a_pass(judge, history, passes, OPTIMIZER_TEMPORARY)
     in_place = (PARAMETER, GRADIENT)
     if not (marks & IN_DDP).any():
         return of_steps, in_place
@@ -431,15 +405,15 @@ def _never_made(
         first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
         _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
         return of_steps, first
-    of_passes = _most_in_a_pass(judge, history, passes)
+    of_passes = _most_in_a_pass(judge, history, passes, BACKWARD_TEMPORARY)
     explained, sets, trained, buckets = 0, 0, of_steps, None
     for n in (3, 2, 1):
         count = np.minimum(blocks.count // n, of_passes.of(blocks.size))
         guess = Sizes(blocks.size[count > 0], count[count > 0])
-        # Buffers of normalization have the sizes of parameters, too.
-        found = find_buckets(blocks, guess, _OF_CHANNELS)
-        if found is not None and (n + 1) * found.bytes > explained:
-            explained, sets, trained, buckets = (n + 1) * found.bytes, n, guess, found
+        # Buffers of normalization, with one number per channel, have the sizes of parameters, too.
+        found = find_buckets(blocks, guess, doubtful=8 << 10)
+        if found is not None and (n + 1) * found.bytes.sum() > explained:
+            explained, sets, trained, buckets = (n + 1) * found.bytes.sum(), n, guess, found
     if buckets is None:
         return of_steps, in_place
     _give_buckets(left, buckets, COMMUNICATION if sets == 3 else GRADIENT)
@@ -464,11 +438,13 @@ def _match_sets(
     """
     leaking = np.concatenate([*leaks.values()])
     states = States(0)
-    if 2 * left.known_states < (parameters.size * parameters.count).sum():
+    if 2 * left.known_states < parameters.bytes.sum():
         states = find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
     sets = sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
-    text = _STATES if states.times == states.parts else _OTHER_STATES
-    left.give_rows(sets.rows[sets.is_state], STATE, text, 0.7)
+    text = "a further set in the sizes of parameters"
+    if states.times != states.parts:
+        text = "a set in the sizes of parameters, but in another precision"
+    left.give_rows(sets.rows[sets.is_state], STATE, _BEFORE + text, 0.7)
     for k, role in enumerate(first):
         left.give_rows(sets.rows[sets.turn == k], role, _SETS[role], 0.7)
     left.give_rows(sets.rows, *others, 0.6)
@@ -506,7 +482,7 @@ class _Left:
     @property
     def sizes(self) -> Sizes:
         """How many blocks there are of each size."""
-        return sizes_of(self.rows, self.chosen)
+        return Sizes(*np.unique(self.rows.size[self.chosen], return_counts=True))
 
     def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
         """Assign a role to the blocks among some rows."""
@@ -542,24 +518,16 @@ def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
     return Sizes.most(size[order], live)
 
 
-def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of backward's temporaries, and how many of each a pass makes at most."""
-    rows = history.allocations
-    made = np.flatnonzero(judge.role == BACKWARD_TEMPORARY)
-    turn = np.searchsorted(passes.of(BACKWARD)[0], rows.alloc_event[made], side="right")
-    keys, count = np.unique(np.stack([rows.size[made], turn]), axis=1, return_counts=True)
-    return Sizes.most(keys[0], count)
+def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes, role: int) -> Sizes:
+    """Return the sizes of temporaries, and how many of each a pass makes at most.
 
-
-def _most_in_a_step(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of optimizer temporaries, and how many of each a line makes in a step.
-
-    An optimizer's operation makes one temporary per parameter.
+    An optimizer's operation makes one temporary per parameter, so those of each line are counted.
     """
     rows = history.allocations
-    made = np.flatnonzero(judge.role == OPTIMIZER_TEMPORARY)
-    step = np.searchsorted(passes.of(OPTIMIZER)[0], rows.alloc_event[made], side="right")
-    keys, count = np.unique(
-        np.stack([rows.size[made], rows.stack[made], step]), axis=1, return_counts=True
-    )
+    made = np.flatnonzero(judge.role == role)
+    of_step = role == OPTIMIZER_TEMPORARY
+    line = rows.stack[made] if of_step else np.zeros(len(made), np.int32)
+    begin = passes.of(OPTIMIZER if of_step else BACKWARD)[0]
+    turn = np.searchsorted(begin, rows.alloc_event[made], side="right")
+    keys, count = np.unique(np.stack([rows.size[made], line, turn]), axis=1, return_counts=True)
     return Sizes.most(keys[0], count)

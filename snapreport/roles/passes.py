@@ -1,4 +1,8 @@
-"""Find the passes of a program over time: forward, backward, optimizer step, and in between."""
+"""Find the passes of a program over time: forward, backward, optimizer step, and in between.
+
+Each call stack is marked for what the program was doing when it allocated; the marks of what is
+allocated and freed at an event, and named stages, tell which pass ran then.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,6 @@ from snapreport.roles.stack_kinds import (
     missing_reason,
     parents_with_closures,
 )
-
-# Marks for each call stack: what the program was doing when it allocated.
-
 
 (
     PYTHON,
@@ -54,7 +55,9 @@ from snapreport.roles.stack_kinds import (
     IN_CLOSURE,
     CASTS,
 ) = (np.int32(1 << bit) for bit in range(25))
-"""Bits. PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
+"""Marks of a call stack, as bits: what the program was doing when it allocated.
+
+PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
 IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it.
 RECOMPUTES: under checkpointing, in its forward pass or recomputing in backward. FILLS_BUCKETS: DDP
 makes the buckets in which ranks add up gradients. WORKS: a library's workspace.
@@ -69,14 +72,20 @@ marks of the step around it are left out. CASTS: inside an operation that casts 
 autocast does."""
 
 
+_Finds = Callable[[str], object]
+
+
 def _rule(
     mark: np.int32, function: str = "", file: str = ""
-) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
-    """Return a mark with the patterns of function and file that set it; None matches any.
+) -> tuple[np.int32, _Finds | None, _Finds | None]:
+    """Return a mark with what finds its function and its file in a name; None matches any."""
 
-    Of a pattern that begins with ``^``, all alternatives do.
-    """
-    return mark, re.compile(function) if function else None, re.compile(file) if file else None
+    def finder(pattern: str) -> _Finds | None:
+        # search() would try one that begins with ^, as all of its alternatives do, at every letter.
+        compiled = re.compile(pattern)
+        return (compiled.match if pattern[:1] == "^" else compiled.search) if pattern else None
+
+    return mark, finder(function), finder(file)
 
 
 _RULES = (
@@ -132,19 +141,6 @@ _RULES = (
 )
 
 
-_Finds = Callable[[str], object]
-
-
-def _finder(pattern: re.Pattern[str] | None) -> _Finds | None:
-    if pattern is None:
-        return None
-    # search() would try one that begins with ^ at every letter.
-    return pattern.match if pattern.pattern.startswith("^") else pattern.search
-
-
-_FINDERS = [(mark, _finder(function), _finder(file)) for mark, function, file in _RULES]
-
-
 @once_for_each
 def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     """Return the marks of each stack; int32, shape (n_stacks + 1,), the last for NO_STACK."""
@@ -154,7 +150,7 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
         if filename not in known:
             short = matched(filename)
-            fitting = [(mark, at) for mark, at, file in _FINDERS if file is None or file(short)]
+            fitting = [(mark, at) for mark, at, file in _RULES if file is None or file(short)]
             if not is_native_file(filename):
                 fitting.append((PYTHON, None))
             known[filename] = (fitting, {})
