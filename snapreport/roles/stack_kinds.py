@@ -1,4 +1,4 @@
-"""What call stacks tell by themselves: their frames, or why there are none; closures; categories."""
+"""What call stacks tell by themselves: their frames, why there are none, closures, categories."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def test_it():
     assert ours == [
         "snapreport.ground",
         "snapreport.ground.version",
+        "snapreport.recorders",
         "snapreport.recorders.hosts",
-        "snapreport.recorders.hosts.pytest_marker",
         "snapreport.recorders.hosts.pytest_plugin",
     ]
     assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)

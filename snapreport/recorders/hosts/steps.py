@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import snapreport
 from snapreport.ground.errors import SnapreportError
-
-if TYPE_CHECKING:
-    from snapreport import Recording
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +42,7 @@ class StepCallback:
         self._arguments = arguments
         self._stage = ExitStack()
         self._seen = 0
-        self._recording: Recording | None = None
+        self._recording: snapreport.Recording | None = None
         """Of the running training, or of the last one."""
 
     @property
