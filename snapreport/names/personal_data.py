@@ -22,38 +22,105 @@ from functools import lru_cache
 from snapreport.ground.known_packages import words
 from snapreport.model.snapshot import RecorderInfo
 
-# One regular expression for many names, as fast for thousands as for a few.
+_HIDDEN = "HIDDEN"
+"""What replaces a key."""
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
+_URL = re.compile(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
+_STAND_INS = {"user name": "USER", "host name": "HOST", "e-mail address": "EMAIL", "URL": "URL"}
 
 
-_DEEPEST_GROUP = 40
-"""The most nested groups: Python's regex compiler calls itself for each."""
+@dataclass(frozen=True)
+class Known:
+    """Names that give away who ran something, and where."""
+
+    users: frozenset[str]
+    hosts: frozenset[str]
 
 
-def any_of(names: Collection[str]) -> str:
-    """Return a pattern that finds the longest of some names.
+NOBODY = Known(frozenset(), frozenset())
 
-    Common prefixes are tried once for all names that share them; a plain alternation would try
-    name by name at every place of a text.
+
+def known_here() -> Known:
+    """Return the current user's and this machine's names, if they identify anything."""
+    users = {os.path.basename(os.path.expanduser("~"))}  # noqa: PTH111, PTH119  (which never fail)
+    with contextlib.suppress(OSError, KeyError, ImportError):  # no such user, as in containers
+        users.add(getpass.getuser())
+    host = socket.gethostname()
+    return Known(
+        frozenset(filter(_names_someone, users)),
+        frozenset(filter(_names_someone, {host, host.split(".")[0]})),
+    )
+
+
+@dataclass(frozen=True)
+class Private:
+    """A part of a text."""
+
+    begin: int
+    end: int
+    what: str
+    """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
+    why: str
+    """Why it counts as one."""
+
+
+def find_private(text: str, known: Known) -> Iterator[Private]:
+    """Yield the parts of a text that should not be public; they may overlap."""
+    for begin, end, _ in _find_homes(text):
+        yield Private(begin, end, "home directory", "a path to a user's own folder, or its server")
+    for what, names in (("user name", known.users), ("host name", known.hosts)):
+        if names:
+            why = f"the {what.split()[0]} of this machine or of a home"
+            for found in _pattern(names).finditer(text):
+                yield Private(*found.span(), what, why)
+    if "@" in text:
+        for found in _EMAIL.finditer(text):
+            yield Private(*found.span(), "e-mail address", "a name, @ and a domain")
+    if "://" in text or "www." in text:
+        for found in _URL.finditer(text):
+            yield Private(*found.span(), "URL", "a link")
+    for begin, end, why in _find_keys(text):
+        yield Private(begin, end, "token", why)
+
+
+def hide_private(text: str, known: Known, keep: Collection[str] = ()) -> str:
+    """Return a text with a stand-in for each private part.
+
+    Args:
+        text: any.
+        known: whose names are private.
+        keep: kinds of parts that stay, as in ``Private.what``.
     """
-    return _tree(sorted(set(names)), 0)
+    parts = [part for part in find_private(text, known) if part.what not in keep]
+    pieces, at = [], 0
+    for part in sorted(parts, key=lambda part: (part.begin, -part.end)):
+        if part.end <= at:
+            continue
+        stand_in = "~" if part.what == "home directory" else _STAND_INS.get(part.what, _HIDDEN)
+        if part.begin >= at:  # otherwise it overlaps the one before
+            pieces += [text[at : part.begin], stand_in]
+        at = part.end
+    return hide_homes("".join(pieces) + text[at:])
 
 
-def _tree(names: list[str], depth: int) -> str:
-    """Return the pattern of sorted, distinct names."""
-    shared = os.path.commonprefix([names[0], names[-1]])  # noqa: RUF071  (letters, not folders)
-    rest = [name[len(shared) :] for name in names]
-    if len(rest) == 1:
-        return re.escape(shared)
-    if depth == _DEEPEST_GROUP:
-        longest_first = sorted(rest, key=len, reverse=True)
-        return f"{re.escape(shared)}(?:{'|'.join(map(re.escape, longest_first))})"
-    grouped = itertools.groupby((each for each in rest if each), key=lambda each: each[0])
-    branches = "|".join(_tree(list(each), depth + 1) for _, each in grouped)
-    return f"{re.escape(shared)}(?:{branches}){'' if rest[0] else '?'}"
+def hide_in_recording(noted: RecorderInfo, known: Known) -> RecorderInfo:
+    """Return what was noted with stand-ins for its private parts.
+
+    Args:
+        noted: command line, title, notes, marks, names of tensors, and the error.
+        known: whose names are private, whatever they are part of.
+    """
+    by_hand = ("URL", "e-mail address")  # somebody put them there to be read
+    hidden = noted.with_texts(lambda text: hide_private(text, known))
+    return replace(
+        hidden,
+        command=tuple(hide_private(word, known) for word in _without_secrets(noted.command)),
+        title=None if noted.title is None else hide_private(noted.title, known, by_hand),
+        notes=hide_private(noted.notes, known, by_hand),
+    )
 
 
-# Find home directories in texts and their owners, and replace them by ``~``.
-
+# Home directories and their owners.
 
 # A path begins where no name goes on; file:///home/x and ../../home/x count, ~/home/x does not.
 _BEGIN = r"(?<![\w.~-])(?<!(?<![\w.~-])\.\./)(?:(?:\.\./)*\.\.)?"
@@ -104,12 +171,12 @@ _ANYONE = words(
 _SHORTEST_NAME = 3
 
 
-def names_someone(user: str) -> bool:
+def _names_someone(user: str) -> bool:
     """Say whether a user's name identifies somebody, and is not a common word."""
     return len(user) >= _SHORTEST_NAME and user.lower() not in _ANYONE
 
 
-def find_homes(text: str) -> Iterator[tuple[int, int, str]]:
+def _find_homes(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the begin and end of homes and servers in a text, and the owner, ``""`` if unsure."""
     # Each pattern is tried at every letter, and few texts have what it needs.
     if "/" in text:
@@ -133,10 +200,10 @@ def find_users(texts: Iterable[str]) -> set[str]:
     """Return the users whose homes are in some texts, except common names."""
     users: set[str] = set()
     for text in texts:
-        users.update(owner for _, _, owner in find_homes(text))
+        users.update(owner for _, _, owner in _find_homes(text))
         if _CACHE in text:
             users.update(_INDUCTOR.findall(text))
-    return {user for user in users if names_someone(user)}
+    return {user for user in users if _names_someone(user)}
 
 
 def folders_of(users: Collection[str]) -> re.Pattern[str] | None:
@@ -159,7 +226,7 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
     if folders is not None:
         text = folders.sub("~", text)
     pieces, at = [], 0
-    for begin, end, _ in sorted(find_homes(text)):
+    for begin, end, _ in sorted(_find_homes(text)):
         if begin >= at:
             pieces += [text[at:begin], "~"]
             at = end
@@ -201,11 +268,7 @@ def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
     return 0, ""
 
 
-# Find keys in texts: by how they begin, by the word before them, or by looking random.
-
-
-HIDDEN = "HIDDEN"
-"""What replaces a key."""
+# Keys: by how they begin, by the word before them, or by looking random.
 
 # All repetitions are bounded or begin where a run does, so the time is linear in a stranger's text.
 _PREFIXES = re.compile(
@@ -227,9 +290,9 @@ _SHORTEST_KEY = 15
 """Letters of a key that is known by how it begins, at least."""
 _SECRET = re.compile(
     r"(?i)(?:(?:api|access|auth|private|wandb|secret)[_-]?key|secret|passw(?:or)?d|passphrase|token)"
-    rf"[\"']?\s{{0,9}}[=:]\s{{0,9}}[\"']?(?!{HIDDEN}\b)(?P<value>[^\s\"',;]{{6,}})"
+    rf"[\"']?\s{{0,9}}[=:]\s{{0,9}}[\"']?(?!{_HIDDEN}\b)(?P<value>[^\s\"',;]{{6,}})"
     r"|\bauthorization[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
-    rf"(?!(?:\w{{1,16}}\s{{1,9}})?{HIDDEN}\b)(?:\w{{1,16}}\s{{1,9}})?(?P<sent>[^\s\"',;]{{6,}})"
+    rf"(?!(?:\w{{1,16}}\s{{1,9}})?{_HIDDEN}\b)(?:\w{{1,16}}\s{{1,9}})?(?P<sent>[^\s\"',;]{{6,}})"
 )
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
 _PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
@@ -249,7 +312,7 @@ _OPTION = re.compile(
 )
 
 
-def find_keys(text: str) -> Iterator[tuple[int, int, str]]:
+def _find_keys(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the begin and end of each key in a text, and why it counts as one."""
     for found in _PREFIXES.finditer(text) if len(text) >= _SHORTEST_KEY else ():
         kind = (found.lastgroup or "").replace("_", " ")
@@ -270,18 +333,18 @@ def is_hash(text: str) -> bool:
     return _HEX.fullmatch(text) is not None
 
 
-def hide_values(words: list[str]) -> list[str]:
+def _without_secrets(words: Iterable[str]) -> list[str]:
     """Return a command's words without the values of options that are named as secrets are."""
     hidden = []
     follows = False
     for word in words:
         found = _OPTION.match(word)
         if follows and not word.startswith("-"):
-            hidden.append(HIDDEN)
+            hidden.append(_HIDDEN)
             follows = False
             continue
         if found is not None and found["rest"]:
-            word = f"{found['name']}={HIDDEN}"
+            word = f"{found['name']}={_HIDDEN}"
         follows = found is not None and not found["rest"] and word.startswith("-")
         hidden.append(word)
     return hidden
@@ -305,88 +368,7 @@ def _entropy(text: str) -> float:
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
 
 
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
-_URL = re.compile(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
-_STAND_INS = {"user name": "USER", "host name": "HOST", "e-mail address": "EMAIL", "URL": "URL"}
-
-
-@dataclass(frozen=True)
-class Known:
-    """Names that give away who ran something, and where."""
-
-    users: frozenset[str]
-    hosts: frozenset[str]
-
-
-NOBODY = Known(frozenset(), frozenset())
-
-
-def known_here() -> Known:
-    """Return the current user's and this machine's names, if they identify anything."""
-    users = {os.path.basename(os.path.expanduser("~"))}  # noqa: PTH111, PTH119  (which never fail)
-    with contextlib.suppress(OSError, KeyError, ImportError):  # no such user, as in containers
-        users.add(getpass.getuser())
-    host = socket.gethostname()
-    return Known(
-        frozenset(filter(names_someone, users)),
-        frozenset(filter(names_someone, {host, host.split(".")[0]})),
-    )
-
-
-@dataclass(frozen=True)
-class Private:
-    """A part of a text."""
-
-    begin: int
-    end: int
-    what: str
-    """``home directory``, ``user name``, ``host name``, ``e-mail address``, ``URL``, ``token``."""
-    why: str
-    """Why it counts as one."""
-
-
-def find_private(text: str, known: Known) -> Iterator[Private]:
-    """Yield the parts of a text that should not be public; they may overlap."""
-    for begin, end, _ in find_homes(text):
-        yield Private(begin, end, "home directory", "a path to a user's own folder, or its server")
-    for what, names in (("user name", known.users), ("host name", known.hosts)):
-        if names:
-            why = f"the {what.split()[0]} of this machine or of a home"
-            for found in _pattern(names).finditer(text):
-                yield Private(*found.span(), what, why)
-    if "@" in text:
-        for found in _EMAIL.finditer(text):
-            yield Private(*found.span(), "e-mail address", "a name, @ and a domain")
-    if "://" in text or "www." in text:
-        for found in _URL.finditer(text):
-            yield Private(*found.span(), "URL", "a link")
-    for begin, end, why in find_keys(text):
-        yield Private(begin, end, "token", why)
-
-
-def hide_private(text: str, known: Known, keep: Collection[str] = ()) -> str:
-    """Return a text with a stand-in for each private part.
-
-    Args:
-        text: any.
-        known: whose names are private.
-        keep: kinds of parts that stay, as in ``Private.what``.
-    """
-    parts = [part for part in find_private(text, known) if part.what not in keep]
-    pieces, at = [], 0
-    for part in sorted(parts, key=lambda part: (part.begin, -part.end)):
-        if part.end <= at:
-            continue
-        stand_in = "~" if part.what == "home directory" else _STAND_INS.get(part.what, HIDDEN)
-        if part.begin >= at:  # otherwise it overlaps the one before
-            pieces += [text[at : part.begin], stand_in]
-        at = part.end
-    return hide_homes("".join(pieces) + text[at:])
-
-
-def hide_command(words: Iterable[str], known: Known) -> list[str]:
-    """Return a command line without private parts or values of options that look like secrets."""
-    return [hide_private(word, known) for word in hide_values(list(words))]
+# One regular expression for many names, as fast for thousands as for a few.
 
 
 @lru_cache(maxsize=8)
@@ -395,24 +377,28 @@ def _pattern(names: frozenset[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE)
 
 
-# Remove what should not be public from what snapreport noted while recording.
+_DEEPEST_GROUP = 40
+"""The most nested groups: Python's regex compiler calls itself for each."""
 
 
-_BY_HAND = ("URL", "e-mail address")
-"""Kinds of parts that stay in titles and notes: somebody put them there to be read."""
+def any_of(names: Collection[str]) -> str:
+    """Return a pattern that finds the longest of some names.
 
-
-def hide_in_recording(noted: RecorderInfo, known: Known) -> RecorderInfo:
-    """Return what was noted with stand-ins for its private parts.
-
-    Args:
-        noted: command line, title, notes, marks, names of tensors, and the error.
-        known: whose names are private, whatever they are part of.
+    Common prefixes are tried once for all names that share them; a plain alternation would try
+    name by name at every place of a text.
     """
-    hidden = noted.with_texts(lambda text: hide_private(text, known))
-    return replace(
-        hidden,
-        command=tuple(hide_command(noted.command, known)),
-        title=None if noted.title is None else hide_private(noted.title, known, _BY_HAND),
-        notes=hide_private(noted.notes, known, _BY_HAND),
-    )
+    return _tree(sorted(set(names)), 0)
+
+
+def _tree(names: list[str], depth: int) -> str:
+    """Return the pattern of sorted, distinct names."""
+    shared = os.path.commonprefix([names[0], names[-1]])  # noqa: RUF071  (letters, not folders)
+    rest = [name[len(shared) :] for name in names]
+    if len(rest) == 1:
+        return re.escape(shared)
+    if depth == _DEEPEST_GROUP:
+        longest_first = sorted(rest, key=len, reverse=True)
+        return f"{re.escape(shared)}(?:{'|'.join(map(re.escape, longest_first))})"
+    grouped = itertools.groupby((each for each in rest if each), key=lambda each: each[0])
+    branches = "|".join(_tree(list(each), depth + 1) for _, each in grouped)
+    return f"{re.escape(shared)}(?:{branches}){'' if rest[0] else '?'}"

@@ -17,13 +17,9 @@ from typing import Literal
 
 from snapreport.ground.known_packages import LIBRARIES, words
 
-# Lists of names in installed copies of PyTorch, Python and known libraries.
-#
-# ``dev/tools/known_names.py`` makes them. They leave out words of one or two letters, which say
-# nothing.
-
-
 _LISTS = Path(__file__).with_name("known_names.txt.xz")
+"""Names in installed copies of all three, without words of one or two letters, which say nothing;
+made by ``dev/tools/known_names.py``."""
 _WORD = re.compile(r"\w+")
 _SHORTEST = 3
 _CUT = 250

@@ -1,7 +1,8 @@
-"""Redact histories: stand-ins replace whatever could name a user, a host or a project.
+"""Change the names in histories: redact them, or quote what reads like a sentence.
 
-A stand-in is a keyed hash of the name: equal names have equal stand-ins in all files of one salt,
-so that recordings can still be compared, and without the salt none can be guessed and tried.
+Stand-ins replace whatever could name a user, a host or a project. A stand-in is a keyed hash of the
+name: equal names have equal stand-ins in all files of one salt, so that recordings can still be
+compared, and without the salt none can be guessed and tried.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from hashlib import blake2b
 
 from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.model.history import (
@@ -280,11 +280,7 @@ def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
     return {name: value for name, value in stats.items() if is_public_counter(name)}
 
 
-# Put strings of a stranger's file in quotes if they read like a sentence.
-#
-# Readers of our sentences, language models above all, must see which words come from the file.
-# Ordinary names in programs stay unchanged, and so do all figures.
-
+# Quotes.
 
 LONGEST_QUOTE = 80
 """The most letters of a sentence that are shown."""
@@ -298,7 +294,11 @@ _GAP = re.compile(r"\s+")
 
 
 def quote_names(history: History) -> History:
-    """Return a history whose strings cannot be mistaken for ours."""
+    """Return a history whose strings cannot be mistaken for ours.
+
+    Readers of our sentences, language models above all, must see which words come from the file.
+    Ordinary names in programs stay unchanged, and so do all figures.
+    """
     frames = history.stacks.frames
     files = {file: _file_end(file) for file in set(frames.filenames)}
 
@@ -321,14 +321,10 @@ def quoted(text: str) -> str:
     """Return a text of the file, in quotes and cut if it reads like a sentence."""
     begin = text[:LONGEST_NAME]  # the rest is not shown
     if begin.isascii() and not _PROSE.search(begin) and not _MARKUP.search(begin):
-        return _cut(text, LONGEST_NAME)
-    short = _flat(begin)
+        return text if len(text) <= LONGEST_NAME else f"{begin}… ({_mark(text)})"
+    short = " ".join(begin.replace("“", '"').replace("”", '"').split())
     fits = len(text) <= LONGEST_NAME and len(short) <= LONGEST_QUOTE
     return f"“{short}”" if fits else f"“{short[:LONGEST_QUOTE]}… ({_mark(text)})”"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.replace("“", '"').replace("”", '"').split())
 
 
 def _joined(name: str) -> str:
@@ -339,8 +335,9 @@ def _joined(name: str) -> str:
 
 def _file_end(name: str) -> str:
     """Return a file's name as ``_joined`` does; a long one keeps its end, with the extension."""
-    joined = _joined(name) if len(name) <= LONGEST_NAME else _joined(name[-LONGEST_NAME:])
-    return joined if len(name) <= LONGEST_NAME else f"{_mark(name)}…{joined}"
+    if len(name) <= LONGEST_NAME:
+        return _joined(name)
+    return f"{_mark(name)}…{_joined(name[-LONGEST_NAME:])}"
 
 
 def _distinct(files: dict[str, str]) -> dict[str, str]:
@@ -353,13 +350,9 @@ def _distinct(files: dict[str, str]) -> dict[str, str]:
     return files
 
 
-def _cut(text: str, longest: int) -> str:
-    """Cut a long text; a mark tells it from others that begin alike."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({_mark(text)})"
-
-
 def _mark(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+    """Return what tells a text that is cut from others that begin alike."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
 
 
 def _quoted_recorder(noted: RecorderInfo) -> RecorderInfo:

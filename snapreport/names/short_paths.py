@@ -1,4 +1,4 @@
-"""Shorten file names in histories: keep only the part of a path that identifies the file.
+"""Change the strings in histories; shorten file names to the part that identifies the file.
 
 A file of a package is named from its package on (``torch/nn/modules/module.py``), one of Python
 from Python's version on (``python3.11/threading.py``), one of the project from the last folder of
@@ -34,11 +34,6 @@ from snapreport.roles.frames import classify_file
 from snapreport.roles.source_files import file_key
 from snapreport.roles.stack_kinds import DEFAULT_RULES
 
-# Replace the strings in a history: all that a bundle or a report could show.
-#
-# Only the tables of distinct strings change; the columns of allocations and events stay.
-
-
 Change = Callable[[str], str]
 Kind = Literal["text", "stage", "action", "setting", "oddity", "source"]
 """A category, compile context or metadata; a stage's name; an event's action; an allocator setting
@@ -61,7 +56,10 @@ class Changes:
 
 
 def change_strings(history: History, changes: Changes) -> History:
-    """Return the history with its strings changed; the rest is the same objects."""
+    """Return the history with all strings changed that a bundle or a report could show.
+
+    Only the tables of distinct strings change; all else is the same objects.
+    """
     frames = history.stacks.frames
     changed = FrameTable(
         [
@@ -271,20 +269,17 @@ def shorten(history: History) -> History:
         return history
     files = set(history.stacks.frames.filenames)
     seen: set[str] = set(files)
-    change_strings(history, _changes({file: file for file in files}, _collect(seen)))
+
+    def noting(text: str) -> str:
+        seen.add(text)
+        return text
+
+    change_strings(history, _changes({file: file for file in files}, noting))
     users = find_users(seen)
     short = short_names(files, users)
     changed = change_strings(history, _changes(short.names, _shorten_texts(short.root, users)))
     project = short.root[-1] if short.root else ""
     return replace(changed, names=NamesDone(SHORT, project, short.packages))
-
-
-def _collect(seen: set[str]) -> Change:
-    def change(text: str) -> str:
-        seen.add(text)
-        return text
-
-    return change
 
 
 _PACKAGES = re.compile(

@@ -1,4 +1,4 @@
-"""Count strings as they are found, by kind."""
+"""Count the strings of each format that snapreport writes, by kind: a page, a message, a table."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Tally:
                 waiting += [(below, kind) for below in item if not isinstance(below, (int, float))]
 
 
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Say whether a text has no letter, and so gives nothing away."""
     return not any(char.isalpha() for char in text)
 
@@ -120,8 +120,7 @@ def _kind(outer: str, key: Any, item: Mapping[Any, Any]) -> str:
     return _KINDS.get(name, name)
 
 
-# List every string in a report page: its text, its attributes, and the data packed in it.
-
+# A page: its text, its attributes, and the data packed in it.
 
 _TEXTS_OF_PAGE = 32
 """Bytes of packed texts for each letter of the page: as many as readers allow."""
@@ -245,7 +244,7 @@ class _Page:
         for name, value in attributes.items():
             if (name, value) == _NAMESPACE:
                 continue
-            if name not in self._silent and value and not is_number(value):
+            if name not in self._silent and value and not _is_number(value):
                 self._add("attribute", value)
 
     def _data(self, data: str) -> None:
@@ -263,7 +262,7 @@ class _Page:
 
     def _add(self, kind: str, text: str) -> None:
         text = " ".join(text.split())
-        if text and not is_number(text) and text not in self._ours:
+        if text and not _is_number(text) and text not in self._ours:
             self._tally.add(kind, text)
 
     def _script(self, tag: str, data: str, attributes: dict[str, str]) -> None:
@@ -359,9 +358,9 @@ def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
     strings = header.pop("strings", []) if isinstance(header, dict) else None
     if not isinstance(strings, list):
         raise InputError("has data packed in it that snapreport did not write.")
-    columns = _Columns(body[(4 + length + 7) & ~7 :], memoryview(later))
     try:
-        used = _used(header, columns, len(strings))
+        areas = (body[(4 + length + 7) & ~7 :], memoryview(later))
+        used = _used(header, areas, len(strings))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(error) from error
     for i, text in enumerate(strings):
@@ -371,47 +370,43 @@ def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
     tally.walk(header)
 
 
-def _used(header: dict[str, Any], columns: _Columns, strings: int) -> dict[str, NDArray[np.bool_]]:
-    """Return which strings of the table are used as what."""
+def _used(
+    header: dict[str, Any], areas: tuple[memoryview, memoryview], strings: int
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which strings of the table are used as what: their ids are in columns.
+
+    Args:
+        header: says where each column is; no two share bytes, and the lowest bytes of all of its
+            values come first.
+        areas: the columns, and those that come later.
+        strings: how many the table has.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: there is no such column.
+    """
     used = {kind: np.zeros(strings, bool) for kind in _COLUMNS.values()}
     tables = [header["columns"], *(device["columns"] for device in header.get("devices", []))]
-    for table in (*tables, *(header.get(name, {}) for name in ("holders", "failed", "findings"))):
-        for name, kind in _COLUMNS.items():
-            if name in table:
-                columns.mark(table[name], used[kind])
-    return used
-
-
-class _Columns:
-    """The columns of a page, which share no bytes."""
-
-    def __init__(self, first: memoryview, later: memoryview) -> None:
-        self._areas = (first, later)
-        self._left = [len(first), len(later)]
-
-    def mark(self, entry: dict[str, Any], used: NDArray[np.bool_]) -> None:
-        """Mark the strings whose ids are in a column; the lowest bytes of all come first.
-
-        Raises:
-            KeyError, TypeError, ValueError: there is no such column.
-        """
+    tables += [header.get(name, {}) for name in ("holders", "failed", "findings")]
+    left = [len(area) for area in areas]
+    columns = [(name, table[name]) for table in tables for name in _COLUMNS if name in table]
+    for name, entry in columns:
         late = bool(entry.get("later"))
         typed = np.dtype("<" + _TYPES[entry["type"]])
         length, offset = int(entry["length"]), int(entry["offset"])
         size = length * typed.itemsize
-        self._left[late] -= size
-        inside = length >= 0 and 0 <= offset <= len(self._areas[late])
-        if not inside or self._left[late] < 0 or entry["delta"]:
+        left[late] -= size
+        inside = length >= 0 and 0 <= offset <= len(areas[late])
+        if not inside or left[late] < 0 or entry["delta"]:
             raise ValueError("columns that no page has")
-        raw = np.frombuffer(self._areas[late], np.uint8, size, offset)
+        raw = np.frombuffer(areas[late], np.uint8, size, offset)
         places = raw.reshape(typed.itemsize, length)
         for begin in range(0, length, _AT_ONCE):
             ids = places[:, begin : begin + _AT_ONCE].T.copy().view(typed)
-            used[ids[(ids >= 0) & (ids < len(used))]] = True
+            used[_COLUMNS[name]][ids[(ids >= 0) & (ids < strings)]] = True
+    return used
 
 
-# List every string in a pprof profile or Perfetto trace, as our exporters write them.
-
+# A pprof profile or a Perfetto trace, as our exporters write them.
 
 _NUMBERS = ""
 """A field of packed numbers."""
@@ -462,10 +457,7 @@ def message_strings(data: bytes, message: _Message, tally: Tally) -> None:
             message_strings(bytes(content), within, tally)
 
 
-# List every string in a table: CSV, and Parquet if pyarrow is installed.
-
-
-_LONGEST_CELL = 1 << 26
+# A table: CSV, and Parquet if pyarrow is installed.
 
 
 def csv_strings(text: str, tally: Tally) -> None:
@@ -474,7 +466,7 @@ def csv_strings(text: str, tally: Tally) -> None:
     Raises:
         InputError: it is not a table.
     """
-    before = csv.field_size_limit(_LONGEST_CELL)
+    before = csv.field_size_limit(1 << 26)
     try:
         rows = csv.reader(io.StringIO(text, newline=""))
         heading = next(rows, [])
@@ -482,7 +474,7 @@ def csv_strings(text: str, tally: Tally) -> None:
             tally.add("column", name)
         cells: Counter[tuple[int, str]] = Counter()
         for row in rows:
-            cells.update((i, cell) for i, cell in enumerate(row) if not is_number(cell))
+            cells.update((i, cell) for i, cell in enumerate(row) if not _is_number(cell))
     except csv.Error as error:
         raise InputError(f"is damaged CSV ({error}); write it again.") from error
     finally:

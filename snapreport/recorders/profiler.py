@@ -1,8 +1,18 @@
-"""Finds the full path of a source file, of which the profiler keeps only the end.
+"""Turns what a finished torch.profiler run saw of memory into a snapshot in PyTorch's own shape.
 
-Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``: of the folders of ``sys.path``
-that hold the file, the one that sorts last is cut off. Without their folders two files may have
-the same name, and the standard library looks like the user's code.
+PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without times,
+lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
+
+The profiler does not report what was live when it began, nor, on the CPU, when that memory is
+freed. It does report the parameters and optimizer states in use while it runs: we take those to be
+live from the start until other memory overlaps their addresses.
+
+Its event tree is private to PyTorch's own tools (``_ProfilerResult`` and ``_ProfilerEvent``), and
+only this module relies on it. It has what the public list of events lacks: addresses, and the line
+at which each Python function called the next.
+
+Source: PyTorch, torch/csrc/profiler/collection.h (Result, ExtraFields) and
+torch/profiler/_memory_profiler.py.
 """
 
 from __future__ import annotations
@@ -19,68 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.processes import collector_off
-
-
-def full_path(filename: str) -> str:
-    """Return a file's full path in this process, or the name as it is if no file is found.
-
-    If several folders have such a file, such as two checkouts of which one is installed, it is
-    the file that is loaded, else the one that an import would find.
-    """
-    if not filename or filename.startswith("<") or Path(filename).is_absolute():
-        return filename
-    found = [path for path in _candidates(filename) if Path(path).is_file()]
-    if len(found) > 1:
-        loaded = {os.path.realpath(path) for path in _loaded_files(filename)}
-        found = [path for path in found if os.path.realpath(path) in loaded] or found
-    return found[0] if found else filename
-
-
-def _candidates(filename: str) -> Iterator[str]:
-    """Yield the paths that PyTorch shortens to this name, in the order of imports."""
-    folders = _folders()
-    cut_order = sorted(folders, reverse=True)
-    for folder in folders:
-        path = os.path.join(folder, filename)
-        cut = next(each for each in cut_order if path.startswith(_slashed(each)))
-        if cut == folder:
-            yield path
-
-
-def _folders() -> list[str]:
-    """Return the folders that may have been cut off, each once, in the order of imports."""
-    entries = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
-    torch = getattr(sys.modules.get("torch"), "__file__", None)
-    if torch:
-        entries.append(str(Path(torch).parent.parent))
-    return list(dict.fromkeys(str(Path(entry).absolute()) for entry in entries))
-
-
-def _slashed(folder: str) -> str:
-    return folder.rstrip(os.sep) + os.sep
-
-
-def _loaded_files(filename: str) -> Iterator[str]:
-    """Yield the files of loaded modules that end with a name."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(filename):
-            yield file
-
-
-# Reads what a finished torch.profiler run saw of memory from its event tree.
-#
-# That tree is private to PyTorch's own tools (``_ProfilerResult`` and ``_ProfilerEvent``), and only
-# this module relies on it. It has what the public list of events lacks: addresses, and the line at
-# which each Python function called the next.
-#
-# Source: PyTorch, torch/csrc/profiler/collection.h (Result, ExtraFields) and
-# torch/profiler/_memory_profiler.py.
-
 
 Frame = dict[str, Any]
 DeviceKey = tuple[str, int]
@@ -235,7 +186,10 @@ class EventTreeReader:
             inside = place
             if kind == "_ExtraFields_TorchOp":
                 name = event.name
-                if not name.startswith("aten::") and _scope(fields) == "USER_SCOPE":
+                if (
+                    not name.startswith("aten::")
+                    and str(getattr(fields.scope, "name", "")) == "USER_SCOPE"
+                ):
                     into.ranges.append(_range(event, name, place))
                 else:
                     if name == "torch::autograd::AccumulateGrad":
@@ -352,10 +306,6 @@ def _function(state: Any) -> tuple[str, str, int]:
     return name, filename, state.line_number
 
 
-def _scope(fields: Any) -> str:
-    return str(getattr(fields.scope, "name", ""))
-
-
 def _range(event: Any, name: str, place: _Place) -> NamedRange:
     # The profiler ends an open range with the Python call that opened it (__enter__).
     end = event.end_time_ns
@@ -412,21 +362,55 @@ def _tensor(time_ns: int, kind: str, name: str, tensor: Any) -> SeenTensor | Non
     return SeenTensor(time_ns, device, address, (1 + reach) * tensor.dtype.itemsize, kind, name)
 
 
-# Turns what torch.profiler saw into a snapshot in PyTorch's own shape, with real frames.
-#
-# PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without
-# times, lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
-#
-# The profiler does not report what was live when it began, nor, on the CPU, when that memory is
-# freed. It does report the parameters and optimizer states in use while it runs: we take those to
-# be live from the start until other memory overlaps their addresses.
+# The full path of a source file.
 
 
-MADE_BY = "torch.profiler"
-"""The recorder's name in such a snapshot, in which there is no caching allocator."""
+def full_path(filename: str) -> str:
+    """Return a file's full path in this process, or the name as it is if no file is found.
 
-# Addresses this far apart are drawn as two pieces of memory: the heap and what lies far from it.
-_APART = 2**26
+    The profiler keeps only the end of a path: of the folders of ``sys.path`` that hold the file,
+    the one that sorts last is cut off. Without their folders two files may have the same name, and
+    the standard library looks like the user's code. If several folders have such a file, such as
+    two checkouts of which one is installed, it is the file that is loaded, else the one that an
+    import would find.
+
+    Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``.
+    """
+    if not filename or filename.startswith("<") or Path(filename).is_absolute():
+        return filename
+    found = [path for path in _candidates(filename) if Path(path).is_file()]
+    if len(found) > 1:
+        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        loaded = {
+            os.path.realpath(file)
+            for file in files
+            if isinstance(file, str) and file.endswith(filename)
+        }
+        found = [path for path in found if os.path.realpath(path) in loaded] or found
+    return found[0] if found else filename
+
+
+def _candidates(filename: str) -> Iterator[str]:
+    """Yield the paths that PyTorch shortens to this name, in the order of imports."""
+    folders = _folders()
+    cut_order = sorted(folders, reverse=True)
+    for folder in folders:
+        path = os.path.join(folder, filename)
+        cut = next(each for each in cut_order if path.startswith(each.rstrip(os.sep) + os.sep))
+        if cut == folder:
+            yield path
+
+
+def _folders() -> list[str]:
+    """Return the folders that may have been cut off, each once, in the order of imports."""
+    entries = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    if torch:
+        entries.append(str(Path(torch).parent.parent))
+    return list(dict.fromkeys(str(Path(entry).absolute()) for entry in entries))
+
+
+# The snapshot.
 
 
 def profile_to_snapshot(profile: Any) -> dict[str, Any]:
@@ -468,7 +452,8 @@ def to_snapshot(parts: Sequence[Recorded]) -> dict[str, Any]:
         "segments": segments,
         "device_traces": traces,
         "external_annotations": _markers((r for part in parts for r in part.ranges), shown),
-        "snapreport": {"recorder": MADE_BY, "storages": storages},
+        # By this name readers know that there was no caching allocator.
+        "snapreport": {"recorder": "torch.profiler", "storages": storages},
     }
 
 
@@ -587,13 +572,14 @@ class _Device:
             block = _Block(tensor.address, tensor.size, [], tensor.kind, tensor.name)
             if block.address in ended or blocks.around(block.address) is not None:
                 continue
-            over = _first_over(block, address, end)
-            if over < met:
+            in_it = (address < block.end) & (end > block.address)
+            first = int(in_it.argmax()) if in_it.any() else len(in_it)
+            if first < met:
                 continue
-            if over == len(address):
+            if first == len(in_it):
                 blocks.add(block)
-            elif not is_free[over]:
-                gone[over].append(block)
+            elif not is_free[first]:
+                gone[first].append(block)
                 ended.add(block.address)
         return list(blocks), gone
 
@@ -660,17 +646,12 @@ class _Device:
         return sorted([*self._live, *self._baseline[0]], key=lambda block: block.address)
 
 
-def _first_over(block: _Block, address: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """Return the index of the first event in a block's memory, or the number of events for none."""
-    over = (address < block.end) & (end > block.address)
-    return int(over.argmax()) if over.any() else len(over)
-
-
 def _pieces(blocks: list[_Block]) -> list[tuple[int, int]]:
     """Return the start and end of each range of addresses that blocks lie in."""
     pieces: list[tuple[int, int]] = []
     for address, end in sorted((block.address, block.end) for block in blocks):
-        if pieces and address - pieces[-1][1] < _APART:
+        # What is far apart are two pieces of memory: the heap, and what lies far from it.
+        if pieces and address - pieces[-1][1] < 1 << 26:
             pieces[-1] = (pieces[-1][0], max(pieces[-1][1], end))
         else:
             pieces.append((address, end))

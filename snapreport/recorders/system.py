@@ -1,8 +1,10 @@
-"""Facts about the running program: its command, versions, rank, and how it failed."""
+"""What a recording needs of the program around it: facts about it, a folder, and a line to say so.
+
+The facts are its command, versions, rank, and how it failed.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import logging
@@ -84,7 +86,7 @@ def allocator_backend() -> str:
     """Return the name of the CUDA allocator; only ``native`` keeps a history."""
     import torch
 
-    with contextlib.suppress(Exception):
+    with suppress(Exception):
         return str(torch.cuda.memory.get_allocator_backend())
     return "native"
 
@@ -95,7 +97,7 @@ def other_accelerator() -> str | None:
 
     for name in _BACKENDS:
         backend = getattr(torch, name, None) or getattr(torch.backends, name, None)
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             if backend is not None and backend.is_available():
                 return name
     return None
@@ -138,7 +140,7 @@ def rank_of_process() -> tuple[int, int]:
     if "torch.distributed" in sys.modules:
         from torch import distributed
 
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             if distributed.is_available() and distributed.is_initialized():
                 return int(distributed.get_rank()), int(distributed.get_world_size())
     try:
@@ -200,26 +202,22 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {
         "type": name,
         "message": message,
-        "cpu_request": cpu_request(error),
+        "cpu_request": _cpu_request(error),
         "place": _place_of(_cpu_failure(error) or error),
     }
 
 
 def _place_of(error: BaseException) -> str | None:
     """Return the innermost line of the program itself that an error passed through."""
-    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [
-        each
-        for each in frames
-        if classify_file(each[0].co_filename) == OUTSIDE
-        and each[0].co_filename != processes.__file__
-    ]
-    for code, line in reversed(own):
-        return f"{code.co_name} ({PurePath(code.co_filename).name}:{line})"
-    return None
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if classify_file(file) == OUTSIDE and file != processes.__file__:
+            place = f"{frame.f_code.co_name} ({PurePath(file).name}:{line})"
+    return place
 
 
-def cpu_request(error: BaseException) -> int | None:
+def _cpu_request(error: BaseException) -> int | None:
     """Return the size in bytes of the failed request for the CPU's memory.
 
     0 if the message does not say it; None if something else failed.
@@ -264,7 +262,6 @@ def _message(error: BaseException) -> str:
 #
 # Only ``os.mkdir`` and files that must not exist yet decide which process gets a folder: both are
 # exclusive on every system, and on file systems that the machines of one run share.
-
 
 _RUNS = ".runs"
 """The folder whose files say which numbered folder the processes of a run share."""
@@ -456,8 +453,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-# Announces a finished recording in one line: where the report is, and what it found.
-
+# The line about a finished recording: where the report is, and what it found.
 
 _LOG = logging.getLogger("snapreport.recording")
 _MOST = 3
@@ -493,7 +489,7 @@ def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
     if failed or not (later or rank_of_process()[0] != speaker):
         if _silenced() or _logged_to_stderr() or sys.stderr is None:
             return
-        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+        with suppress(OSError, ValueError):  # stderr may be closed
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
 

@@ -79,8 +79,8 @@ _FILES = (
         re.compile(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
     ),
     (_BETWEEN, re.compile(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
-    (_WITHIN, re.compile(r"(^|.{0,400}[/\\])torch[/\\]")),
 )
+_TORCH = re.compile(r"(^|.{0,400}[/\\])torch[/\\]")
 _CALLS_CLOSURES = ("step", "_directional_evaluate")
 _CLOSURE = re.compile(r"(\w{1,80}_)?closure$")
 
@@ -118,6 +118,7 @@ def parents_with_closures(stacks: StackTable) -> NDArray[np.int32]:
 
 def _file_bits(filename: str) -> int:
     bits = _BETWEEN if is_native_file(filename) else 0
+    bits |= _WITHIN if _TORCH.match(filename) else 0
     for bit, pattern in _FILES:
         bits |= bit if pattern.match(filename) else 0
     return bits

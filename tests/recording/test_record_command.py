@@ -197,8 +197,8 @@ time.sleep(60)
 @pytest.mark.parametrize(
     "after",
     [
-        "recorders.recording_folders._new_number",  # a folder was just made
-        "recorders.session.join_recorder",  # it has just begun
+        "recorders.system._new_number",  # a folder was just made
+        "recorders.session._join_recorder",  # it has just begun
         "api.recording._stop_at_end_of_worker",
     ],
 )
