@@ -18,17 +18,15 @@ from snapreport.bundle.tables import (
     NOT_THERE,
     Cells,
     definitions,
-    event_differences,
+    differences,
     span_bases,
-    time_differences,
     to_cells,
 )
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, UNKNOWN_LINE, StackTable
 
-# Writes tables from columns or rows, and long tables of integers in parts.
-
+# Tables, written from columns or rows.
 
 _ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
 """No other thread uses the database, so it needs no locks."""
@@ -155,8 +153,7 @@ def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
         yield from found
 
 
-# Finds allocations that are alike, so that a bundle stores what they share once.
-
+# Allocations that are alike: a bundle stores what they share once.
 
 _FACTOR = 0x9E37_79B9_7F4A_7C15
 """2^64 over the golden ratio: multiplying by it moves neighbours far apart (Knuth, 6.4)."""
@@ -310,9 +307,12 @@ class _Writer:
             "addr": rows.addr,
             "version": rows.version.astype(np.int64),
             **self._spans(rows, first_id),
-            **event_differences(rows, history.events),
-            **time_differences(rows),
         }
+        of_events = (rows.alloc_event, rows.free_requested_event, rows.free_event)
+        of_times = (rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
+        for unit, values, never in (("", of_events, history.events), ("_us", of_times, NO_TIME)):
+            requested, free = differences(*values, never)
+            columns |= {f"requested_after{unit}": requested, f"free_after{unit}": free}
         insert_integers(self._tables.connection, "allocation_rows", first_id, columns)
         self._events(index, history)
         self._final_state(index, history, first_id)
