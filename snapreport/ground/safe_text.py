@@ -111,11 +111,8 @@ def csv_cell(text: str) -> str:
     return visible(text, "\n")
 
 
-# Make strangers' texts safe for every encoder, processing each distinct text once.
-
-
 class CleanTexts:
-    """Texts of one file without lone surrogates, which become replacement characters.
+    """Texts of one file, safe for every encoder: lone surrogates become replacement characters.
 
     A pickle can use one text a million times: however often it is asked for, it is copied once.
     """
@@ -159,7 +156,6 @@ def _named(value: object) -> str:
 
 
 # How results show themselves in Python: on one line, as a table in a notebook, as a DataFrame.
-
 
 _LONGEST, _TEXT, _CELL, _ROWS = 200, 48, 300, 20
 _SCALARS = (str, int, float, bool, type(None))

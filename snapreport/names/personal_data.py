@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from snapreport.ground.known_packages import words
+from snapreport.ground.units import words
 from snapreport.model.snapshot import RecorderInfo
 
 _HIDDEN = "HIDDEN"

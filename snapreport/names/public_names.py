@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from snapreport.ground.known_packages import LIBRARIES, words
+from snapreport.ground.units import words
+from snapreport.roles.frames import LIBRARIES
 
 _LISTS = Path(__file__).with_name("known_names.txt.xz")
 """Names in installed copies of all three, without words of one or two letters, which say nothing;

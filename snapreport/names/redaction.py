@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from snapreport.ground.known_packages import LIBRARIES, words
+from snapreport.ground.units import words
 from snapreport.model.history import (
     REDACTED,
     SHORT_SALT,
@@ -39,7 +39,7 @@ from snapreport.names.public_names import (
     optimizer_of,
 )
 from snapreport.names.short_paths import Changes, Kind, change_strings, shorten
-from snapreport.roles.frames import is_native_file
+from snapreport.roles.frames import LIBRARIES, is_native_file
 
 FOLDER = "project"
 """The folder that redacted file names begin with."""

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, Literal
 
 from snapreport.ground.files import common_beginning
-from snapreport.ground.known_packages import LIBRARIES
 from snapreport.model.history import INTERNAL, KEPT, SHORT, DeviceHistory, History, NamesDone
 from snapreport.model.snapshot import GRADIENT_OF, FrameTable, RecorderInfo
 from snapreport.names.personal_data import (
@@ -30,7 +29,7 @@ from snapreport.names.personal_data import (
     hide_servers,
     home_of,
 )
-from snapreport.roles.frames import classify_file
+from snapreport.roles.frames import LIBRARIES, classify_file
 from snapreport.roles.source_files import file_key
 from snapreport.roles.stack_kinds import DEFAULT_RULES
 

@@ -1,4 +1,4 @@
-"""Opens an input file, mapped or unpacked as its first bytes require."""
+"""Opens the files that a user names: a snapshot, mapped or unpacked; budgets in TOML; and rules."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
             thread.join()  # it must release the data before they are unmapped
 
 
-def read_short(path: Path) -> str:
+def _read_short(path: Path) -> str:
     """Return the text of a file of rules or budgets.
 
     Raises:
@@ -210,8 +210,7 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
     return unpacked.whole()
 
 
-# Reads budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml.
-
+# Budgets for ``snapreport check``, from a TOML file or a project's pyproject.toml.
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -250,7 +249,7 @@ def read_budget(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read.
         BudgetError: it is not TOML, or a pyproject.toml without the table.
     """
-    text = read_short(path)
+    text = _read_short(path)
     try:
         data: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an integer may have too many digits
@@ -274,8 +273,7 @@ def _table_of(data: Any) -> Any:
     return data
 
 
-# Reads rules for categories from JSON or YAML, in a file or as text.
-
+# Rules for categories.
 
 _KEYS = {"category", "name", "function", "file", "pattern"}
 
@@ -295,7 +293,7 @@ def read_rules(source: str) -> tuple[Rule, ...]:
     """
     inline = source.lstrip().startswith(("{", "["))
     where = "the rules" if inline else source
-    text = source if inline else read_short(Path(source))
+    text = source if inline else _read_short(Path(source))
     data = _parse(text, where)
     if isinstance(data, dict):
         entries = [{"category": name, "pattern": pattern} for name, pattern in data.items()]

@@ -1,4 +1,4 @@
-"""Sorts long columns of integers and finds their distinct values, faster than NumPy alone.
+"""Sorts long columns of integers, tells them apart and sweeps over them faster than NumPy alone.
 
 Columns here have small numbers (call sites, kinds), or numbers of fewer than 64 bits (events,
 addresses). NumPy has a radix sort for up to 16 bits, and sorts integers much faster than it finds
@@ -238,7 +238,6 @@ def medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDAr
 
 
 # Sweeps over the events of a recording: curves, and segments with what lies in them.
-
 
 SEGMENT_COLUMNS = 8
 """Of a segment's life: address, its end, start, end, stream, family, final row, expandable."""
