@@ -22,8 +22,163 @@ from snapreport.model.snapshot import (
     StackTable,
 )
 
-# Which part of a recording to draw, and what is drawn; totals always include everything.
+START = -1
+"""The event before the first event."""
+INTERNAL = "internal "
+"""How the action of an event begins that the allocator made for itself, not for a tensor."""
+ANNOTATE = "annotate"
+"""The action of an event that adds metadata to the allocation at its address."""
+DEEPEST_SETTINGS = 16
+"""Levels of mappings and lists in the allocator's settings; PyTorch's have two."""
 
+
+@dataclass(frozen=True, eq=False)
+class Allocations(Shown):
+    """Every allocation that was live at some event, in birth order; arrays of shape (n,).
+
+    First the baseline (blocks that the trace never touches, then those freed in the window, the
+    last freed first, so that stacked strips move as little as can be), then by ``alloc_event``.
+    An allocation is live after event s, in each curve, when:
+
+    - requested, active: ``alloc_event <= s < free_event``
+    - allocated: ``alloc_event <= s < free_requested_event``
+    """
+
+    addr: NDArray[np.int64]
+    version: NDArray[np.int32]
+    """0 for the first allocation at this address, 1 for the next, and so on."""
+    size: NDArray[np.int64]
+    """Requested bytes."""
+    block_size: NDArray[np.int64]
+    """Bytes of the block: exact, or the lower bound where block_size_max is larger."""
+    block_size_max: NDArray[np.int64]
+    alloc_event: NDArray[np.int64]
+    """START for the baseline."""
+    free_requested_event: NDArray[np.int64]
+    """START when requested before the recording; n_events (the device's ``events``) for never."""
+    free_event: NDArray[np.int64]
+    """The event of ``free_completed``; n_events for never. Never before free_requested_event."""
+    alloc_time_us: NDArray[np.int64]
+    """NO_TIME where unknown, as in the next two columns."""
+    free_requested_time_us: NDArray[np.int64]
+    free_time_us: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    pool: NDArray[np.int32]
+    """Rows of ``History.pools``, or NO_ID."""
+    stack: NDArray[np.int32]
+    """NO_STACK where no stack is known; an empty stack where PyTorch recorded one of no frames."""
+    free_stack: NDArray[np.int32]
+    category: NDArray[np.int32]
+    """Rows of ``History.strings``, or NO_ID, as in the next two columns."""
+    compile_context: NDArray[np.int32]
+    metadata: NDArray[np.int32]
+    """The program's metadata and annotations, one in each line; or else the path of a module's or
+    an optimizer's tensor."""
+
+    def __len__(self) -> int:
+        return len(self.addr)
+
+    def weights(self, curve: str) -> NDArray[np.int64]:
+        """Return the bytes of each in a curve: ``requested``, ``allocated`` or ``active``."""
+        return self.size if curve == "requested" else self.block_size
+
+    def ends(self, curve: str) -> NDArray[np.int64]:
+        """Return the event from which each no longer counts in a curve."""
+        return self.free_requested_event if curve == "allocated" else self.free_event
+
+    def live_at(self, event: int, curve: str = "allocated") -> NDArray[np.bool_]:
+        """Return whether each counts in a curve after an event."""
+        return (self.alloc_event <= event) & (event < self.ends(curve))
+
+
+@dataclass(frozen=True, eq=False)
+class Events(Shown):
+    """Trace events that are no part of an allocation, in order; arrays of shape (n,).
+
+    ``segment_*``, ``oom``, ``snapshot``, ``annotate``, unknown actions, frees that fit no
+    allocation, and what the allocator took for itself (INTERNAL).
+    """
+
+    event: NDArray[np.int64]
+    action: list[str]
+    addr: NDArray[np.int64]
+    """For ``oom``: free bytes on the device."""
+    size: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    pool: NDArray[np.int32]
+    """Rows of ``History.pools``, or NO_ID where the event does not say, as before torch 2.13."""
+    stack: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True, eq=False)
+class Stages(Shown):
+    """Annotations as spans, in order of their start; arrays of shape (n,).
+
+    The stage is on after every event s with ``start_event <= s < end_event``.
+    """
+
+    name: list[str]
+    parent: NDArray[np.int32]
+    """Rows of this table; -1 for an outermost stage."""
+    depth: NDArray[np.int32]
+    """0 for an outermost stage."""
+    start_event: NDArray[np.int64]
+    """The first event inside; START where the START marker was lost or precedes the trace."""
+    end_event: NDArray[np.int64]
+    """The first event after it; n_events where it was still open or ends after the trace."""
+    start_time_us: NDArray[np.int64]
+    """NO_TIME where the marker was lost, as in ``end_time_us``."""
+    end_time_us: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class OtherAllocator:
+    """An allocator that is not CUDA's."""
+
+    kind: str
+    """Of its devices; ``cuda`` where only the sizes of blocks show that it is another."""
+    evidence: str
+    """How that shows, as a clause."""
+    known: bool
+    """Whether its rule for block sizes is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceHistory(Shown):
+    """Everything known about one device. Tables shared by devices are in ``History``."""
+
+    device: DeviceId
+    events: int
+    """Number of trace events."""
+    allocations: Allocations
+    other: Events
+    segments: Segments
+    """At the end of the recording."""
+    block_allocation: NDArray[np.int32]
+    """int32, shape (n_blocks,): the allocation that each final block holds, NO_ID if inactive."""
+    stages: Stages
+    anomalies: dict[str, int]
+    """Counts of what did not fit while pairing, by kind; empty for a sound recording."""
+    skipped: tuple[str, ...] = ()
+    """Kinds of events that the recording left out, as the others show (``skip_actions``). Without
+    ``alloc``, or without either kind of free, no event is kept: they would show no curve."""
+    other_allocator: OtherAllocator | None = None
+    """None where CUDA's allocator, or none, explains the recording."""
+
+    @property
+    def blocks_known(self) -> bool:
+        """Whether the rule for block sizes is known; else a block is at least its request."""
+        return self.other_allocator is None or self.other_allocator.known
+
+
+# Which part of a recording to draw, and what is drawn; totals always include everything.
 
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
 _MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
@@ -213,7 +368,6 @@ class Picture:
 
 # What was done to the names in a history: paths as recorded, shortened, or taken out.
 
-
 KEPT, SHORT, REDACTED = "kept", "short", "redacted"
 _DONE = (KEPT, SHORT, REDACTED)
 
@@ -242,7 +396,7 @@ class NamesDone:
         }
 
 
-AS_RECORDED = NamesDone()
+_AS_RECORDED = NamesDone()
 
 
 def names_done(value: Any) -> NamesDone:
@@ -252,7 +406,7 @@ def names_done(value: Any) -> NamesDone:
         ValueError: it is not from ``as_plain()``.
     """
     if value is None:
-        return AS_RECORDED
+        return _AS_RECORDED
     if isinstance(value, dict):
         done, project = value.get("done"), value.get("project")
         packages, functions = value.get("packages"), value.get("functions")
@@ -304,160 +458,7 @@ def is_short_salt(salt: str) -> bool:
     return len(salt) < 16
 
 
-START = -1
-"""The event before the first event."""
-INTERNAL = "internal "
-"""How the action of an event begins that the allocator made for itself, not for a tensor."""
-ANNOTATE = "annotate"
-"""The action of an event that adds metadata to the allocation at its address."""
-DEEPEST_SETTINGS = 16
-"""Levels of mappings and lists in the allocator's settings; PyTorch's have two."""
-
-
-@dataclass(frozen=True, eq=False)
-class Allocations(Shown):
-    """Every allocation that was live at some event, in birth order; arrays of shape (n,).
-
-    First the baseline (blocks that the trace never touches, then those freed in the window, the
-    last freed first, so that stacked strips move as little as can be), then by ``alloc_event``.
-    An allocation is live after event s, in each curve, when:
-
-    - requested, active: ``alloc_event <= s < free_event``
-    - allocated: ``alloc_event <= s < free_requested_event``
-    """
-
-    addr: NDArray[np.int64]
-    version: NDArray[np.int32]
-    """0 for the first allocation at this address, 1 for the next, and so on."""
-    size: NDArray[np.int64]
-    """Requested bytes."""
-    block_size: NDArray[np.int64]
-    """Bytes of the block: exact, or the lower bound where block_size_max is larger."""
-    block_size_max: NDArray[np.int64]
-    alloc_event: NDArray[np.int64]
-    """START for the baseline."""
-    free_requested_event: NDArray[np.int64]
-    """START when requested before the recording; n_events (the device's ``events``) for never."""
-    free_event: NDArray[np.int64]
-    """The event of ``free_completed``; n_events for never. Never before free_requested_event."""
-    alloc_time_us: NDArray[np.int64]
-    """NO_TIME where unknown, as in the next two columns."""
-    free_requested_time_us: NDArray[np.int64]
-    free_time_us: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    pool: NDArray[np.int32]
-    """Rows of ``History.pools``, or NO_ID."""
-    stack: NDArray[np.int32]
-    """NO_STACK where no stack is known; an empty stack where PyTorch recorded one of no frames."""
-    free_stack: NDArray[np.int32]
-    category: NDArray[np.int32]
-    """Rows of ``History.strings``, or NO_ID, as in the next two columns."""
-    compile_context: NDArray[np.int32]
-    metadata: NDArray[np.int32]
-    """The program's metadata and annotations, one in each line; or else the path of a module's or
-    an optimizer's tensor."""
-
-    def __len__(self) -> int:
-        return len(self.addr)
-
-    def weights(self, curve: str) -> NDArray[np.int64]:
-        """Return the bytes of each in a curve: ``requested``, ``allocated`` or ``active``."""
-        return self.size if curve == "requested" else self.block_size
-
-    def ends(self, curve: str) -> NDArray[np.int64]:
-        """Return the event from which each no longer counts in a curve."""
-        return self.free_requested_event if curve == "allocated" else self.free_event
-
-    def live_at(self, event: int, curve: str = "allocated") -> NDArray[np.bool_]:
-        """Return whether each counts in a curve after an event."""
-        return (self.alloc_event <= event) & (event < self.ends(curve))
-
-
-@dataclass(frozen=True, eq=False)
-class Events(Shown):
-    """Trace events that are no part of an allocation, in order; arrays of shape (n,).
-
-    ``segment_*``, ``oom``, ``snapshot``, ``annotate``, unknown actions, frees that fit no
-    allocation, and what the allocator took for itself (INTERNAL).
-    """
-
-    event: NDArray[np.int64]
-    action: list[str]
-    addr: NDArray[np.int64]
-    """For ``oom``: free bytes on the device."""
-    size: NDArray[np.int64]
-    time_us: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    pool: NDArray[np.int32]
-    """Rows of ``History.pools``, or NO_ID where the event does not say, as before torch 2.13."""
-    stack: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.action)
-
-
-@dataclass(frozen=True, eq=False)
-class Stages(Shown):
-    """Annotations as spans, in order of their start; arrays of shape (n,).
-
-    The stage is on after every event s with ``start_event <= s < end_event``.
-    """
-
-    name: list[str]
-    parent: NDArray[np.int32]
-    """Rows of this table; -1 for an outermost stage."""
-    depth: NDArray[np.int32]
-    """0 for an outermost stage."""
-    start_event: NDArray[np.int64]
-    """The first event inside; START where the START marker was lost or precedes the trace."""
-    end_event: NDArray[np.int64]
-    """The first event after it; n_events where it was still open or ends after the trace."""
-    start_time_us: NDArray[np.int64]
-    """NO_TIME where the marker was lost, as in ``end_time_us``."""
-    end_time_us: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-
-@dataclass(frozen=True)
-class OtherAllocator:
-    """An allocator that is not CUDA's."""
-
-    kind: str
-    """Of its devices; ``cuda`` where only the sizes of blocks show that it is another."""
-    evidence: str
-    """How that shows, as a clause."""
-    known: bool
-    """Whether its rule for block sizes is known."""
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceHistory(Shown):
-    """Everything known about one device. Tables shared by devices are in ``History``."""
-
-    device: DeviceId
-    events: int
-    """Number of trace events."""
-    allocations: Allocations
-    other: Events
-    segments: Segments
-    """At the end of the recording."""
-    block_allocation: NDArray[np.int32]
-    """int32, shape (n_blocks,): the allocation that each final block holds, NO_ID if inactive."""
-    stages: Stages
-    anomalies: dict[str, int]
-    """Counts of what did not fit while pairing, by kind; empty for a sound recording."""
-    skipped: tuple[str, ...] = ()
-    """Kinds of events that the recording left out, as the others show (``skip_actions``). Without
-    ``alloc``, or without either kind of free, no event is kept: they would show no curve."""
-    other_allocator: OtherAllocator | None = None
-    """None where CUDA's allocator, or none, explains the recording."""
-
-    @property
-    def blocks_known(self) -> bool:
-        """Whether the rule for block sizes is known; else a block is at least its request."""
-        return self.other_allocator is None or self.other_allocator.known
+# The whole file.
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,7 +481,7 @@ class History(Shown):
     """What snapreport noted if it made the recording."""
     cut: Cut | None = None
     """What reports draw by default; the history itself is always complete."""
-    names: NamesDone = AS_RECORDED
+    names: NamesDone = _AS_RECORDED
     """Whether paths and names are as recorded, shortened, or redacted."""
     length: int = field(default=0, compare=False)
     """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""

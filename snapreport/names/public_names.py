@@ -28,7 +28,7 @@ _CUT = 250
 
 
 @dataclass(frozen=True)
-class KnownNames:
+class _KnownNames:
     """Sorted, by what they are names of."""
 
     lists: dict[str, list[str]]
@@ -59,7 +59,7 @@ class KnownNames:
 
 
 @lru_cache(maxsize=1)
-def known_names() -> KnownNames:
+def known_names() -> _KnownNames:
     """Read the lists, once."""
     lists: dict[str, list[str]] = {}
     current: list[str] = []
@@ -68,7 +68,7 @@ def known_names() -> KnownNames:
             current = lists.setdefault(line[1:-1], [])
         else:
             current.append(line)
-    return KnownNames(lists, {kind: frozenset(words) for kind, words in lists.items()})
+    return _KnownNames(lists, {kind: frozenset(words) for kind, words in lists.items()})
 
 
 _GENERATED = re.compile(

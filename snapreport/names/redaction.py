@@ -41,7 +41,7 @@ from snapreport.names.public_names import (
 from snapreport.names.short_paths import Changes, Kind, change_strings, shorten
 from snapreport.roles.frames import LIBRARIES, is_native_file
 
-FOLDER = "project"
+_FOLDER = "project"
 """The folder that redacted file names begin with."""
 
 _ROUNDS = 100_000
@@ -124,7 +124,7 @@ def redact(history: History, wanted: NamesWanted) -> History:
         Changes(files, function, lambda _: {}, other, lambda noted: _recorder(noted, names)),
     )
     known = tuple(package for package in done.packages if package in LIBRARIES)
-    return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))
+    return replace(changed, names=NamesDone(REDACTED, _FOLDER, known, functions))
 
 
 def _functions_too(history: History, names: StandIns) -> History:
@@ -208,7 +208,7 @@ def _file(file: str, project: str, known: list[bool] | None, names: StandIns, di
     if len(parts) > 1 and parts[0] == project:
         parts = parts[1:]
     hashed = [names.of("file", part, digits) for part in parts]
-    return "/".join([FOLDER, *hashed]) + ending
+    return "/".join([_FOLDER, *hashed]) + ending
 
 
 def _stage(name: str, names: StandIns) -> str:
@@ -280,7 +280,7 @@ def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
     return {name: value for name, value in stats.items() if is_public_counter(name)}
 
 
-# Quotes.
+# Strings that read like a sentence, put in quotes.
 
 LONGEST_QUOTE = 80
 """The most letters of a sentence that are shown."""

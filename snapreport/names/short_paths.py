@@ -33,7 +33,7 @@ from snapreport.roles.frames import LIBRARIES, classify_file
 from snapreport.roles.source_files import file_key
 from snapreport.roles.stack_kinds import DEFAULT_RULES
 
-Change = Callable[[str], str]
+_Change = Callable[[str], str]
 Kind = Literal["text", "stage", "action", "setting", "oddity", "source"]
 """A category, compile context or metadata; a stage's name; an event's action; an allocator setting
 that is a text, or the name of a setting; a part of the file that is not known; the file's name."""
@@ -78,7 +78,7 @@ def change_strings(history: History, changes: Changes) -> History:
         stacks=replace(history.stacks, frames=changed),
         strings=[changes.other("text", text) for text in history.strings],
         devices=tuple(_change_device(device, changes) for device in history.devices),
-        settings=change_json(history.settings, partial(changes.other, "setting")),
+        settings=_change_json(history.settings, partial(changes.other, "setting")),
         oddities=dict(oddities),
         recorder=None if history.recorder is None else changes.recorder(history.recorder),
     )
@@ -88,7 +88,7 @@ def _function(changes: Changes, file: str, name: str) -> str:
     return changes.function(name, file)
 
 
-def _but(words: str, text: str, change: Change) -> str:
+def _but(words: str, text: str, change: _Change) -> str:
     """Change a text, but not the words of ours that it begins with."""
     own = words if text.startswith(words) else ""
     return own + change(text[len(own) :])
@@ -108,14 +108,14 @@ def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
     )
 
 
-def change_json(value: Any, change: Change) -> Any:
+def _change_json(value: Any, change: _Change) -> Any:
     """Return a value of JSON with every text in it changed, names included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): change_json(item, change) for key, item in value.items()}
+        return {change(key): _change_json(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [change_json(item, change) for item in value]
+        return [_change_json(item, change) for item in value]
     return value
 
 
@@ -131,7 +131,7 @@ _RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
 @dataclass(frozen=True)
-class ShortNames:
+class _ShortNames:
     """The short file names of a recording."""
 
     names: Mapping[str, str]
@@ -142,7 +142,7 @@ class ShortNames:
     """The folders that short names of packages begin with, in order."""
 
 
-def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortNames:
+def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> _ShortNames:
     """Shorten the file names of a recording. Names that are short already stay as they are.
 
     Args:
@@ -181,7 +181,7 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
         for name, (kind, path) in places.items()
         if kind == "package" and "/" in path and found[name] == path != name
     }
-    return ShortNames(found, root, tuple(sorted(packages)))
+    return _ShortNames(found, root, tuple(sorted(packages)))
 
 
 def _parts(name: str) -> list[str]:
@@ -291,7 +291,7 @@ _STANDARD = re.compile(
 )
 
 
-def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
+def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> _Change:
     """Return a function that shortens the paths in a text."""
     folders = folders_of(users)
     below = None
@@ -309,7 +309,7 @@ def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
     return change
 
 
-def _changes(files: Mapping[str, str], change: Change) -> Changes:
+def _changes(files: Mapping[str, str], change: _Change) -> Changes:
     return Changes(
         files=files,
         function=lambda name, _: change(name),

@@ -130,27 +130,24 @@ class StackInterner:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
         return np.array([self.intern(frames) for frames in take(rows, key)], np.int32)
 
-    def number_forward(self, lines: Any) -> int:
-        """Return a number for the lines of ``forward_frames``, outermost first; NO_STACK if none.
+    def number_forwards(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int32]:
+        """Return the number of the forward call stack of each row; NO_STACK where it has none.
 
         Raises:
-            NotASnapshotError: they are not texts, or repeat more frames than the file can have.
+            NotASnapshotError: as ``number_lines()``.
         """
-        known = self._forward_of_object.get(id(lines))
-        if known is None:
-            known = self._forward_of_object[id(lines)] = self.number_lines(lines)
-        return known
-
-    def number_forwards(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int32]:
-        """Return the number of the forward call stack of each row; NO_STACK where it has none."""
-        return np.array([self.number_forward(row.get("forward_frames")) for row in rows], np.int32)
+        known, lists = self._forward_of_object, [row.get("forward_frames") for row in rows]
+        for lines in lists:
+            if id(lines) not in known:
+                known[id(lines)] = self.number_lines(lines)
+        return np.array([known[id(lines)] for lines in lists], np.int32)
 
     def join(self, stacks: NDArray[np.int32], forward: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the ids of stacks with the forward call stacks behind them outside of them.
 
         Args:
             stacks: int32, shape (n,): stack ids, or NO_STACK.
-            forward: int32, shape (n,): from ``number_forward()``.
+            forward: int32, shape (n,): from ``number_forwards()``.
         """
         rows = np.flatnonzero(forward != NO_STACK)
         if not len(rows):
@@ -170,7 +167,11 @@ class StackInterner:
         return joined
 
     def number_lines(self, lines: Any) -> int:
-        """Do as ``number_forward()`` with a list that may not be the file's own."""
+        """Return a number for the lines of ``forward_frames``, outermost first; NO_STACK if none.
+
+        Raises:
+            NotASnapshotError: they are not texts, or repeat more frames than the file can have.
+        """
         if not isinstance(lines, (list, tuple)) or any(type(line) is not str for line in lines):
             raise NotASnapshotError("has 'forward_frames' that are not a list of texts.")
         known = self._forward_of_lines.get(tuple(lines))

@@ -33,8 +33,8 @@ import numpy as np
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.processes import collector_off
 
-Frame = dict[str, Any]
-DeviceKey = tuple[str, int]
+_Frame = dict[str, Any]
+_DeviceKey = tuple[str, int]
 """Kind and ordinal, such as ``("cpu", 0)``."""
 
 FUNCTION_START = "where the function begins; the profiler does not record the line that ran"
@@ -49,13 +49,13 @@ class MemoryEvent:
 
     time_ns: int
     """Nanoseconds since 1970."""
-    device: DeviceKey
+    device: _DeviceKey
     address: int
     size: int
     """Bytes, negative for a free."""
     allocated: int
     """Bytes that were allocated afterwards, by the allocator's count."""
-    frames: list[Frame]
+    frames: list[_Frame]
     """Innermost first; one list for all events with this stack."""
 
 
@@ -74,7 +74,7 @@ class SeenTensor:
     """A tensor that a module or an optimizer held at some moment."""
 
     time_ns: int
-    device: DeviceKey
+    device: _DeviceKey
     address: int
     size: int
     kind: str
@@ -96,19 +96,19 @@ class _Node:
 
     __slots__ = ("_below", "_frames", "frame", "outer")
 
-    def __init__(self, frame: Frame | None, outer: _Node | None) -> None:
+    def __init__(self, frame: _Frame | None, outer: _Node | None) -> None:
         self.frame = frame
         self.outer = outer
         self._below: dict[int, _Node] = {}
-        self._frames: list[Frame] | None = None
+        self._frames: list[_Frame] | None = None
 
-    def call(self, frame: Frame) -> _Node:
+    def call(self, frame: _Frame) -> _Node:
         known = self._below.get(id(frame))
         if known is None:
             known = self._below[id(frame)] = _Node(frame, self)
         return known
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[_Frame]:
         if self._frames is None:
             self._frames = []
             node: _Node | None = self
@@ -141,7 +141,7 @@ class EventTreeReader:
 
     def __init__(self) -> None:
         self._root = _Node(None, None)
-        self._frames: dict[tuple[str, str, int, bool], Frame] = {}
+        self._frames: dict[tuple[str, str, int, bool], _Frame] = {}
         self._files: dict[str, str] = {}
 
     def read(self, profile: Any) -> Recorded:
@@ -261,7 +261,7 @@ class EventTreeReader:
                 line, exact = calling[2], True
         return node.call(self._frame(name, filename, line, exact=exact))
 
-    def _frame(self, name: str, filename: str, line: int, *, exact: bool) -> Frame:
+    def _frame(self, name: str, filename: str, line: int, *, exact: bool) -> _Frame:
         key = (name, filename, line, exact)
         known = self._frames.get(key)
         if known is None:
@@ -428,9 +428,9 @@ def profile_to_snapshot(profile: Any) -> dict[str, Any]:
 
 def to_snapshot(parts: Sequence[Recorded]) -> dict[str, Any]:
     """Merge what one or more runs of the profiler recorded, in order, into one snapshot."""
-    devices: dict[DeviceKey, _Device] = {}
+    devices: dict[_DeviceKey, _Device] = {}
     for part in parts:
-        by_device: dict[DeviceKey, tuple[list[MemoryEvent], list[SeenTensor]]] = {}
+        by_device: dict[_DeviceKey, tuple[list[MemoryEvent], list[SeenTensor]]] = {}
         for event in part.memory:
             by_device.setdefault(event.device, ([], []))[0].append(event)
         for tensor in part.tensors:
@@ -463,7 +463,7 @@ class _Block:
 
     address: int
     size: int
-    frames: list[Frame]
+    frames: list[_Frame]
     kind: str = ""
     name: str = ""
 
@@ -670,7 +670,7 @@ def _slice(address: int, size: int, live: _Block | None = None) -> dict[str, Any
 
 
 def _event(
-    action: str, address: int, size: int, time_us: int, frames: list[Frame]
+    action: str, address: int, size: int, time_us: int, frames: list[_Frame]
 ) -> dict[str, Any]:
     return {
         "action": action,
@@ -682,7 +682,7 @@ def _event(
     }
 
 
-def _frees(address: int, size: int, time_us: int, frames: list[Frame]) -> list[dict[str, Any]]:
+def _frees(address: int, size: int, time_us: int, frames: list[_Frame]) -> list[dict[str, Any]]:
     return [
         _event(action, address, size, time_us, frames)
         for action in ("free_requested", "free_completed")

@@ -1,4 +1,4 @@
-"""The interface of all recorders, the options that they take, and an environment for a moment."""
+"""The interface of all recorders, their options, and environment variables while one works."""
 
 from __future__ import annotations
 

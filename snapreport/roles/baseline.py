@@ -85,7 +85,7 @@ most tensors of one size in a layer, such as the projections of its attention.""
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class _Sizes:
     """How many tensors of each size there are."""
 
     size: NDArray[np.int64]
@@ -99,7 +99,7 @@ class Sizes:
         return self.size * self.count
 
     @classmethod
-    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
+    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> _Sizes:
         """Return the highest count of each size.
 
         Args:
@@ -116,17 +116,17 @@ class Sizes:
         place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
         return np.where(self.size[place] == size, self.count[place], 0)
 
-    def less(self, others: Sizes | None) -> Sizes:
+    def less(self, others: _Sizes | None) -> _Sizes:
         """Return the counts minus those of others."""
-        return self if others is None else Sizes(self.size, self.count - others.of(self.size))
+        return self if others is None else _Sizes(self.size, self.count - others.of(self.size))
 
-    def without(self, size: NDArray[np.int64]) -> Sizes:
+    def without(self, size: NDArray[np.int64]) -> _Sizes:
         """Return the counts without some sizes."""
         kept = ~np.isin(self.size, size)
-        return Sizes(self.size[kept], self.count[kept])
+        return _Sizes(self.size[kept], self.count[kept])
 
 
-class States(NamedTuple):
+class _States(NamedTuple):
     """How an optimizer keeps its states."""
 
     each: int
@@ -135,13 +135,13 @@ class States(NamedTuple):
     """A state has ``times / parts`` as many bytes as the gradient."""
     parts: int = 1
 
-    def of(self, parameters: Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of(self, parameters: _Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many states have some sizes; int64, of the shape of ``size``."""
         gradient = size // self.times * self.parts
         return np.where(size % self.times == 0, self.each * parameters.of(gradient), 0)
 
 
-def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
+def _find_states(blocks: _Sizes, parameters: _Sizes, first: int) -> _States:
     """Return the kind of states that explains the counts of sizes with the most bytes exactly.
 
     If no kind does so for most parameters, as when a frozen model shares their sizes, the states
@@ -157,10 +157,10 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     bytes_ = parameters.bytes
     further = blocks.of(parameters.size) // np.maximum(parameters.count, 1) - first
     usual = np.bincount(np.clip(further, 0, _PRECISIONS[0][2]), weights=bytes_, minlength=1)
-    best, most = States(int(usual.argmax())), 0
+    best, most = _States(int(usual.argmax())), 0
     for times, parts, states in _PRECISIONS:
         for each in range(states, 0, -1):
-            guess = States(each, times, parts)
+            guess = _States(each, times, parts)
             n_states = guess.of(parameters, size)
             for sets in range(first, first + _MOST_COPIES + 1):
                 n = sets * n_parameters + n_states
@@ -173,13 +173,13 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     return best
 
 
-def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
+def _usual_sets(blocks: _Sizes, parameters: _Sizes) -> int:
     """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
     sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
     return int(np.bincount(sets, parameters.bytes, minlength=1).argmax())
 
 
-class Sets(NamedTuple):
+class _Sets(NamedTuple):
     """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
 
     rows: NDArray[np.intp]
@@ -190,14 +190,14 @@ class Sets(NamedTuple):
     """Whether it is one of the states, which come last."""
 
 
-def sort_into_sets(
+def _sort_into_sets(
     rows: Allocations,
     chosen: NDArray[np.bool_],
-    parameters: Sizes,
+    parameters: _Sizes,
     first: int,
-    states: States,
+    states: _States,
     leaks: NDArray[np.int64],
-) -> Sets:
+) -> _Sets:
     """Sort blocks in the sizes of parameters and states into sets; others are left out.
 
     Args:
@@ -221,10 +221,10 @@ def sort_into_sets(
     is_state = before >= np.maximum(every - n_states, np.minimum(first * count, every))
     there = (before < every) & ((count > 0) | is_state)
     turn = before // np.maximum(count, 1)
-    return Sets(at[there], turn[there], is_state[there])
+    return _Sets(at[there], turn[there], is_state[there])
 
 
-def in_layers(there: Sizes) -> NDArray[np.int64]:
+def _in_layers(there: _Sizes) -> NDArray[np.int64]:
     """Return the sizes that occur as often as several others, or a small multiple of that."""
     found = np.zeros(len(there.count), np.bool_)
     for layers in np.unique(there.count[there.count >= _STACKED]).tolist():
@@ -236,14 +236,14 @@ def in_layers(there: Sizes) -> NDArray[np.int64]:
 _FIRST_CAP = 1 << 20
 _MOST_SETS = 4
 """Blocks of a parameter besides its bucket: itself, its gradient, and Adam's two states."""
-NUMBER = 8
+_NUMBER = 8
 """The most bytes of a tensor with a single number, such as an optimizer's step count."""
 _DOUBTS = 0.05
 """At most this part of the parameters' bytes may be doubtful."""
 _TRIES = 10_000
 
 
-def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Sizes | None:
+def _find_buckets(blocks: _Sizes, parameters: _Sizes, doubtful: int = _NUMBER) -> _Sizes | None:
     """Return how many of DDP's buckets there are of each size, None if there are none.
 
     Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
@@ -265,10 +265,10 @@ def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Si
     for sets in range(_MOST_SETS, 0, -1):
         spare = np.maximum(blocks.count - sets * parameters.of(blocks.size), 0)
         size = np.repeat(blocks.size, spare)[::-1]
-        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > NUMBER)]).tolist()]
+        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > _NUMBER)]).tolist()]
         found = _adding_up_to(least, most, size[size >= _FIRST_CAP].tolist(), small)
         if least and found:
-            return Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
+            return _Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
     return None
 
 
@@ -360,7 +360,7 @@ def _match_sizes(
     if made.any():
         sizes = _most_at_once(history, np.flatnonzero(made))
         if (marks & IN_DDP).any():
-            _give_buckets(left, find_buckets(left.sizes, sizes), COMMUNICATION)
+            _give_buckets(left, _find_buckets(left.sizes, sizes), COMMUNICATION)
         ended = bool((made & (rows.free_requested_event < history.events)).any())
         # If no gradient is ever freed, some may be from before the recording, too.
         others = (PARAMETER, _COPIES) if ended else (GRADIENT, _SETS[GRADIENT])
@@ -375,7 +375,7 @@ def _match_sizes(
     if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
         return  # gradients, or memory that a backward pass still needs, may be among these
     text = _BEFORE + "in sizes that come as often as layers"
-    left.give_sizes(in_layers(left.sizes), PARAMETER, text, 0.5)
+    left.give_sizes(_in_layers(left.sizes), PARAMETER, text, 0.5)
     known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
     if len(known):
         among = (rows.addr > known.min()) & (rows.addr < known.max())
@@ -384,7 +384,7 @@ def _match_sizes(
 
 def _never_made(
     judge: Judge, history: DeviceHistory, passes: Passes, left: _Left, marks: NDArray[np.int32]
-) -> tuple[Sizes, tuple[int, ...]]:
+) -> tuple[_Sizes, tuple[int, ...]]:
     """Return the sizes of parameters without new gradients, and the sets before the states.
 
     Their gradients are set to zero in place, or are in DDP's buckets. Besides buckets, one further
@@ -396,12 +396,12 @@ def _never_made(
     if not (marks & IN_DDP).any():
         return of_steps, in_place
     blocks = left.sizes
-    if (of_steps.size > NUMBER).any():
-        buckets = find_buckets(blocks, of_steps)
+    if (of_steps.size > _NUMBER).any():
+        buckets = _find_buckets(blocks, of_steps)
         if buckets is None and not (marks[judge.role == GRADIENT] & FILLS_BUCKETS).any():
             return of_steps, in_place
         of_one = bool((marks & ONE_STATE).any())
-        further = usual_sets(blocks.less(buckets), of_steps) - 1
+        further = _usual_sets(blocks.less(buckets), of_steps) - 1
         first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
         _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
         return of_steps, first
@@ -409,9 +409,9 @@ def _never_made(
     explained, sets, trained, buckets = 0, 0, of_steps, None
     for n in (3, 2, 1):
         count = np.minimum(blocks.count // n, of_passes.of(blocks.size))
-        guess = Sizes(blocks.size[count > 0], count[count > 0])
+        guess = _Sizes(blocks.size[count > 0], count[count > 0])
         # Buffers of normalization, with one number per channel, have the sizes of parameters, too.
-        found = find_buckets(blocks, guess, doubtful=8 << 10)
+        found = _find_buckets(blocks, guess, doubtful=8 << 10)
         if found is not None and (n + 1) * found.bytes.sum() > explained:
             explained, sets, trained, buckets = (n + 1) * found.bytes.sum(), n, guess, found
     if buckets is None:
@@ -422,7 +422,7 @@ def _never_made(
 
 def _match_sets(
     left: _Left,
-    parameters: Sizes,
+    parameters: _Sizes,
     first: tuple[int, ...],
     others: tuple[int, str],
     leaks: dict[int, NDArray[np.int64]],
@@ -437,10 +437,10 @@ def _match_sets(
         leaks: by role, sizes of which the program keeps more and more blocks.
     """
     leaking = np.concatenate([*leaks.values()])
-    states = States(0)
+    states = _States(0)
     if 2 * left.known_states < parameters.bytes.sum():
-        states = find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
-    sets = sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
+        states = _find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
+    sets = _sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
     text = "a further set in the sizes of parameters"
     if states.times != states.parts:
         text = "a set in the sizes of parameters, but in another precision"
@@ -450,7 +450,7 @@ def _match_sets(
     left.give_rows(sets.rows, *others, 0.6)
 
 
-def _give_buckets(left: _Left, buckets: Sizes | None, role: int) -> None:
+def _give_buckets(left: _Left, buckets: _Sizes | None, role: int) -> None:
     """Assign a role to DDP's buckets: the blocks at the highest addresses of each size."""
     if buckets is None:
         return
@@ -480,9 +480,9 @@ class _Left:
         return found
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> _Sizes:
         """How many blocks there are of each size."""
-        return Sizes(*np.unique(self.rows.size[self.chosen], return_counts=True))
+        return _Sizes(*np.unique(self.rows.size[self.chosen], return_counts=True))
 
     def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
         """Assign a role to the blocks among some rows."""
@@ -507,7 +507,7 @@ def _kept_by_passes(
     return {role: np.unique(rows.size[kept & (judge.role == role)]) for role in roles}
 
 
-def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
+def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> _Sizes:
     """Return the sizes of some allocations, and how many of each are live at once at most."""
     rows = history.allocations
     size = np.concatenate([rows.size[chosen]] * 2)
@@ -515,10 +515,10 @@ def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
     change = np.repeat([1, -1], len(chosen))
     order = np.lexsort((change, event, size))
     live = np.cumsum(change[order])  # each size ends at 0
-    return Sizes.most(size[order], live)
+    return _Sizes.most(size[order], live)
 
 
-def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes, role: int) -> Sizes:
+def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes, role: int) -> _Sizes:
     """Return the sizes of temporaries, and how many of each a pass makes at most.
 
     An optimizer's operation makes one temporary per parameter, so those of each line are counted.
@@ -530,4 +530,4 @@ def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes, role: 
     begin = passes.of(OPTIMIZER if of_step else BACKWARD)[0]
     turn = np.searchsorted(begin, rows.alloc_event[made], side="right")
     keys, count = np.unique(np.stack([rows.size[made], line, turn]), axis=1, return_counts=True)
-    return Sizes.most(keys[0], count)
+    return _Sizes.most(keys[0], count)

@@ -31,9 +31,14 @@ from numpy.typing import NDArray
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.safe_text import matched
 from snapreport.ground.units import words
-from snapreport.model.answers import lowest_on_path
 from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OPERATOR, OUTSIDE
-from snapreport.model.snapshot import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.snapshot import (
+    UNKNOWN_LINE,
+    FrameTable,
+    StackTable,
+    lowest_on_path,
+    short_name,
+)
 
 # What a C++ function does, in the user's words.
 

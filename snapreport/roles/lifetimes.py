@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
-from snapreport.model.answers import lowest_on_path
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ACTIVATION,
@@ -36,7 +35,7 @@ from snapreport.model.roles import (
     WORKSPACE,
     Roles,
 )
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, lowest_on_path
 from snapreport.roles.baseline import Judge, match_baseline
 from snapreport.roles.frames import is_native_file
 from snapreport.roles.passes import (

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import sum_live
 from snapreport.ground.safe_text import matched
-from snapreport.model.answers import lowest_on_path, marks_on_path
 from snapreport.model.findings import NODE
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, lowest_on_path, marks_on_path
 from snapreport.roles.frames import classify_frames, is_native_file
 from snapreport.roles.stack_kinds import (
     EMPTY,

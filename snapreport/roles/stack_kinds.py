@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct
 from snapreport.ground.safe_text import matched
-from snapreport.model.answers import lowest_on_path
 from snapreport.model.diagnoses import StackKind
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import Category, Rule
-from snapreport.model.snapshot import NO_STACK, FrameTable, StackTable
+from snapreport.model.snapshot import NO_STACK, FrameTable, StackTable, lowest_on_path
 from snapreport.roles.frames import is_native_file
 
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)

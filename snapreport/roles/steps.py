@@ -108,7 +108,7 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     )
     if found is not None:
         return found
-    period = find_period(tables, history)
+    period = _find_period(tables, history)
     return None if period is None else _from_period(period, passes, allocated)
 
 
@@ -500,7 +500,7 @@ class Period:
     in ``made``; int64, shape (n, allocations in a turn)."""
 
 
-def find_period(tables: History, history: DeviceHistory) -> Period | None:
+def _find_period(tables: History, history: DeviceHistory) -> Period | None:
     """Find the mark that best separates the turns of the outer loop, or None."""
     rows = history.allocations
     made = np.flatnonzero(rows.alloc_event >= 0)

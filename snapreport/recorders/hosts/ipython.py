@@ -21,7 +21,7 @@ from IPython.utils.process import arg_split
 import snapreport
 from snapreport.ground.errors import SnapreportError
 
-FOLDER = "cell.memory"
+_FOLDER = "cell.memory"
 
 
 @magics_class
@@ -29,7 +29,7 @@ class MemoryMagics(Magics):
     """The magics that ``%load_ext snapreport`` adds."""
 
     @magic_arguments()
-    @argument("-o", "--output", metavar="FOLDER", default=FOLDER, help="folder for the files")
+    @argument("-o", "--output", metavar="FOLDER", default=_FOLDER, help="folder for the files")
     @argument("--title", metavar="TEXT", help="title of the report; by default the cell's number")
     @argument("--into", metavar="NAME", help="leave the Snapshot in this variable")
     @argument("--stacks", choices=("python", "all"), help="whether to record C++ frames too")

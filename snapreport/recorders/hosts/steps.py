@@ -12,7 +12,7 @@ from snapreport.ground.errors import SnapreportError
 
 _LOG = logging.getLogger(__name__)
 
-STEPS = 10
+_STEPS = 10
 """Steps recorded by default: enough to distinguish a leak from a warm-up, and soon over."""
 
 
@@ -20,7 +20,7 @@ class StepCallback:
     """Records steps ``skip`` to ``skip + steps`` of a loop, each a stage of its own."""
 
     def __init__(
-        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
+        self, path: Any, *, skip: int = 0, steps: int | None = _STEPS, **arguments: Any
     ) -> None:
         """Take what to record.
 
