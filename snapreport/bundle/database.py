@@ -314,7 +314,9 @@ class _Writer:
             requested, free = differences(*values, never)
             columns |= {f"requested_after{unit}": requested, f"free_after{unit}": free}
         insert_integers(self._tables.connection, "allocation_rows", first_id, columns)
-        self._events(index, history)
+        other = history.other
+        columns_of_events = self._tables.fields("events", other, device=[index] * len(other))
+        self._tables.add("events", *columns_of_events)
         self._final_state(index, history, first_id)
         self._stages(index, history)
         pending: list[int] = np.flatnonzero(rows.free_requested_event == START).tolist()
@@ -349,10 +351,6 @@ class _Writer:
             found[name] = np.where(column == none, NOT_THERE, column - base)
         self._tables.add("allocation_spans", *spans)
         return found
-
-    def _events(self, index: int, history: DeviceHistory) -> None:
-        device = [index] * len(history.other)
-        self._tables.add("events", *self._tables.fields("events", history.other, device=device))
 
     def _final_state(self, index: int, history: DeviceHistory, first_allocation: int) -> None:
         segments = history.segments

@@ -199,7 +199,7 @@ class Iterations:
 
     source: Source
     confidence: float
-    """0 to 1, see ``roles.repeating_step``: 1 where the file names the steps."""
+    """0 to 1, see ``roles.steps``: 1 where the file names the steps."""
     starts: NDArray[np.int64]
     """int64, shape (n,), ascending; the first event of each complete turn."""
     end: int

@@ -224,15 +224,14 @@ def known_native_parts(name: str) -> list[bool] | None:
     if len(parts) > 1 and not _BUILT_BY_OTHERS.match(name):
         return None
     known = known_names()
-    folders = [part in ("", ".", "..") or _is_build_folder(part) for part in parts[:-1]]
+    folders = [
+        part in ("", ".", "..") or known.has("folders", part) or _VERSIONED.match(part) is not None
+        for part in parts[:-1]
+    ]
     file, _, number = parts[-1].partition(":")
     cuda = _CUDA_FILE.match(file)
     source = known.has("sources", cuda[1] if cuda else file) and (not number or number.isdecimal())
     return [*folders, source] if source or len(parts) > 1 else None
-
-
-def _is_build_folder(part: str) -> bool:
-    return known_names().has("folders", part) or _VERSIONED.match(part) is not None
 
 
 def is_public_native_function(name: str) -> bool:

@@ -75,8 +75,11 @@ def recognise(top: Any, tables: Tables) -> Layout:
     _take_rows(tables.rows, segments, traces)
     if _is_profiler_derived(segments, traces, top.get("snapreport")):
         kind = "profiler"
-    elif any(_is_torch_20(row.get("blocks")) for row in segments):
-        kind = "torch-2.0"
+    else:
+        lists = [row.get("blocks") for row in segments]
+        blocks = (block for own in lists if isinstance(own, list) for block in own)
+        if any(isinstance(block, dict) and "history" in block for block in blocks):
+            kind = "torch-2.0"
     # The profiler adds one trace after those of the GPUs: the CPU's.
     cpu = len(traces) - 1 if kind == "profiler" else None
     layout = Layout(
@@ -123,12 +126,6 @@ def _take_rows(rows: Allowance, segments: list[Any], traces: list[Any]) -> None:
     rows.take(sum(map(len, events)), "events")
     blocks = (row.get("blocks") for row in segments if isinstance(row, dict))
     rows.take(len(segments) + sum(len(own) for own in blocks if isinstance(own, list)), "blocks")
-
-
-def _is_torch_20(blocks: Any) -> bool:
-    return isinstance(blocks, list) and any(
-        isinstance(block, dict) and "history" in block for block in blocks
-    )
 
 
 def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> bool:

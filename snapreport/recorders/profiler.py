@@ -118,6 +118,7 @@ class _Node:
         return self._frames
 
 
+@dataclass(eq=False, slots=True)
 class _Place:
     """The place in the program of an event's children.
 
@@ -125,15 +126,12 @@ class _Place:
     it is needed.
     """
 
-    __slots__ = ("event", "function", "node", "outer")
-
-    def __init__(self, outer: _Place | None, event: Any, node: _Node | None = None) -> None:
-        self.outer = outer
-        self.event = event
-        self.node = node
-        self.function: tuple[str, str, int] | None = None
-        """Name, file and first line of the running Python function, whose frame is not in
-        ``node`` yet: its line is known only when it calls something."""
+    outer: _Place | None
+    event: Any
+    node: _Node | None = None
+    function: tuple[str, str, int] | None = None
+    """Name, file and first line of the running Python function, whose frame is not in ``node`` yet:
+    its line is known only when it calls something."""
 
 
 class EventTreeReader:

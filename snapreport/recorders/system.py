@@ -485,17 +485,14 @@ def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
     """
     _LOG.info("%s", line)
     _announced[parent] += 1
-    later = _announced[parent] > _MOST and not _interactive()
+    interactive = "IPython" in sys.modules or hasattr(sys, "ps1")
+    later = _announced[parent] > _MOST and not interactive
     if failed or not (later or rank_of_process()[0] != speaker):
         if _silenced() or _logged_to_stderr() or sys.stderr is None:
             return
         with suppress(OSError, ValueError):  # stderr may be closed
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
-
-
-def _interactive() -> bool:
-    return "IPython" in sys.modules or hasattr(sys, "ps1")
 
 
 def _silenced() -> bool:

@@ -173,12 +173,6 @@ def _find_states(blocks: _Sizes, parameters: _Sizes, first: int) -> _States:
     return best
 
 
-def _usual_sets(blocks: _Sizes, parameters: _Sizes) -> int:
-    """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
-    sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
-    return int(np.bincount(sets, parameters.bytes, minlength=1).argmax())
-
-
 class _Sets(NamedTuple):
     """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
 
@@ -401,7 +395,9 @@ def _never_made(
         if buckets is None and not (marks[judge.role == GRADIENT] & FILLS_BUCKETS).any():
             return of_steps, in_place
         of_one = bool((marks & ONE_STATE).any())
-        further = _usual_sets(blocks.less(buckets), of_steps) - 1
+        # How many blocks most parameters, by bytes, have in their size, besides the parameter.
+        sets = blocks.less(buckets).of(of_steps.size) // np.maximum(of_steps.count, 1)
+        further = int(np.bincount(sets, of_steps.bytes, minlength=1).argmax()) - 1
         first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
         _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
         return of_steps, first

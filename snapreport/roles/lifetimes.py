@@ -94,7 +94,9 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     judge = Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
     passes = find_passes(history, tables)
-    _by_statement(judge, tables, rows.category)
+    stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
+    for role in set(stated.tolist()) - {UNKNOWN}:
+        judge.give(stated[rows.category] == role, role, "stated by the file", 1.0)
     graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
     judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
     collective = marks & (COMMUNICATES | FILLS_BUCKETS)
@@ -106,12 +108,6 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     _by_lifetime(judge, history, passes, marks)
     match_baseline(judge, history, passes, marks, stack_marks(tables.stacks)[rows.free_stack])
     return Roles(judge.role, judge.evidence, tuple(judge.seen))
-
-
-def _by_statement(judge: Judge, tables: History, category: NDArray[np.int32]) -> None:
-    stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
-    for role in set(stated.tolist()) - {UNKNOWN}:
-        judge.give(stated[category] == role, role, "stated by the file", 1.0)
 
 
 def _by_lifetime(
@@ -174,7 +170,12 @@ def _by_lifetime(
     cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | ~trains)
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
-    reached = _reached(freeing, freed_backward & forward, born, len(back_start))
+    # How far back each backward pass got: backward frees in the reverse order of forward, so it had
+    # not reached what was made before the oldest that it freed. The value after the last is for a
+    # pass that never came, which reached nothing.
+    reached = np.full(len(back_start) + 1, np.iinfo(np.int64).max)
+    own_frees = freed_backward & forward
+    np.minimum.at(reached, freeing[own_frees], born[own_frees])
     if not trains:
         graph = forward & ~kept & (marks & NO_GRAD == 0)
         judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
@@ -245,19 +246,6 @@ def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_
         judge.give(buckets, COMMUNICATION, "made by DDP to copy gradients into", 0.9)
     else:
         judge.give(buckets, GRADIENT, "made by DDP, and no gradients beside it", 0.9)
-
-
-def _reached(
-    freeing: NDArray[np.int64], chosen: NDArray[np.bool_], born: NDArray[np.int64], passes: int
-) -> NDArray[np.int64]:
-    """Return how far back each backward pass got: when the oldest memory it freed was made.
-
-    Backward frees in the reverse order of forward, so it had not reached older memory. The value
-    after the last is for a pass that never came, which reached nothing.
-    """
-    reached = np.full(passes + 1, np.iinfo(np.int64).max)
-    np.minimum.at(reached, freeing[chosen], born[chosen])
-    return reached
 
 
 def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -125,17 +126,7 @@ def library() -> Any:
     return _opened(FOLDER)
 
 
-class _Library:
-    """The functions by name, with their argument types."""
-
-    def __init__(self, loaded: ctypes.CDLL) -> None:
-        for name, (result, *arguments) in _FUNCTIONS.items():
-            function = loaded[f"snapreport_{name}"]
-            function.argtypes, function.restype = arguments, result
-            setattr(self, name, function)
-
-
-def _opened(folder: Path) -> _Library:
+def _opened(folder: Path) -> SimpleNamespace:
     path = folder / NAME
     try:
         wrong = "" if is_fresh(folder) else "was not made from the sources beside it"
@@ -149,7 +140,12 @@ def _opened(folder: Path) -> _Library:
     try:
         if wrong:
             compile_library(folder)
-        return _Library(ctypes.CDLL(str(path)))
+        loaded, functions = ctypes.CDLL(str(path)), SimpleNamespace()
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = loaded[f"snapreport_{name}"]
+            function.argtypes, function.restype = arguments, result
+            setattr(functions, name, function)
+        return functions
     except CompileError as error:
         raise NativeLibraryError(
             f"snapreport's native library {path} {wrong}, and {error}"
