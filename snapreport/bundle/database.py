@@ -34,9 +34,6 @@ _ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN
 AT_ONCE = 64
 """Rows for one statement: this takes two thirds of the time of one statement per row."""
 
-_STATEMENTS = 64
-"""How many statements' values are turned into Python numbers at a time."""
-
 
 def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
     """Return the bytes of an SQLite file with tables of a schema that ``fill`` has filled."""
@@ -139,6 +136,10 @@ def insert_integers(
         part = [column[begin:end] for column in given.values()]
         sql = insert + ", ".join([f"({number}{rest})"] * rows)
         connection.executemany(sql, _bindings(part, rows))
+
+
+_STATEMENTS = 64
+"""How many statements' values are turned into Python numbers at a time."""
 
 
 def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:

@@ -280,17 +280,7 @@ def _same_length(table: str, texts: list[str], numbers: NDArray[np.int64]) -> No
 _NEVER = int(np.iinfo(np.int64).min)
 """Stands for NULL: the event of what never happens, on any device."""
 
-_ADDED = {
-    "size",
-    "slack",
-    "block_range",
-    "event",
-    "time_us",
-    *(f"{what}_after{unit}" for what in ("alloc", "requested", "free") for unit in ("", "_us")),
-}
 _IDS = {"pool", "stack", "free_stack", "category", "compile_context", "metadata"}
-_MOST_ADDED = 2**60
-"""The most in a column that is added up: sums of four fit in 64 bits."""
 
 
 def _read_allocations(tables: Tables) -> Columns:
@@ -362,6 +352,18 @@ def _added_up(rows: dict[str, _Cells], spans: dict[str, _Cells]) -> Columns:
         "free_requested_time_us": requested_time,
         "free_time_us": after(requested_time, "free_after_us", NO_TIME),
     }
+
+
+_ADDED = {
+    "size",
+    "slack",
+    "block_range",
+    "event",
+    "time_us",
+    *(f"{what}_after{unit}" for what in ("alloc", "requested", "free") for unit in ("", "_us")),
+}
+_MOST_ADDED = 2**60
+"""The most in a column that is added up: sums of four fit in 64 bits."""
 
 
 def _read_columns(tables: Tables, table: str) -> dict[str, _Cells]:

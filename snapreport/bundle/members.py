@@ -172,8 +172,6 @@ MOST_MANIFEST = 2**22
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
-_HEADER = 30
-"""Bytes of a member's own header, without its name."""
 
 
 class NotABundleError(BundleError):
@@ -328,6 +326,10 @@ def _check_name(info: zipfile.ZipInfo) -> None:
             f"has a member {_shown(info)} that is not a plain file but a link or device; do not"
             " unpack it, and ask for another copy."
         )
+
+
+_HEADER = 30
+"""Bytes of a member's own header, without its name."""
 
 
 def _check_places(infos: list[zipfile.ZipInfo], directory: int) -> None:

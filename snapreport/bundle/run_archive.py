@@ -168,8 +168,6 @@ def _blob(values: NDArray[np.int64]) -> bytes:
 
 
 _MOST_RANKS = 100_000
-_MOST_CELLS = 8192
-_LONGEST = 65_536
 _HIGHEST_SHIFT = 62
 _NONE = -1
 """What NULL becomes; no figure is negative."""
@@ -331,6 +329,9 @@ def _finding(row: _Row, texts: _Row) -> RankFinding:
     return RankFinding(code, severity, title, row[0])
 
 
+_MOST_CELLS = 8192
+
+
 def _column(data: bytes) -> NDArray[np.int64]:
     if not data or len(data) % 8 or len(data) > 8 * _MOST_CELLS:
         raise ValueError("the number of cells is not valid")
@@ -338,6 +339,9 @@ def _column(data: bytes) -> NDArray[np.int64]:
     if int(values.min()) < 0 or int(values.max()) >= MOST_TOTAL:
         raise ValueError("a cell has a number of bytes that no memory has")
     return values
+
+
+_LONGEST = 65_536
 
 
 def _check_texts(texts: Sequence[str]) -> None:

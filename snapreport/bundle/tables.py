@@ -31,9 +31,6 @@ LONGEST_VALUE = 2**26
 _CHECK_EVERY = 20_000
 """Steps of SQLite's virtual machine between two checks of the limit: about a millisecond."""
 
-_MOST_STEPS, _STEPS_FOR_A_BYTE = 2**22, 4
-"""Steps of SQLite's virtual machine that any file may take, and more for each of its bytes. Real
-files take at most one for a byte: a table's row has more bytes than it takes steps to read."""
 
 _BEGIN = b"SQLite format 3\0"
 _OFF = """
@@ -88,6 +85,11 @@ def open_in_memory(
         connection.close()
         raise
     return connection
+
+
+_MOST_STEPS, _STEPS_FOR_A_BYTE = 2**22, 4
+"""Steps of SQLite's virtual machine that any file may take, and more for each of its bytes. Real
+files take at most one for a byte: a table's row has more bytes than it takes steps to read."""
 
 
 def _steps_guard(size: int) -> Callable[[], bool]:

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 _UNSAFE_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 """What could end a line, control a terminal, reverse the reading order or hide letters."""
 
-_ODD = re.compile(r"[^ -~]+")
-_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
-
-# The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_CONTROLS = ("\t", "\r", "\n")
-
 
 LONGEST_SHOWN = 10_000
 """Most letters of a text on a page: longer than any C++ name, and still laid out quickly."""
@@ -67,6 +60,9 @@ def visible(text: str, keep: str = "") -> str:
     return _escaped(text, keep, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
+_ODD = re.compile(r"[^ -~]+")
+
+
 def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
     def escaped_run(found: re.Match[str]) -> str:
         run = found[0]
@@ -97,6 +93,12 @@ def plain_json(data: bytes) -> bytes:
 def _utf16(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
+# The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_CONTROLS = ("\t", "\r", "\n")
 
 
 def csv_cell(text: str) -> str:

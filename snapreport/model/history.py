@@ -180,9 +180,6 @@ class DeviceHistory(Shown):
 
 # Which part of a recording to draw, and what is drawn; totals always include everything.
 
-_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
-_MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -248,6 +245,10 @@ def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
         return Bound(number(event)) if time_us is None else Bound(None, number(time_us))
 
     return Cut(bound("first"), bound("last"), number(plain["min_size"]))
+
+
+_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
+_MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
 
 
 def parse_bound(value: int | str | Bound) -> Bound:

@@ -406,18 +406,15 @@ def marks_on_path(
 # What snapreport noted while it recorded: the key ``snapreport`` of a snapshot that it wrote.
 
 _LONGEST = 4096
-_MOST_ROWS = 100_000
 _MOST_WORDS = 1000
 _MOST_NUMBERS = 1000
 _MOST_DEVICES = 256
 _LONGEST_OF_ROW = 512
-_LARGEST = 2**63 - 1
 _TEXTS = ("made_by", "recorder", "torch", "cuda", "driver", "python")
 _NUMBERS = ("started_us", "ended_us", "local_rank", "node")
 _OF_DEVICE = ("capacity", "free_before", "free_after", "total_before", "total_after")
 
 _Plain = dict[str, Any]
-_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
@@ -652,6 +649,10 @@ class _Reader:
         return self._texts.cut(value, longest) if isinstance(value, str) else None
 
 
+_MOST_ROWS = 100_000
+_Row = TypeVar("_Row")
+
+
 def _rows(value: Any, take: Callable[[_Plain], _Row | None]) -> Iterator[_Row]:
     for row in _list(value)[:_MOST_ROWS]:
         taken = take(row) if isinstance(row, dict) else None
@@ -661,6 +662,9 @@ def _rows(value: Any, take: Callable[[_Plain], _Row | None]) -> Iterator[_Row]:
 
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
+
+
+_LARGEST = 2**63 - 1
 
 
 def _number(value: Any) -> int | None:

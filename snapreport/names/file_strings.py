@@ -47,7 +47,6 @@ _TRACES = (".perfetto-trace", ".pftrace")
 _PROFILES = (".pb", ".pprof")
 _READ = (*_PAGES, *_TEXTS, *_PICTURES, *_TABLES, *_TRACES, *_PROFILES)
 _GZIP, _ZSTD, _PARQUET, _SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"SQLite format 3\0"
-_PNG = b"\x89PNG"
 
 
 def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
@@ -121,6 +120,9 @@ def _named_kind(ending: str, data: bytes, tally: Tally) -> None:
             tally.add("line", line.strip())
 
 
+_PNG = b"\x89PNG"
+
+
 def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None:
     """Count the strings of a snapshot, or of JSON that is something else."""
     known = begin[:1] == b"\x80" or begin[:2] == _GZIP or begin[:4] == _ZSTD
@@ -172,15 +174,6 @@ def _unpacked(data: bytes) -> bytes:
 
 # A bundle: its members, its tables, and anything else in the zip.
 
-_KINDS = {
-    ("frames", "name"): "function",
-    ("frames", "filename"): "file",
-    ("strings", "text"): "metadata",
-    ("annotations", "name"): "stage",
-    ("events", "action"): "action",
-    ("roles", "role"): "role",
-    ("roles", "evidence"): "evidence",
-}
 _OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
 _STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -243,6 +236,17 @@ def _elements_strings(data: bytes, tally: Tally) -> None:
             tally.add("stack", line)
     except QueryError as error:
         raise BundleError(f"has a damaged elements.db ({error})") from error
+
+
+_KINDS = {
+    ("frames", "name"): "function",
+    ("frames", "filename"): "file",
+    ("strings", "text"): "metadata",
+    ("annotations", "name"): "stage",
+    ("events", "action"): "action",
+    ("roles", "role"): "role",
+    ("roles", "evidence"): "evidence",
+}
 
 
 def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:

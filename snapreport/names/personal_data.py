@@ -26,7 +26,6 @@ _HIDDEN = "HIDDEN"
 """What replaces a key."""
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
 _URL = re.compile(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
-_STAND_INS = {"user name": "USER", "host name": "HOST", "e-mail address": "EMAIL", "URL": "URL"}
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,9 @@ def find_private(text: str, known: Known) -> Iterator[Private]:
         yield Private(begin, end, "token", why)
 
 
+_STAND_INS = {"user name": "USER", "host name": "HOST", "e-mail address": "EMAIL", "URL": "URL"}
+
+
 def hide_private(text: str, known: Known, keep: Collection[str] = ()) -> str:
     """Return a text with a stand-in for each private part.
 
@@ -128,15 +130,7 @@ _NAME = r"[^\\/\s:*?\"'<>|,;()\[\]{}`]{1,255}"
 _SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\Users\Jane Doe\x
 _DEEPEST_FOLDER = 12
 """How many folders of a path are looked at."""
-_PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST_FOLDER}}})")
-_SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
 _USERS = r"(?i:Users|Documents and Settings)"
-_WINDOWS = re.compile(
-    rf"(?=[.A-Za-z]){_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
-    # A server, and what of it is shared.
-    r"|(?<![\w.~:\\-])\\{2,4}[\w.$-]{1,255}\\{1,2}[\w.$-]{1,255}"
-    rf"(?:\\{{1,2}}{_USERS}\\{{1,2}}(?P<share>{_SPACED}))?"
-)
 _TILDE = re.compile(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
 # Where PyTorch keeps what it compiled: its folder is named after the user.
 _CACHE = "torchinductor_"
@@ -147,20 +141,6 @@ _REMOTE = re.compile(
     r"(?!~)[\w.%@-]{1,255}"
 )
 
-_HOMES = frozenset({"home", "homes", "Users"})
-"""Folders that hold the homes of users; ``users`` is one at any depth, the others near the root."""
-_WINDOWS_HOMES = ("users", "documents and settings")
-_DISKS = re.compile(
-    r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
-    r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
-)
-"""Folders where clusters mount the disks that their users share."""
-_EVERYONES = re.compile(
-    r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
-    r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
-    r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
-)
-"""Folders of such a disk that belong to no single user."""
 
 _ANYONE = words(
     "root user users admin ubuntu debian ec2-user centos runner jovyan vscode public default nobody"
@@ -174,6 +154,15 @@ _SHORTEST_NAME = 3
 def _names_someone(user: str) -> bool:
     """Say whether a user's name identifies somebody, and is not a common word."""
     return len(user) >= _SHORTEST_NAME and user.lower() not in _ANYONE
+
+
+_PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST_FOLDER}}})")
+_WINDOWS = re.compile(
+    rf"(?=[.A-Za-z]){_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
+    # A server, and what of it is shared.
+    r"|(?<![\w.~:\\-])\\{2,4}[\w.$-]{1,255}\\{1,2}[\w.$-]{1,255}"
+    rf"(?:\\{{1,2}}{_USERS}\\{{1,2}}(?P<share>{_SPACED}))?"
+)
 
 
 def _find_homes(text: str) -> Iterator[tuple[int, int, str]]:
@@ -234,6 +223,9 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
     return _INDUCTOR.sub("~", text) if _CACHE in text else text
 
 
+_SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
+
+
 def hide_servers(path: str) -> str:
     """Return a path with ``~`` for a server's share, an editor's machine or somebody's ``~``."""
     path = _REMOTE.sub(r"\1~", _TILDE.sub("~", path))
@@ -248,6 +240,22 @@ def home_of(parts: list[str], users: Collection[str]) -> int:
         users: whose folders count as homes, wherever they are.
     """
     return _home(parts[:-1], users)[0]
+
+
+_HOMES = frozenset({"home", "homes", "Users"})
+"""Folders that hold the homes of users; ``users`` is one at any depth, the others near the root."""
+_WINDOWS_HOMES = ("users", "documents and settings")
+_DISKS = re.compile(
+    r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
+    r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
+)
+"""Folders where clusters mount the disks that their users share."""
+_EVERYONES = re.compile(
+    r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
+    r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
+    r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
+)
+"""Folders of such a disk that belong to no single user."""
 
 
 def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
@@ -295,14 +303,9 @@ _SECRET = re.compile(
     rf"(?!(?:\w{{1,16}}\s{{1,9}})?{_HIDDEN}\b)(?:\w{{1,16}}\s{{1,9}})?(?P<sent>[^\s\"',;]{{6,}})"
 )
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
-_PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
-# Names that PyTorch and Triton give to compiled code: a SHA-256 in base32.
-_COMPILED = re.compile(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
 # Hashes that we write ourselves: in a page's policy, and after the source's name.
 _OURS = re.compile(r"'sha256-[A-Za-z0-9+/=]{44}'|SHA-256 `?[0-9a-f]{64}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
-_LEAST_ENTROPY = 3.8
-"""Bits for each character; words and their abbreviations have less, at this length."""
 
 # Options such as --wandb-key, trainer.api_key= and DB_PASSWORD=, but not --max-tokens.
 _OPTION = re.compile(
@@ -348,6 +351,13 @@ def _without_secrets(words: Iterable[str]) -> list[str]:
         follows = found is not None and not found["rest"] and word.startswith("-")
         hidden.append(word)
     return hidden
+
+
+_PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
+# Names that PyTorch and Triton give to compiled code: a SHA-256 in base32.
+_COMPILED = re.compile(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
+_LEAST_ENTROPY = 3.8
+"""Bits for each character; words and their abbreviations have less, at this length."""
 
 
 def _is_random(run: str) -> bool:

@@ -46,19 +46,8 @@ _FOLDER = "project"
 
 _ROUNDS = 100_000
 _HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
-_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
-_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"ipykernel_\d+/")
 _NUMBERS = re.compile(r"\d+")
-_WORD = re.compile(r"[^\W\d_]+")
-_FILE_WORDS = words(
-    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
-    " recording run snap snapshot step torch train worker"
-)
-"""Words that stay in file names because they do not say whose the file is."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
-_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
 
 
 class StandIns:
@@ -91,6 +80,9 @@ def _key_of(salt: str) -> bytes:
     The last key is kept: the name of an output and the names in it are made with the same one.
     """
     return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
+
+
+_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
 
 
 def redact(history: History, wanted: NamesWanted) -> History:
@@ -151,6 +143,14 @@ def _function(name: str, file: str, own: bool, names: StandIns) -> str:
     return f"function_{names.of('function', name)}"
 
 
+_WORD = re.compile(r"[^\W\d_]+")
+_FILE_WORDS = words(
+    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
+    " recording run snap snapshot step torch train worker"
+)
+"""Words that stay in file names because they do not say whose the file is."""
+
+
 def redact_name(name: str, names: StandIns) -> str:
     """Return a stand-in for the name of an output; numbers and words such as ``rank`` stay."""
     return _WORD.sub(
@@ -177,6 +177,10 @@ def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str,
         found[file] = stand_in
         taken.add(stand_in)
     return found
+
+
+_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
+_NOTEBOOK = re.compile(r"ipykernel_\d+/")
 
 
 def _file(file: str, project: str, known: list[bool] | None, names: StandIns, digits: int) -> str:
@@ -221,6 +225,9 @@ def _stage(name: str, names: StandIns) -> str:
     numbers = _NUMBERS.findall(name)
     stand_in = f"stage-{names.letters('stage', _NUMBERS.sub('#', name))}"
     return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in
+
+
+_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
 
 
 def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
@@ -269,6 +276,9 @@ def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
 
 def _is_device(name: str) -> bool:
     return re.fullmatch(r"(cuda|host|cpu):\d+", name) is not None
+
+
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
 
 
 def _version(text: str | None) -> str | None:

@@ -119,15 +119,8 @@ def _change_json(value: Any, change: _Change) -> Any:
     return value
 
 
-_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
-_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 # Scripts that are started by name are not part of the project, wherever they are installed.
 _SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
-_RESERVED = re.compile(
-    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
-)
-_RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
 @dataclass(frozen=True)
@@ -196,6 +189,11 @@ def _is_absolute(parts: list[str]) -> bool:
     return len(parts) > 1 and (parts[0] in ("", "~") or parts[0][1:] == ":")
 
 
+_RESERVED = re.compile(
+    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
+)
+
+
 def _root(
     loose: list[tuple[str, ...]], users: Collection[str], others: set[str]
 ) -> tuple[str, ...]:
@@ -211,6 +209,9 @@ def _root(
     if name in LIBRARIES or name in others or _RESERVED.match(name):
         return ()  # it would look like a package's name
     return root
+
+
+_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 
 
 def _short(
@@ -249,12 +250,19 @@ def _at_home(name: str, parts: list[str], users: Collection[str]) -> str:
     return "/".join(["~", *parts[at:]]) if at else hide_homes(name)
 
 
+_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
+_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
+
+
 def _python(text: str) -> str:
     found = _PYTHON.search(text)
     if found:
         return found[1]
     windows = _PYTHON_WINDOWS.search(text)
     return "python3" if windows is None else "python" + ".".join(filter(None, windows.groups()))
+
+
+_RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
 def _judge(name: str) -> tuple[object, ...]:

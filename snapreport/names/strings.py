@@ -30,26 +30,6 @@ from snapreport.ground.templates import (
     templates_folder,
 )
 
-# The kinds of values by their keys; other values have their key's name as their kind.
-_KINDS = {
-    "filename": "file",
-    "file": "file",
-    "files": "file",
-    "strings": "text",
-    "settings": "setting",
-    "allocator_settings": "setting",
-    "recorder": "recording",
-    "recording": "recording",
-    "snapreport": "recording",
-    "external_annotations": "stage",
-    "stages": "stage",
-    "oddities": "oddity",
-    "sha256": "hash",
-    "user_metadata": "metadata",
-}
-_WHOLE = {"setting", "recording", "oddity"}
-"""Everything below these keys is of their kind."""
-
 
 @dataclass(frozen=True, order=True)
 class Given:
@@ -109,6 +89,27 @@ def _is_number(text: str) -> bool:
     return not any(char.isalpha() for char in text)
 
 
+# The kinds of values by their keys; other values have their key's name as their kind.
+_KINDS = {
+    "filename": "file",
+    "file": "file",
+    "files": "file",
+    "strings": "text",
+    "settings": "setting",
+    "allocator_settings": "setting",
+    "recorder": "recording",
+    "recording": "recording",
+    "snapreport": "recording",
+    "external_annotations": "stage",
+    "stages": "stage",
+    "oddities": "oddity",
+    "sha256": "hash",
+    "user_metadata": "metadata",
+}
+_WHOLE = {"setting", "recording", "oddity"}
+"""Everything below these keys is of their kind."""
+
+
 def _kind(outer: str, key: Any, item: Mapping[Any, Any]) -> str:
     if outer in _WHOLE:
         return outer
@@ -128,34 +129,13 @@ _PART, _AT_ONCE = 1 << 20, 1 << 16
 """Bytes that are unpacked, and values that are looked at, in one go."""
 _MARKUP = re.compile(r"<(!--|[!?/]|(?=[a-zA-Z]))")
 _NAME = re.compile(r"[^\s/]+")
-_STOP = re.compile(r"[>\"']")
-_ATTRIBUTE = re.compile(
-    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""",
-)
 _END_OF_SCRIPT = {
     tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("script", "style")
 }
-_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4"}
 _SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
 _SILENT_IN_A_PICTURE = {"d", "points", "transform"}
 _NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # an identifier, which nothing fetches
 _HASH = re.compile(r"[0-9a-f]{64}")
-_COLUMNS = {
-    "frame_name": "function",
-    "frame_file": "file",
-    "category": "category",
-    "compile_context": "compile context",
-    "metadata": "metadata",
-    # Of the page of a run.
-    "label": "rank",
-    "host": "host",
-    "source": "file",
-    "place": "layout",
-    "link": "link",
-    "key": "call site",
-    "site": "call site",
-    "title": "finding",
-}
 
 
 def page_strings(text: str, tally: Tally, picture: bool = False) -> None:
@@ -310,6 +290,9 @@ class _Page:
             self._tally.add(kind, line.strip())
 
 
+_STOP = re.compile(r"[>\"']")
+
+
 def _end_of_tag(text: str, at: int) -> int:
     """Return where the ``>`` of a tag is, -1 if there is none; quotes can hold others."""
     while (found := _STOP.search(text, at)) is not None:
@@ -319,6 +302,11 @@ def _end_of_tag(text: str, at: int) -> int:
         if at == 0:
             break
     return -1
+
+
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""",
+)
 
 
 def _attributes(inside: str) -> dict[str, str]:
@@ -368,6 +356,25 @@ def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
         for kind in kinds:
             tally.walk(text, kind)
     tally.walk(header)
+
+
+_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4"}
+_COLUMNS = {
+    "frame_name": "function",
+    "frame_file": "file",
+    "category": "category",
+    "compile_context": "compile context",
+    "metadata": "metadata",
+    # Of the page of a run.
+    "label": "rank",
+    "host": "host",
+    "source": "file",
+    "place": "layout",
+    "link": "link",
+    "key": "call site",
+    "site": "call site",
+    "title": "finding",
+}
 
 
 def _used(

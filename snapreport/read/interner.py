@@ -299,9 +299,6 @@ class StackInterner:
 
 # Call stacks as a prefix tree, from the outermost frame on.
 
-_AHEAD = 64
-_FRAMES_AHEAD = 1 << 15
-
 
 def prefix_tree(stacks: Collection[bytes]) -> tuple[NDArray[np.int32], ...]:
     """Build the tree for all stacks at once.
@@ -358,6 +355,10 @@ def prefix_tree(stacks: Collection[bytes]) -> tuple[NDArray[np.int32], ...]:
     innermost = np.where(added > 0, start + added - 1, branch)
     frame = frames[np.repeat(end, added) - depth]
     return tuple(each.astype(np.int32) for each in (parent, frame, depth, innermost))
+
+
+_AHEAD = 64
+_FRAMES_AHEAD = 1 << 15
 
 
 def _equal_levels(

@@ -34,9 +34,6 @@ from snapreport.read.parsed import MOST_RULES, UNPACKED_ALWAYS, require_memory
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PART = 1 << 24
-# Bytes that one byte of zstd can unpack to: a block of 128 KiB takes four.
-_ZSTD_MOST = 1 << 15
-_ZSTD_LEAST_PART = 1 << 10
 
 
 @contextmanager
@@ -182,6 +179,11 @@ def _unpack_gzip(packed: mmap.mmap) -> bytes:
     return unpacked.whole()
 
 
+# Bytes that one byte of zstd can unpack to: a block of 128 KiB takes four.
+_ZSTD_MOST = 1 << 15
+_ZSTD_LEAST_PART = 1 << 10
+
+
 def _unpack_zstd(packed: mmap.mmap) -> bytes:
     import zstandard
 
@@ -275,8 +277,6 @@ def _table_of(data: Any) -> Any:
 
 # Rules for categories.
 
-_KEYS = {"category", "name", "function", "file", "pattern"}
-
 
 def read_rules(source: str) -> tuple[Rule, ...]:
     """Read rules in order: the first that matches a frame of a call stack wins.
@@ -323,6 +323,9 @@ def _parse(text: str, where: str) -> Any:
         place = "" if line is None else f" in line {line + 1}"
         problem = getattr(error, "problem", None) or "it cannot be parsed"
         raise PatternError(f"{where} is neither JSON nor YAML: {problem}{place}.") from error
+
+
+_KEYS = {"category", "name", "function", "file", "pattern"}
 
 
 def _rule(entry: Any, number: int, where: str) -> Rule:

@@ -36,16 +36,6 @@ from snapreport.read.fields import (
 from snapreport.read.interner import StackInterner, StringInterner
 from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber
 
-_EVENT_KEYS = words(
-    "action addr device_free size stream time_us frames compile_context user_metadata pool_id"
-    " category forward_frames internal_metadata"
-)
-
-_STACKS_AT_ONCE = 1024
-"""How many stacks have their frames in memory twice at a time; each may have thousands."""
-
-_TEXT_TYPES = {str, type(None)}
-
 
 @dataclass
 class _PoolInterner:
@@ -89,6 +79,12 @@ class Tables:
         self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
         self.pools = _PoolInterner()
         self.oddities: Counter[str] = Counter()
+
+
+_EVENT_KEYS = words(
+    "action addr device_free size stream time_us frames compile_context user_metadata pool_id"
+    " category forward_frames internal_metadata"
+)
 
 
 def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
@@ -159,6 +155,10 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
     )
 
 
+_STACKS_AT_ONCE = 1024
+"""How many stacks have their frames in memory twice at a time; each may have thousands."""
+
+
 def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     """Return the ids of the stacks of events, numbered in order of first appearance."""
     file, (distinct, position) = events.file, compress(events.stack)
@@ -219,6 +219,9 @@ def _addresses(events: Sequence[dict[str, Any]], where: str, present: set[Any]) 
     return addresses
 
 
+_TEXT_TYPES = {str, type(None)}
+
+
 def _ids(
     events: Sequence[dict[str, Any]],
     key: str,
@@ -252,13 +255,6 @@ _SEGMENT_KEYS = words(
     "device address total_size stream segment_type segment_pool_id is_expandable frames"
     " forward_frames blocks"
 ).union(STATED)
-_BLOCK_KEYS = words("address size requested_size state frames history forward_frames")
-_STATES = {
-    "active_allocated": 0,
-    "active_pending_free": PENDING,
-    "active_awaiting_free": PENDING,  # the documentation's word for it
-    "inactive": INACTIVE,
-}
 
 
 def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Segments:
@@ -306,6 +302,9 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
     )
 
 
+_BLOCK_KEYS = words("address size requested_size state frames history forward_frames")
+
+
 def _blocks(
     rows: list[dict[str, Any]], address: NDArray[np.int64], where: str, tables: Tables
 ) -> tuple[list[dict[str, Any]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -328,6 +327,14 @@ def _blocks(
         chosen = [blocks[i] for i in np.flatnonzero(own_address).tolist()]
         start[own_address] = integers(chosen, "address", f"{where}: block")
     return blocks, segment, start, size
+
+
+_STATES = {
+    "active_allocated": 0,
+    "active_pending_free": PENDING,
+    "active_awaiting_free": PENDING,  # the documentation's word for it
+    "inactive": INACTIVE,
+}
 
 
 def _state(block: dict[str, Any], oddities: Counter[str]) -> int:

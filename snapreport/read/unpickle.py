@@ -23,9 +23,6 @@ _MOST_MEMO_UNITS = 0x3FF
 # Opcodes of long texts, and how many bytes the length of the text takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
 _TUPLES = b"t\x85\x86\x87"
-_LONGEST_NAME = 120
-# SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
-_TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
 
 
 def check_opcodes(data: bytes | mmap.mmap) -> None:
@@ -96,6 +93,11 @@ def _not_needed(what: str, position: int) -> UnsafePickleError:
     return UnsafePickleError(
         f"has {what} at byte {position:,}, which no snapshot needs; nothing was loaded."
     )
+
+
+_LONGEST_NAME = 120
+# SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
+_TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
 
 
 def _wanted_name(data: bytes | mmap.mmap, position: int) -> str:

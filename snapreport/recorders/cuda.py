@@ -27,9 +27,6 @@ addr2line, which takes minutes with some builds of Python; where it is not insta
 containers, the whole snapshot fails with ``ValueError: stoi``. They are read once, at the first
 use; the second is for PyTorch before 2.4, which lacks the first."""
 _observers: list[_Observer] = []
-_attached: set[int] = set()
-"""Ids of the processes with our observer, which PyTorch cannot detach."""
-_lock = threading.Lock()
 
 
 class CudaRecorder:
@@ -205,6 +202,11 @@ def observe_oom(observer: _Observer) -> Iterator[None]:
         yield
     finally:
         _observers.remove(observer)
+
+
+_attached: set[int] = set()
+"""Ids of the processes with our observer, which PyTorch cannot detach."""
+_lock = threading.Lock()
 
 
 def _attach() -> None:

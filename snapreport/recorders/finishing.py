@@ -69,7 +69,6 @@ def _open_since(markers: list[dict[str, Any]], start_us: int) -> list[dict[str, 
 
 
 COMMAND = str(Path(__file__).resolve().parent.parent / "commands" / "record.py")
-_RUNNERS = frozenset(["<frozen runpy>", runpy.__file__])
 _FILE = re.compile(r'File "([^"\n]+)"')
 
 
@@ -117,6 +116,9 @@ def _count_own(frames: list[dict[str, Any]]) -> int:
     return len(frames) - first
 
 
+_RUNNERS = frozenset(["<frozen runpy>", runpy.__file__])
+
+
 def _is_runner(frame: dict[str, Any]) -> bool:
     """Say whether a frame is runpy's, or the interpreter's between Python frames."""
     filename = str(frame.get("filename"))
@@ -145,12 +147,8 @@ def _stacks_of(snapshot: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
 _MOST_LINES = 2000
 _MOST_LETTERS = 1 << 18
 """Characters of all lines together."""
-_LARGEST_FILE = 1 << 22
-_MOST_ALIKE = 64
 _MOST_KEPT = 10_000
 _PLACE = re.compile(r'\s*File "[^"]+", line \d')
-_PYC_HEADER = struct.Struct("<4s3I")
-"""Magic number, flags, and the source's modification time and size: Python, PEP 552."""
 
 
 def note_line_texts(frames: Iterable[dict[str, Any]], known: Known, began: float) -> None:
@@ -224,6 +222,9 @@ def hide_in_texts(snapshot: dict[str, Any], frames: Iterable[dict[str, Any]], kn
             frame[TRACE] = traceback(frame[TRACE])
 
 
+_LARGEST_FILE = 1 << 22
+
+
 def _is_readable(filename: str, began: float) -> bool:
     """Say whether a file is the user's own, and unchanged since it was loaded."""
     if not is_own_file(filename):
@@ -239,6 +240,10 @@ def _is_readable(filename: str, began: float) -> bool:
         return False
 
 
+_PYC_HEADER = struct.Struct("<4s3I")
+"""Magic number, flags, and the source's modification time and size: Python, PEP 552."""
+
+
 def _matches_compiled(filename: str, about: os.stat_result) -> bool:
     """Say whether Python's compiled copy of a file, if there is one, is of its present text."""
     try:
@@ -250,6 +255,9 @@ def _matches_compiled(filename: str, about: os.stat_result) -> bool:
         int(about.st_mtime) & 0xFFFFFFFF,
         about.st_size & 0xFFFFFFFF,
     )
+
+
+_MOST_ALIKE = 64
 
 
 def distinct_frames(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:

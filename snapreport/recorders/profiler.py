@@ -40,8 +40,6 @@ _DeviceKey = tuple[str, int]
 FUNCTION_START = "where the function begins; the profiler does not record the line that ran"
 """A frame's ``line_is`` if its line is not the one that ran."""
 
-_GONE = "(code no longer in memory)"
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvent:
@@ -290,6 +288,9 @@ def _results(profile: Any) -> Any:
             " torch.profiler.profile(profile_memory=True, with_stack=True)."
         )
     return results
+
+
+_GONE = "(code no longer in memory)"
 
 
 def _function(state: Any) -> tuple[str, str, int]:

@@ -36,8 +36,6 @@ from snapreport.recorders.system import Place, claim
 
 _LOG = logging.getLogger(__name__)
 
-_PROTOCOL = 4
-"""What PyTorch wrote until 2026, and the newest that older viewers read."""
 _OOM_SHARE = 0.1
 """At most this share of the program's time is spent on snapshots of requests whose failure it
 survives."""
@@ -310,6 +308,10 @@ class Session:
     def _path(self, part: str) -> Path:
         ending = ".pickle.zst" if self._settings.compress else ".pickle"
         return self.folder / f"snapshot{self._label(part)}{ending}"
+
+
+_PROTOCOL = 4
+"""What PyTorch wrote until 2026, and the newest that older viewers read."""
 
 
 def _dump(snapshot: dict[str, Any], path: Path, compress: bool = False) -> None:

@@ -36,15 +36,6 @@ from snapreport.ground.safe_text import visible
 from snapreport.model.findings import OUTSIDE
 from snapreport.roles.frames import classify_file
 
-_DRIVER = Path("/proc/driver/nvidia/version")
-_CPU_FAILURES = (
-    "DefaultCPUAllocator: can't allocate memory",
-    "DefaultCPUAllocator: not enough memory",
-    "[Errno 12] Cannot allocate memory",
-    "std::bad_alloc",
-)
-_BACKENDS = ("xpu", "mps", "mtia", "npu")
-
 
 def best_stacks() -> str:
     """Return ``all`` where PyTorch can walk C++ frames; elsewhere allocations would fail."""
@@ -91,6 +82,9 @@ def allocator_backend() -> str:
     return "native"
 
 
+_BACKENDS = ("xpu", "mps", "mtia", "npu")
+
+
 def other_accelerator() -> str | None:
     """Return the name of an accelerator whose memory cannot be recorded, None if there is none."""
     import torch
@@ -116,6 +110,9 @@ def versions() -> dict[str, str | None]:
         "driver": _driver(),
         "python": ".".join(map(str, sys.version_info[:3])),
     }
+
+
+_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def _driver() -> str | None:
@@ -231,6 +228,14 @@ def _cpu_request(error: BaseException) -> int | None:
     return int(asked[1]) if asked else 0
 
 
+_CPU_FAILURES = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "[Errno 12] Cannot allocate memory",
+    "std::bad_alloc",
+)
+
+
 def _cpu_failure(error: BaseException) -> BaseException | None:
     """Return the failure of a request for the CPU's memory that led to an error, if one did."""
     for each in _led_to(error):
@@ -262,14 +267,6 @@ def _message(error: BaseException) -> str:
 #
 # Only ``os.mkdir`` and files that must not exist yet decide which process gets a folder: both are
 # exclusive on every system, and on file systems that the machines of one run share.
-
-_RUNS = ".runs"
-"""The folder whose files say which numbered folder the processes of a run share."""
-# One of these is the same for all processes of a run, on all machines, and differs between runs.
-_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
-_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
-_NO_ID = ("", "none")
-"""An unset id; ``none`` is torchrun's."""
 
 
 @dataclass(frozen=True)
@@ -370,6 +367,10 @@ def _new_number(parent: Path) -> int:
     raise AssertionError
 
 
+_RUNS = ".runs"
+"""The folder whose files say which numbered folder the processes of a run share."""
+
+
 def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
     """Return the number of the folder that the ranks of a run share for their next recording.
 
@@ -398,6 +399,13 @@ def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
     number = int(shared.read_text(encoding="ascii"))
     (parent / str(number)).mkdir(exist_ok=True)
     return number, token
+
+
+# One of these is the same for all processes of a run, on all machines, and differs between runs.
+_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
+_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+_NO_ID = ("", "none")
+"""An unset id; ``none`` is torchrun's."""
 
 
 def _run_id() -> str | None:

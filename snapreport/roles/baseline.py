@@ -73,17 +73,6 @@ class Judge:
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
-_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
-"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
-have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
-in 16 or 8 bits for 32."""
-_MOST_COPIES = 2
-"""The most copies of the model: averaged weights, a reference model, or both."""
-_STACKED, _ALIKE, _IN_EACH = 2, 3, 4
-"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
-most tensors of one size in a layer, such as the projections of its attention."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Sizes:
     """How many tensors of each size there are."""
@@ -139,6 +128,14 @@ class _States(NamedTuple):
         """Return how many states have some sizes; int64, of the shape of ``size``."""
         gradient = size // self.times * self.parts
         return np.where(size % self.times == 0, self.each * parameters.of(gradient), 0)
+
+
+_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
+"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
+have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
+in 16 or 8 bits for 32."""
+_MOST_COPIES = 2
+"""The most copies of the model: averaged weights, a reference model, or both."""
 
 
 def _find_states(blocks: _Sizes, parameters: _Sizes, first: int) -> _States:
@@ -216,6 +213,11 @@ def _sort_into_sets(
     there = (before < every) & ((count > 0) | is_state)
     turn = before // np.maximum(count, 1)
     return _Sets(at[there], turn[there], is_state[there])
+
+
+_STACKED, _ALIKE, _IN_EACH = 2, 3, 4
+"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
+most tensors of one size in a layer, such as the projections of its attention."""
 
 
 def _in_layers(there: _Sizes) -> NDArray[np.int64]:
@@ -299,10 +301,6 @@ _SETS = {
     PARAMETER: _BEFORE + "in the sizes of parameters",
     GRADIENT: _BEFORE + "a second set in the sizes of parameters",
     UNKNOWN: _BEFORE + "a second set in the sizes of parameters, of gradients or of states",
-}
-_BUCKETS = {
-    GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
-    COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
 }
 _COPIES = _BEFORE + "one set more, as of a copy of the model"
 
@@ -444,6 +442,12 @@ def _match_sets(
     for k, role in enumerate(first):
         left.give_rows(sets.rows[sets.turn == k], role, _SETS[role], 0.7)
     left.give_rows(sets.rows, *others, 0.6)
+
+
+_BUCKETS = {
+    GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
+    COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
+}
 
 
 def _give_buckets(left: _Left, buckets: _Sizes | None, role: int) -> None:

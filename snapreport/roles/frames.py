@@ -45,22 +45,7 @@ from snapreport.model.snapshot import (
 IN_CPP = "C++ code, without a Python frame"
 """The call site of stacks in which no frame says anything."""
 
-_TOKEN = re.compile(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
 _BACKWARD = re.compile(r"(?:^|::)((\w{1,120}?)Backwards?\d{0,4})$")
-_CPP_NODE = re.compile(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
-_NODES = {
-    "AccumulateGrad": "gradient accumulation (AccumulateGrad)",
-    "CopySlices": "backward of a write into a view (CopySlices)",
-    "PyNode": "backward of a custom autograd.Function (PyNode)",
-    "CompiledAutograd": "compiled backward (CompiledAutograd)",
-    "GraphRoot": "start of the backward pass (GraphRoot)",
-    "Error": "an operation without a backward (Error)",
-    "DelayedError": "an operation without a backward (DelayedError)",
-    "NotImplemented": "an operation without a backward (NotImplemented)",
-    "UndefinedGrad": "an undefined gradient (UndefinedGrad)",
-}
-"""The nodes that are not called ``...Backward``, by the name of their class."""
-_RUNS_NODE = ("apply", "operator()", "release_variables")
 _WORK = (
     (re.compile(r"^torch::autograd::InputBuffer::"), "sum of a tensor's gradients (autograd)"),
     (
@@ -72,13 +57,6 @@ _WORK = (
     (re.compile(r"^c10d::\w*Reducer::"), "gradient buckets of DDP (Reducer)"),
 )
 """What autograd and DDP do around the nodes. Of ProcessGroups the class says it already."""
-_OPERATOR = re.compile(
-    r"^(?:at::_ops::(\w+)::(?:call|redispatch)|at::([a-z]\w*)"
-    r"|torch::autograd::VariableType::(?:\(anonymous namespace\)::)?(\w+))$"
-)
-_OVERLOAD = re.compile(
-    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
-)
 _MAKES_ROOM = re.compile(r"^(new_)?(empty(_\w{1,40})?|resize_\w{0,40})$")
 """Operators that only get memory, for the one that called them."""
 _MACHINERY = re.compile(
@@ -86,6 +64,7 @@ _MACHINERY = re.compile(
     r"|_{0,2}Py(?:[A-Z]\w*)?_|method_vectorcall|cfunction_|slot_tp_|subtype_dealloc|vectorcall_"
     r"|execute_native_thread|_{0,2}clone3?$|start_thread|_{0,2}libc_start|_start$|main$|pthread)"
 )
+_TOKEN = re.compile(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
 
 
 @lru_cache(maxsize=100_000)
@@ -140,9 +119,18 @@ def native_words(name: str) -> str:
     return IN_CPP if kind == MACHINERY and not own.startswith("aten::") else short_name(name)
 
 
+_OVERLOAD = re.compile(
+    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
+)
+
+
 def plain_operator(name: str) -> str:
     """Return an operator's name without its overload: ``mul_Tensor`` is ``mul``."""
     return _OVERLOAD.sub("", name)
+
+
+_CPP_NODE = re.compile(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
+_RUNS_NODE = ("apply", "operator()", "release_variables")
 
 
 def _node(name: str, own: str) -> str | None:
@@ -160,6 +148,20 @@ def _node(name: str, own: str) -> str | None:
     return None
 
 
+_NODES = {
+    "AccumulateGrad": "gradient accumulation (AccumulateGrad)",
+    "CopySlices": "backward of a write into a view (CopySlices)",
+    "PyNode": "backward of a custom autograd.Function (PyNode)",
+    "CompiledAutograd": "compiled backward (CompiledAutograd)",
+    "GraphRoot": "start of the backward pass (GraphRoot)",
+    "Error": "an operation without a backward (Error)",
+    "DelayedError": "an operation without a backward (DelayedError)",
+    "NotImplemented": "an operation without a backward (NotImplemented)",
+    "UndefinedGrad": "an undefined gradient (UndefinedGrad)",
+}
+"""The nodes that are not called ``...Backward``, by the name of their class."""
+
+
 def _of_class(node: str) -> str | None:
     if found := _BACKWARD.search(node):
         return f"backward of {_snake(found[2])} ({found[1]})"
@@ -173,6 +175,12 @@ def _part_of_node(own: str) -> str | None:
         if bare == "AccumulateGrad" or (bare != part and _BACKWARD.search(bare)):
             return _of_class(bare)
     return None
+
+
+_OPERATOR = re.compile(
+    r"^(?:at::_ops::(\w+)::(?:call|redispatch)|at::([a-z]\w*)"
+    r"|torch::autograd::VariableType::(?:\(anonymous namespace\)::)?(\w+))$"
+)
 
 
 def _operator(own: str) -> str:
@@ -228,40 +236,7 @@ LIBRARIES = words(
 )
 """Top-level names as they are imported. A package that is missing counts as someone's own."""
 
-_FOLDERS = words(
-    """
-    torch torchvision torchaudio functorch triton .triton
-    debugpy pydevd pydev _pydev_bundle _pydevd_bundle
-    """
-)
-"""Internal wherever they are: checkouts of PyTorch, caches, and the debuggers of editors."""
-_PACKAGES = words(
-    """
-    IPython ipykernel ipykernel_launcher.py colab_kernel_launcher.py google/colab tornado
-    traitlets zmq jupyter_client jupyter_core nbclient nbconvert papermill prompt_toolkit marimo
-    nest_asyncio.py uvloop anyio uvicorn starlette fastapi gunicorn gradio streamlit
-    torchx submitit ray/_private ray/util ray/train ray/tune ray/actor.py ray/remote_function.py
-    pytest _pytest pluggy click typer fire absl hydra snapreport
-    ipdb pudb line_profiler kernprof.py memory_profiler.py viztracer
-    accelerate deepspeed lightning pytorch_lightning lightning_fabric composer/core
-    fastai/learner.py ignite/engine mmengine/runner torchtnt/framework
-    einops opt_einsum jaxtyping beartype typeguard wrapt decorator.py
-    """
-)
-"""Internal as installed packages, or these parts of them."""
-_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
-_SCRIPTS = words(
-    """
-    accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
-    jupyter-console jupyter-lab jupyter-notebook jupyter-run kernprof lightning papermill pytest
-    py.test ray snapreport streamlit torchrun torchx uvicorn
-    """
-)
-_STANDARD = words("contextlib.py threading.py runpy.py functools.py")
 _INSTALLED = ("site-packages", "dist-packages")
-_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
-# The name is a hash, and the folder its first two letters: a cache may be anywhere.
-_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
 
 _UNKNOWN_FILE = re.compile(r"(\?\?|none)?$")
 _NATIVE_FILE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
@@ -328,6 +303,38 @@ def _parts(filename: str) -> list[str]:
     return filename.replace("\\", "/").split("/")
 
 
+_FOLDERS = words(
+    """
+    torch torchvision torchaudio functorch triton .triton
+    debugpy pydevd pydev _pydev_bundle _pydevd_bundle
+    """
+)
+"""Internal wherever they are: checkouts of PyTorch, caches, and the debuggers of editors."""
+_PACKAGES = words(
+    """
+    IPython ipykernel ipykernel_launcher.py colab_kernel_launcher.py google/colab tornado
+    traitlets zmq jupyter_client jupyter_core nbclient nbconvert papermill prompt_toolkit marimo
+    nest_asyncio.py uvloop anyio uvicorn starlette fastapi gunicorn gradio streamlit
+    torchx submitit ray/_private ray/util ray/train ray/tune ray/actor.py ray/remote_function.py
+    pytest _pytest pluggy click typer fire absl hydra snapreport
+    ipdb pudb line_profiler kernprof.py memory_profiler.py viztracer
+    accelerate deepspeed lightning pytorch_lightning lightning_fabric composer/core
+    fastai/learner.py ignite/engine mmengine/runner torchtnt/framework
+    einops opt_einsum jaxtyping beartype typeguard wrapt decorator.py
+    """
+)
+"""Internal as installed packages, or these parts of them."""
+_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
+_SCRIPTS = words(
+    """
+    accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
+    jupyter-console jupyter-lab jupyter-notebook jupyter-run kernprof lightning papermill pytest
+    py.test ray snapreport streamlit torchrun torchx uvicorn
+    """
+)
+_STANDARD = words("contextlib.py threading.py runpy.py functools.py")
+
+
 def _is_internal(parts: list[str]) -> bool:
     *folders, name = parts
     if not _FOLDERS.isdisjoint(folders) or name in _STANDARD or "concurrent" in folders:
@@ -345,12 +352,19 @@ def _is_internal(parts: list[str]) -> bool:
     )
 
 
+# The name is a hash, and the folder its first two letters: a cache may be anywhere.
+_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
+
+
 def _is_compiled(parts: list[str]) -> bool:
     """Say whether a file was generated by Inductor."""
     if any(part.startswith("torchinductor_") for part in parts[:-1]):
         return True
     found = _HASHED.fullmatch(parts[-1])
     return found is not None and parts[-2:-1] == [found[1]]
+
+
+_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
 
 
 def _is_standard(parts: list[str]) -> bool:
@@ -373,7 +387,6 @@ def _is_standard(parts: list[str]) -> bool:
 
 COMPILED = "compiled code"
 COMPILED_BACKWARD = "compiled backward"
-_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
 
 
 @once_for_each
@@ -422,6 +435,9 @@ def frame_words(stacks: StackTable) -> list[str]:
         if len(known) > 1:
             names[frame] += f", graph {known[file]}"
     return names
+
+
+_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
 
 
 def function_of(frames: FrameTable, frame: int) -> str:

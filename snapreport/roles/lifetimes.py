@@ -75,16 +75,8 @@ MISSED = "kept by the program, and no backward pass used it"
 CAST = "cast inside an operation, to half of a weight's size"
 """The evidence for weights' copies that are told from all else."""
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
-_TOGETHER = 8
-"""At least this many call stacks' memory must be freed in a row, without an allocation between."""
-_OF_ITS_PASS = 0.1
-"""A forward pass with gradients keeps at least this part of the bytes that it makes."""
-_MUCH = 0.4
-"""A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
 _SOME = 5
 """A cache is filled by fewer call stacks than this."""
-_OTHERS = 3
-"""In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
 @once_for_both
@@ -264,6 +256,10 @@ def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
     return np.cumsum(allocates)[rows.free_requested_event]
 
 
+_OF_ITS_PASS = 0.1
+"""A forward pass with gradients keeps at least this part of the bytes that it makes."""
+
+
 def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Say which rows of frees hold much of what was allocated since the first of the row.
 
@@ -287,6 +283,10 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     return much
 
 
+_MUCH = 0.4
+"""A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
+
+
 def _is_much_of_what_was_made(
     history: DeviceHistory, kept: NDArray[np.bool_], made: NDArray[np.bool_]
 ) -> bool:
@@ -296,6 +296,10 @@ def _is_much_of_what_was_made(
     made = made & (rows.alloc_event >= born.min()) & (rows.alloc_event <= born.max())
     size = rows.block_size
     return bool(int(size[kept].sum()) >= _MUCH * int(size[made].sum()))
+
+
+_TOGETHER = 8
+"""At least this many call stacks' memory must be freed in a row, without an allocation between."""
 
 
 def _of_many_stacks(
@@ -312,6 +316,10 @@ def _of_many_stacks(
     many = np.zeros(len(stack), np.bool_)
     many[at] = stacks[group[at]] >= least
     return many
+
+
+_OTHERS = 3
+"""In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
 def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -341,10 +349,6 @@ def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:
     return opens
 
 
-_USES_WEIGHTS = re.compile(
-    r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
-)
-"""Files whose lines hand a weight to an operation."""
 _AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
 
 
@@ -443,6 +447,12 @@ def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
     """Return each stack's innermost Python node."""
     native = np.array([is_native_file(file) for file in stacks.frames.filenames], np.int8)
     return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
+
+
+_USES_WEIGHTS = re.compile(
+    r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
+)
+"""Files whose lines hand a weight to an operation."""
 
 
 def _hands_on_weights(stacks: StackTable) -> NDArray[np.bool_]:

@@ -190,21 +190,6 @@ def _casts_inside(stacks: StackTable) -> NDArray[np.bool_]:
 NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
 """What ran at an event. USER is Python code that is none of the others."""
 
-_STAGES = (
-    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
-    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
-    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
-)
-_PHASES = (
-    (IN_OPTIMIZER | CLIPS, OPTIMIZER),
-    (IN_BACKWARD, BACKWARD),
-    (IN_FORWARD | COMPILED, FORWARD),
-    (LOADS, LOAD),
-    (BUILDS, BUILD),
-    (PYTHON, USER),
-)
-"""Marks and their phase; a stack's phase is the first that it has a mark of."""
-
 
 @dataclass(frozen=True, eq=False)
 class Passes:
@@ -264,11 +249,29 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     return Passes(made, kinds[start], start, end)
 
 
+_PHASES = (
+    (IN_OPTIMIZER | CLIPS, OPTIMIZER),
+    (IN_BACKWARD, BACKWARD),
+    (IN_FORWARD | COMPILED, FORWARD),
+    (LOADS, LOAD),
+    (BUILDS, BUILD),
+    (PYTHON, USER),
+)
+"""Marks and their phase; a stack's phase is the first that it has a mark of."""
+
+
 def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
     found = np.zeros(len(marks), np.int8)
     for wanted, phase in reversed(_PHASES):
         found[marks & wanted != 0] = phase
     return found
+
+
+_STAGES = (
+    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
+    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
+    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
+)
 
 
 def _name_by_stages(

@@ -49,32 +49,12 @@ from snapreport.roles.passes import (
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 """The name of an optimizer step's stage, as PyTorch annotates it."""
-_LOOP_MARKERS = (
-    re.compile(r"^Optimizer\.zero_grad#"),
-    re.compile(r"^enumerate\(DataLoader\)#.*__next__$"),
-)
-"""Stages that PyTorch itself sets once a step, at or near its beginning."""
-_NUMBER = re.compile(r"\d+")
 
 _FEWEST = 2
 """A single turn is not a repetition."""
-_FEWEST_OF_A_NAME = 3
-"""A stage name of the user's own counts as a step's if it occurs this often."""
-_COVERS = 0.5
-"""The stages of that name must fill at least this part of the recording from the first one on."""
 _TOGETHER = 0.25
 """Ends of optimizer steps closer than this part of the usual distance belong to one step of the
 program: one that has several optimizers."""
-_LONGEST = 64
-"""A turn is not taken to have more optimizer steps than this."""
-_LIMIT = 1 + _TOGETHER
-"""Building a model that ends within this many usual turns before the first mark precedes turn 1."""
-_SHORT = 0.5
-"""What makes fewer allocations than this part of the usual turn is none."""
-_LONGEST_FIRST = 4
-"""The first turn may make this many times the allocations of the next: states, workspaces."""
-_CYCLES = 3
-"""Optimizers that alternate must do so this often, as each makes its state the first time."""
 _AFTER_STEP, _AFTER_BACKWARD, _ELSEWHERE, _INSIDE = range(4)
 """Where a turn may end, the likeliest first; it cannot inside a backward pass or optimizer step."""
 _BY_OPTIMIZER, _BY_MARKER, _BY_NAME = 0.95, 0.9, 0.8
@@ -110,6 +90,13 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
         return found
     period = _find_period(tables, history)
     return None if period is None else _from_period(period, passes, allocated)
+
+
+_NUMBER = re.compile(r"\d+")
+_FEWEST_OF_A_NAME = 3
+"""A stage name of the user's own counts as a step's if it occurs this often."""
+_COVERS = 0.5
+"""The stages of that name must fill at least this part of the recording from the first one on."""
 
 
 def _from_names(stages: Stages, events: int) -> Iterations | None:
@@ -193,6 +180,12 @@ def _from_optimizer(
     return _iterations("optimizer", _BY_OPTIMIZER, bounds, how)
 
 
+_LONGEST = 64
+"""A turn is not taken to have more optimizer steps than this."""
+_CYCLES = 3
+"""Optimizers that alternate must do so this often, as each makes its state the first time."""
+
+
 def _cycle(history: DeviceHistory, rows: list[int]) -> int:
     """Return after how many optimizer steps the same optimizer steps again.
 
@@ -220,6 +213,13 @@ def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
     return kept
 
 
+_LOOP_MARKERS = (
+    re.compile(r"^Optimizer\.zero_grad#"),
+    re.compile(r"^enumerate\(DataLoader\)#.*__next__$"),
+)
+"""Stages that PyTorch itself sets once a step, at or near its beginning."""
+
+
 def _from_markers(
     history: DeviceHistory, passes: Passes, allocated: NDArray[np.int64]
 ) -> Iterations | None:
@@ -237,6 +237,12 @@ def _from_markers(
             if found is not None:
                 return found
     return None
+
+
+_LIMIT = 1 + _TOGETHER
+"""Building a model that ends within this many usual turns before the first mark precedes turn 1."""
+_SHORT = 0.5
+"""What makes fewer allocations than this part of the usual turn is none."""
 
 
 def _from_period(period: Period, passes: Passes, allocated: NDArray[np.int64]) -> Iterations | None:
@@ -329,6 +335,10 @@ def _with_turns_after(
         first, second = second, int(np.searchsorted(made, at[0]))
         rest = max(rest, after[-1] - int(made[max(second - 1, 0)]))
     return np.append(bounds, np.array(after, np.int64))
+
+
+_LONGEST_FIRST = 4
+"""The first turn may make this many times the allocations of the next: states, workspaces."""
 
 
 def _reach(
@@ -449,38 +459,13 @@ def _iterations(
 
 FEWEST = 5
 """A mark must occur this often: fewer equal distances are chance, or the parts of one step."""
-_TOLERANCE = 0.25
-"""Distances are alike if they are this near to the median: programs branch, and log at times."""
-_FILLS = 0.6
-"""The part of the recording after the first mark that alike distances must fill. Evaluation, saving
-and cleaning up may take the rest; the layers of one part of a step fill less."""
-_AGREE, _SAME = 2, 0.1
-"""How many marks must agree, within this part of their distances: in a program without a loop, one
-of many marks may occur at even distances by chance."""
-_FILLS_UNFRAMED = 0.9
-"""``_FILLS`` if marks are sizes, as many different tensors have one size."""
 _BODY = 2
 """A turn with fewer allocations than this is not a step."""
-_FILLS_IN_ORDER = 0.9
-"""``_FILLS`` if all allocations come in the same order: less is a part of the program."""
-_TRIED = 200
-"""At most this many marks are examined; those of one loop are all alike."""
-_SAMPLED = 16
-"""How many turns of each mark are examined."""
 _KEPT = 0.5
 """A loop that keeps more than this part of the bytes it allocates loads or builds something, or
 iterates over layers and keeps activations for the backward pass. Steps keep little."""
-_SEARCHED = 1 << 16
-"""A period is looked for among so many allocations, and then held against all."""
 _FRAMED, _UNFRAMED = 0.9, 0.6
 """The highest confidence: a period is inferred, and without stacks inner loops are not excluded."""
-
-_MODULE_CALL = re.compile(r"^_(wrapped_)?call_impl$")
-_WITHIN = re.compile(
-    r"torch::autograd::(python::Python)?Engine|^_engine_run_backward$"
-    r"|^(forward|_apply|__init__|deepcopy|load_state_dict|_load_from_state_dict|from_pretrained)$"
-)
-_WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,6 +483,10 @@ class Period:
     order: NDArray[np.int64] | None
     """If the same allocations come in the same order in each turn: which they are, by their places
     in ``made``; int64, shape (n, allocations in a turn)."""
+
+
+_FILLS_UNFRAMED = 0.9
+"""``_FILLS`` if marks are sizes, as many different tensors have one size."""
 
 
 def _find_period(tables: History, history: DeviceHistory) -> Period | None:
@@ -578,6 +567,12 @@ def _in_order(mark: NDArray[Any], size: NDArray[np.int64]) -> Iterator[NDArray[n
             yield found
 
 
+_FILLS_IN_ORDER = 0.9
+"""``_FILLS`` if all allocations come in the same order: less is a part of the program."""
+_SEARCHED = 1 << 16
+"""A period is looked for among so many allocations, and then held against all."""
+
+
 def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the turns of a sequence, if from one place on nearly all of it repeats exactly.
 
@@ -616,6 +611,18 @@ def _repeated(ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
     return None
 
 
+_TOLERANCE = 0.25
+"""Distances are alike if they are this near to the median: programs branch, and log at times."""
+_FILLS = 0.6
+"""The part of the recording after the first mark that alike distances must fill. Evaluation, saving
+and cleaning up may take the rest; the layers of one part of a step fill less."""
+_AGREE, _SAME = 2, 0.1
+"""How many marks must agree, within this part of their distances: in a program without a loop, one
+of many marks may occur at even distances by chance."""
+_TRIED = 200
+"""At most this many marks are examined; those of one loop are all alike."""
+
+
 def _even_marks(mark: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], float]]:
     """Yield where each mark that comes at even distances occurs, and what part of all it fills.
 
@@ -641,6 +648,14 @@ def _even_marks(mark: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], fl
         alike = np.abs(usual[fits] - usual[one]) <= _SAME * usual[one]
         if (often & alike).sum() >= _AGREE:
             yield order[begin[one] : begin[one] + count[one]], float(filled[one])
+
+
+_MODULE_CALL = re.compile(r"^_(wrapped_)?call_impl$")
+_WITHIN = re.compile(
+    r"torch::autograd::(python::Python)?Engine|^_engine_run_backward$"
+    r"|^(forward|_apply|__init__|deepcopy|load_state_dict|_load_from_state_dict|from_pretrained)$"
+)
+_WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\\]")
 
 
 def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
@@ -675,6 +690,10 @@ def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
         elif part[frame] or (called[parent] and kinds[frame] == OUTSIDE):
             found[node] = python[node]
     return found
+
+
+_SAMPLED = 16
+"""How many turns of each mark are examined."""
 
 
 def _is_inner(inside: NDArray[Any], framed: NDArray[np.bool_], places: NDArray[np.int64]) -> bool:

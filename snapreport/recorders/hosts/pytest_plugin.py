@@ -22,8 +22,6 @@ import snapreport
 
 _MARKER = "gpu_memory"
 """The name of the marker, and of the fixture and the option."""
-_LONGEST = 100
-"""Most characters of a test's name in the name of its folder."""
 _SITES = 5
 _FAILURES = (Exception, pytest.fail.Exception)
 _NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -208,6 +206,10 @@ class _MarkedTests:
 def _failure(message: object) -> BaseException:
     """Return an exception that fails a test without a traceback, which would only show our code."""
     return pytest.fail.Exception(f"{_MARKER}: {message}", pytrace=False)
+
+
+_LONGEST = 100
+"""Most characters of a test's name in the name of its folder."""
 
 
 def _folder(item: pytest.Item) -> Path:
