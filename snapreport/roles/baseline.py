@@ -394,8 +394,8 @@ def _never_made(
             return of_steps, in_place
         of_one = bool((marks & ONE_STATE).any())
         # How many blocks most parameters, by bytes, have in their size, besides the parameter.
-        sets = blocks.less(buckets).of(of_steps.size) // np.maximum(of_steps.count, 1)
-        further = int(np.bincount(sets, of_steps.bytes, minlength=1).argmax()) - 1
+        each = blocks.less(buckets).of(of_steps.size) // np.maximum(of_steps.count, 1)
+        further = int(np.bincount(each, of_steps.bytes, minlength=1).argmax()) - 1
         first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
         _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
         return of_steps, first
