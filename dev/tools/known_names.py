@@ -20,8 +20,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from snapreport.ground.known_packages import LIBRARIES
 from snapreport.names.public_names import known_names
+from snapreport.roles.frames import LIBRARIES
 
 TARGET = Path(__file__).parents[2] / "snapreport" / "names" / "known_names.txt.xz"
 WORD = re.compile(r"[A-Za-z_]\w*")

@@ -18,26 +18,21 @@ from snapreport.bundle.tables import (
     NOT_THERE,
     Cells,
     definitions,
-    event_differences,
+    differences,
     span_bases,
-    time_differences,
     to_cells,
 )
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, UNKNOWN_LINE, StackTable
 
-# Writes tables from columns or rows, and long tables of integers in parts.
-
+# Tables, written from columns or rows.
 
 _ALONE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
 """No other thread uses the database, so it needs no locks."""
 
 AT_ONCE = 64
 """Rows for one statement: this takes two thirds of the time of one statement per row."""
-
-_STATEMENTS = 64
-"""How many statements' values are turned into Python numbers at a time."""
 
 
 def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
@@ -143,6 +138,10 @@ def insert_integers(
         connection.executemany(sql, _bindings(part, rows))
 
 
+_STATEMENTS = 64
+"""How many statements' values are turned into Python numbers at a time."""
+
+
 def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
     """Yield the cells of each block of rows in turn; the columns hold whole blocks only."""
     step = rows * _STATEMENTS
@@ -155,8 +154,7 @@ def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
         yield from found
 
 
-# Finds allocations that are alike, so that a bundle stores what they share once.
-
+# Allocations that are alike: a bundle stores what they share once.
 
 _FACTOR = 0x9E37_79B9_7F4A_7C15
 """2^64 over the golden ratio: multiplying by it moves neighbours far apart (Knuth, 6.4)."""
@@ -310,11 +308,16 @@ class _Writer:
             "addr": rows.addr,
             "version": rows.version.astype(np.int64),
             **self._spans(rows, first_id),
-            **event_differences(rows, history.events),
-            **time_differences(rows),
         }
+        of_events = (rows.alloc_event, rows.free_requested_event, rows.free_event)
+        of_times = (rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
+        for unit, values, never in (("", of_events, history.events), ("_us", of_times, NO_TIME)):
+            requested, free = differences(*values, never)
+            columns |= {f"requested_after{unit}": requested, f"free_after{unit}": free}
         insert_integers(self._tables.connection, "allocation_rows", first_id, columns)
-        self._events(index, history)
+        other = history.other
+        columns_of_events = self._tables.fields("events", other, device=[index] * len(other))
+        self._tables.add("events", *columns_of_events)
         self._final_state(index, history, first_id)
         self._stages(index, history)
         pending: list[int] = np.flatnonzero(rows.free_requested_event == START).tolist()
@@ -349,10 +352,6 @@ class _Writer:
             found[name] = np.where(column == none, NOT_THERE, column - base)
         self._tables.add("allocation_spans", *spans)
         return found
-
-    def _events(self, index: int, history: DeviceHistory) -> None:
-        device = [index] * len(history.other)
-        self._tables.add("events", *self._tables.fields("events", history.other, device=device))
 
     def _final_state(self, index: int, history: DeviceHistory, first_allocation: int) -> None:
         segments = history.segments

@@ -1,4 +1,4 @@
-"""Finds, checks and unpacks the members of a bundle's zip, within limits.
+"""The members of a bundle's zip: its manifest, and how all are checked and unpacked within limits.
 
 The zip may be a stranger's, made to harm whoever opens or unpacks it. Nothing in it is written to
 disk here, but people unpack bundles for other tools, so what would harm them is refused too.
@@ -24,14 +24,9 @@ from snapreport.ground.version import __version__
 from snapreport.model.history import Drawn, History
 from snapreport.model.snapshot import Source
 
-# Makes, reads and checks ``manifest.json``, in which a bundle describes itself.
-
-
 FORMAT = 1
-
 MANIFEST = "manifest.json"
-
-_LONGEST_NAME = 4096
+"""The member in which a bundle describes itself."""
 
 
 def make_manifest(
@@ -47,11 +42,7 @@ def make_manifest(
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "snapreport": __version__,
-        "source": {
-            "name": history.source.name,
-            "size": history.source.size,
-            "sha256": history.source.sha256,
-        },
+        "source": vars(history.source),
         **_facts(history),
         "strips": RULE,
         "warnings": warnings,
@@ -125,7 +116,7 @@ def source_of(manifest: dict[str, Any]) -> Source:
     """
     source = manifest["source"]
     name, size, digest = source["name"], source["size"], source["sha256"]
-    if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+    if not isinstance(name, str) or len(name) > 4096:
         raise TypeError("the source's name is not valid")
     if type(size) is not int or not 0 <= size < 2**63:
         raise TypeError("the source's size is not valid")
@@ -170,22 +161,17 @@ def _agrees(stated: Any, fact: Any) -> bool:
     return type(stated) is type(fact) and bool(stated == fact)
 
 
-MOST_MEMBERS = 1000
+_MOST_MEMBERS = 1000
 """Members of one zip: a bundle has two, and one for each device."""
-
-MOST_DIRECTORY = 2**20
+_MOST_DIRECTORY = 2**20
 """Bytes of the zip's directory, which is read whole before anything can be checked."""
-
-ALWAYS_UNPACKED = 2**24
+_ALWAYS_UNPACKED = 2**24
 """Bytes that any member may unpack to, however small it is."""
-
 MOST_MANIFEST = 2**22
 """Bytes of manifest.json: it holds counts and warnings, a few kilobytes."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
-_HEADER = 30
-"""Bytes of a member's own header, without its name."""
 
 
 class NotABundleError(BundleError):
@@ -209,9 +195,9 @@ class Members:
                 f"is a zip, but not a snapreport bundle: it has no {MANIFEST}. Make a bundle with"
                 " 'snapreport convert'."
             )
-        if len(infos) > MOST_MEMBERS:
+        if len(infos) > _MOST_MEMBERS:
             raise BundleError(
-                f"is a zip of {len(infos):,} members; a bundle has at most {MOST_MEMBERS:,}."
+                f"is a zip of {len(infos):,} members; a bundle has at most {_MOST_MEMBERS:,}."
             )
         self._infos: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
@@ -279,7 +265,7 @@ class Members:
                 " deflate."
             )
         if most is None:
-            most = most_unpacked(info.compress_size, ALWAYS_UNPACKED)
+            most = most_unpacked(info.compress_size, _ALWAYS_UNPACKED)
             advice = f"if you trust it, set {MAX_UNPACKED} to more, such as 50GiB"
         else:
             advice = "convert the snapshot again"
@@ -315,7 +301,7 @@ class _LimitedFile:
         self._file = file
         self._size = file.seek(0, 2)
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
-        self.most: int | None = MOST_DIRECTORY
+        self.most: int | None = _MOST_DIRECTORY
 
     def read(self, size: int = -1) -> bytes:
         if self.most is not None and size > self.most:
@@ -340,6 +326,10 @@ def _check_name(info: zipfile.ZipInfo) -> None:
             f"has a member {_shown(info)} that is not a plain file but a link or device; do not"
             " unpack it, and ask for another copy."
         )
+
+
+_HEADER = 30
+"""Bytes of a member's own header, without its name."""
 
 
 def _check_places(infos: list[zipfile.ZipInfo], directory: int) -> None:

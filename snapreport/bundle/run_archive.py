@@ -1,4 +1,7 @@
-"""Writes and reads the zip of a run: ``manifest.json`` and ``run.db``."""
+"""Writes and reads the zip of a run: ``manifest.json``, and every rank's figures in ``run.db``.
+
+The file may be a stranger's, so everything in it is checked as it is read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 from snapreport.bundle.archive import Packer, checked_members, is_zip
 from snapreport.bundle.database import TableWriter, filled_database
-from snapreport.bundle.members import MANIFEST, parse_manifest
+from snapreport.bundle.members import FORMAT, MANIFEST, MOST_MANIFEST, parse_manifest
 from snapreport.bundle.tables import Tables, device_rows, open_tables
 from snapreport.ground.errors import BundleError, SnapreportError
 from snapreport.ground.safe_text import plain_json
@@ -33,17 +36,71 @@ from snapreport.model.run import (
 )
 from snapreport.model.snapshot import DEVICE_KINDS, LATEST_US, MOST_TOTAL
 
-# Writes ``run.db``: the figures of every rank as SQLite tables (see ``run_schema.sql``).
-
-
-HOLDER_KINDS: tuple[HolderKind, ...] = get_args(HolderKind)
+_HOLDER_KINDS: tuple[HolderKind, ...] = get_args(HolderKind)
 """Kinds of holders, by their number in the table."""
-SCHEMA = Path(__file__).with_name("run_schema.sql")
+_DATABASE = "run.db"
+_SCHEMA = Path(__file__).with_name("run_schema.sql")
+
+
+def is_run_bundle(path: Path) -> bool:
+    """Say whether a file is the zip of a run; False for a damaged one, which its reader reports."""
+    if not is_zip(path):
+        return False
+    try:
+        with checked_members(path) as members:
+            return _DATABASE in members.names
+    except SnapreportError:
+        return False
+
+
+def write_run_bundle(run: Run, out: BinaryIO) -> None:
+    """Write a run; equal runs give equal bytes."""
+    manifest = {"format": FORMAT, "kind": "run", "snapreport": __version__, **_facts(run)}
+    with Packer() as packer:
+        text = plain_json(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        packer.add(MANIFEST, [text], 9)
+        packer.add(_DATABASE, [write_run_database(run)], 6)
+        packer.write(out, [MANIFEST, _DATABASE])
+
+
+def read_run_bundle(path: Path) -> Run:
+    """Read a run back.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, not a run, or of a newer format.
+    """
+    with checked_members(path) as members:
+        manifest = parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
+        if manifest.get("kind") != "run":
+            raise BundleError("is not the bundle of a run.")
+        run = read_run_database(members.unpack(_DATABASE))
+        for key, fact in _facts(run).items():
+            if manifest.get(key) != fact:
+                raise BundleError(
+                    f"has a {MANIFEST} that disagrees with its {_DATABASE} ({key}); one of them was"
+                    " changed: make it again from the snapshots."
+                )
+        return run
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Return the facts that the database also holds."""
+    return {
+        "title": run.title,
+        "ranks": len(run.ranks),
+        "expected": run.expected,
+        "layout": dict(run.layout),
+        "files": [
+            {"source": each.source, "size": each.size, "sha256": each.sha256, "error": each.error}
+            for each in run.ranks
+        ],
+    }
 
 
 def write_run_database(run: Run) -> bytes:
     """Return the bytes of an SQLite file that holds a run; equal runs give equal bytes."""
-    return filled_database(SCHEMA, lambda tables: _Writer(tables).write(run))
+    return filled_database(_SCHEMA, lambda tables: _Writer(tables).write(run))
 
 
 class _Writer:
@@ -81,12 +138,13 @@ class _Writer:
         ])  # fmt: skip
         axes = [("event", facts.by_event), ("time", facts.by_time)]
         self._insert("cells", [
-            (own, axis, cells.first, cells.shift, _blob(cells.allocated), _reserved(cells))
+            (own, axis, cells.first, cells.shift, _blob(cells.allocated),
+             None if cells.reserved is None else _blob(cells.reserved))
             for axis, cells in axes
             if cells is not None
         ])  # fmt: skip
         self._insert("holders", [
-            (own, HOLDER_KINDS.index(each.kind), self._key(each.key), each.bytes, each.count,
+            (own, _HOLDER_KINDS.index(each.kind), self._key(each.key), each.bytes, each.count,
              each.size, each.of_size)
             for each in facts.holders
         ])  # fmt: skip
@@ -105,27 +163,16 @@ class _Writer:
         return self._keys.setdefault(text, len(self._keys))
 
 
-def _reserved(cells: Cells) -> bytes | None:
-    return None if cells.reserved is None else _blob(cells.reserved)
-
-
 def _blob(values: NDArray[np.int64]) -> bytes:
     return values.astype("<i8").tobytes()
 
 
-# Reads ``run.db`` back into a run: a stranger's file, so everything in it is checked.
-
-
-DATABASE = "run.db"
-
 _MOST_RANKS = 100_000
-_MOST_CELLS = 8192
-_LONGEST = 65_536
 _HIGHEST_SHIFT = 62
 _NONE = -1
 """What NULL becomes; no figure is negative."""
 
-Row = tuple[Any, ...]
+_Row = tuple[Any, ...]
 
 
 def read_run_database(data: bytes) -> Run:
@@ -134,7 +181,7 @@ def read_run_database(data: bytes) -> Run:
     Raises:
         BundleError: the database is damaged, or not one of ours.
     """
-    with open_tables(data, SCHEMA, DATABASE) as tables:
+    with open_tables(data, _SCHEMA, _DATABASE) as tables:
         return _Reader(tables).read()
 
 
@@ -230,19 +277,19 @@ class _Reader:
             found[device][axis] = Cells(first, shift, values, others)
         return found
 
-    def _holder(self, row: Row, _: Row) -> Holder:
+    def _holder(self, row: _Row, _: _Row) -> Holder:
         kind, key, *figures = row
-        return Holder(HOLDER_KINDS[kind], self._keys[key], *figures)
+        return Holder(_HOLDER_KINDS[kind], self._keys[key], *figures)
 
-    def _failed(self, row: Row, _: Row) -> FailedRequest:
+    def _failed(self, row: _Row, _: _Row) -> FailedRequest:
         event, time, size, site = row
         return FailedRequest(event, _time(time), size, self._keys[site])
 
     def _of(self, table: str, count: int, make: Any, texts: str = "") -> list[list[Any]]:
         """Return a table's rows for each rank or device, made from its numbers and texts."""
         owner, *columns = self._numbers(table).values()
-        rows: Sequence[Row] = list(zip(*columns, strict=True)) or [()] * len(owner)
-        words: Sequence[Row] = self._texts(table, texts) if texts else [()] * len(owner)
+        rows: Sequence[_Row] = list(zip(*columns, strict=True)) or [()] * len(owner)
+        words: Sequence[_Row] = self._texts(table, texts) if texts else [()] * len(owner)
         made = [make(row, text) for row, text in zip(rows, words, strict=True)]
         return [made[part] for part in device_rows(np.array(owner, np.int64), count)]
 
@@ -257,7 +304,7 @@ class _Reader:
                 raise ValueError(f"a number in the table {table} is out of range")
         return {name: values.tolist() for name, values in found.items()}
 
-    def _texts(self, table: str, names: str) -> list[Row]:
+    def _texts(self, table: str, names: str) -> list[_Row]:
         rows = [tuple(row) for row in self._tables.rows(table, *names.split())]
         for row in rows:
             _check_texts(row)
@@ -275,11 +322,14 @@ def _meta(meta: dict[str, Any]) -> tuple[str, tuple[tuple[str, int], ...], int |
     return title, tuple(layout.items()), expected
 
 
-def _finding(row: Row, texts: Row) -> RankFinding:
+def _finding(row: _Row, texts: _Row) -> RankFinding:
     code, severity, title = texts
     if code not in CODES or severity not in SEVERITIES:
         raise ValueError("a finding has an unknown kind")
     return RankFinding(code, severity, title, row[0])
+
+
+_MOST_CELLS = 8192
 
 
 def _column(data: bytes) -> NDArray[np.int64]:
@@ -289,6 +339,9 @@ def _column(data: bytes) -> NDArray[np.int64]:
     if int(values.min()) < 0 or int(values.max()) >= MOST_TOTAL:
         raise ValueError("a cell has a number of bytes that no memory has")
     return values
+
+
+_LONGEST = 65_536
 
 
 def _check_texts(texts: Sequence[str]) -> None:
@@ -304,64 +357,3 @@ def _time(number: int) -> int | None:
     if number > LATEST_US:
         raise ValueError("a time is later than any date")
     return _known(number)
-
-
-FORMAT = 1
-
-
-def is_run_bundle(path: Path) -> bool:
-    """Say whether a file is the zip of a run; False for a damaged one, which its reader reports."""
-    if not is_zip(path):
-        return False
-    try:
-        with checked_members(path) as members:
-            return DATABASE in members.names
-    except SnapreportError:
-        return False
-
-
-def write_run_bundle(run: Run, out: BinaryIO) -> None:
-    """Write a run; equal runs give equal bytes."""
-    manifest = {"format": FORMAT, "kind": "run", "snapreport": __version__, **_facts(run)}
-    with Packer() as packer:
-        text = plain_json(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
-        packer.add(MANIFEST, [text], 9)
-        packer.add(DATABASE, [write_run_database(run)], 6)
-        packer.write(out, [MANIFEST, DATABASE])
-
-
-def read_run_bundle(path: Path) -> Run:
-    """Read a run back.
-
-    Raises:
-        InputError: the file cannot be read.
-        BundleError: it is damaged, not a run, or of a newer format.
-    """
-    from snapreport.bundle.members import MOST_MANIFEST
-
-    with checked_members(path) as members:
-        manifest = parse_manifest(members.unpack(MANIFEST, MOST_MANIFEST))
-        if manifest.get("kind") != "run":
-            raise BundleError("is not the bundle of a run.")
-        run = read_run_database(members.unpack(DATABASE))
-        for key, fact in _facts(run).items():
-            if manifest.get(key) != fact:
-                raise BundleError(
-                    f"has a {MANIFEST} that disagrees with its {DATABASE} ({key}); one of them was"
-                    " changed: make it again from the snapshots."
-                )
-        return run
-
-
-def _facts(run: Run) -> dict[str, Any]:
-    """Return the facts that the database also holds."""
-    return {
-        "title": run.title,
-        "ranks": len(run.ranks),
-        "expected": run.expected,
-        "layout": dict(run.layout),
-        "files": [
-            {"source": each.source, "size": each.size, "sha256": each.sha256, "error": each.error}
-            for each in run.ranks
-        ],
-    }

@@ -1,4 +1,4 @@
-"""Chooses the events at which strips, the rows of ``allocations.json``, are exact.
+"""Lays out the strips of a device and writes them: the rows of ``allocations.json``.
 
 A strip lies on those that were born before it and are still live, so its offset falls whenever
 one of them is freed. The points of exact strips would grow with frees times live allocations. So a
@@ -73,10 +73,7 @@ def with_last_event(history: DeviceHistory, events: NDArray[np.int64]) -> NDArra
     return events if len(events) and events[-1] >= last else np.append(events, last)
 
 
-# Lays out the rows of ``allocations.json`` for allocations that are not drawn one by one.
-
-
-Strip = tuple[int, "NDArray[np.int64]", "NDArray[np.int64]"]
+_Strip = tuple[int, NDArray[np.int64], NDArray[np.int64]]
 """Size, timesteps and offsets of a strip."""
 
 CUT_RULE = (
@@ -85,7 +82,7 @@ CUT_RULE = (
 )
 
 
-def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) -> Iterator[Strip]:
+def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) -> Iterator[_Strip]:
     """Lay out the sum of the allocations that are not drawn, on top of those that are.
 
     A strip lasts as long as the sum is the same at the sampled events.
@@ -113,11 +110,6 @@ def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) ->
             yield int(height[low]), at[point], offsets[point]
 
 
-# Writes the text of ``allocations.json``, in parts: each can be packed while the next is written.
-#
-# The native library lays out the strips as it writes them, with no array of their points.
-
-
 POINTS_AT_ONCE = 1 << 14
 """How many points are yielded at a time, if no row has more."""
 ROWS_AT_ONCE = 1 << 12
@@ -130,7 +122,9 @@ def strips_text(
     drawn: Drawn | None = None,
     columns: int | None = None,
 ) -> Iterator[bytes]:
-    """Yield a JSON array with a row for each strip.
+    """Yield a JSON array with a row for each strip, in parts: one is packed while the next is made.
+
+    The native library lays out the strips as it writes them, with no array of their points.
 
     Args:
         history: the device.
@@ -176,7 +170,7 @@ def _cut_parts(
         yield b",".join(last)
 
 
-def _rows(strips: list[Strip], first_id: int) -> bytes:
+def _rows(strips: list[_Strip], first_id: int) -> bytes:
     """Return rows as JSON, with commas between them."""
     return orjson.dumps(
         [

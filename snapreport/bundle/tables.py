@@ -1,7 +1,9 @@
-"""Reads columns of a stranger's tables, if the tables are ours and fit into their file.
+"""The tables of a bundle: how SQLite reads a stranger's, what ours are, how columns become cells.
 
-A file can refer to the same bytes again and again, so that a few pages make an endless table. In
-our files every row and character is stored once, so more than the file can hold are refused.
+A stranger's file is opened in memory: nothing in it runs, or takes forever to read. Its tables are
+read if they are defined as ours are and fit into their file. A file can refer to the same bytes
+again and again, so that a few pages make an endless table. In our files every row and character is
+stored once, so more than the file can hold are refused.
 """
 
 from __future__ import annotations
@@ -19,11 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import BundleError, reason_of
-from snapreport.model.history import START, Allocations
-from snapreport.model.snapshot import NO_TIME
-
-# Opens a stranger's SQLite file in memory: nothing in it runs, or takes forever to read.
-
+from snapreport.model.history import START
 
 Columns: TypeAlias = dict[str, NDArray[np.int64]]
 
@@ -33,11 +31,6 @@ LONGEST_VALUE = 2**26
 _CHECK_EVERY = 20_000
 """Steps of SQLite's virtual machine between two checks of the limit: about a millisecond."""
 
-MOST_STEPS = 2**22
-"""Steps of SQLite's virtual machine that any file may take, besides those for its bytes."""
-
-STEPS_FOR_A_BYTE = 4
-"""Real files take at most one: a table's row has more bytes than it takes steps to read."""
 
 _BEGIN = b"SQLite format 3\0"
 _OFF = """
@@ -83,7 +76,7 @@ def open_in_memory(
         for limit, most in (_OPEN_LIMITS | (limits or {})).items():
             connection.limit(limit, most)
         # The first statement also reads the tables' definitions, which may be circular.
-        connection.set_progress_handler(steps_guard(len(data)), _CHECK_EVERY)
+        connection.set_progress_handler(_steps_guard(len(data)), _CHECK_EVERY)
         connection.pragma("query_only", True)
         connection.pragma("temp_store", 2)  # sorts spill into memory, not into files
         connection.pragma("cell_size_check", True)
@@ -94,9 +87,14 @@ def open_in_memory(
     return connection
 
 
-def steps_guard(size: int) -> Callable[[], bool]:
+_MOST_STEPS, _STEPS_FOR_A_BYTE = 2**22, 4
+"""Steps of SQLite's virtual machine that any file may take, and more for each of its bytes. Real
+files take at most one for a byte: a table's row has more bytes than it takes steps to read."""
+
+
+def _steps_guard(size: int) -> Callable[[], bool]:
     """Return a progress handler that stops SQLite when a file of this size takes too many steps."""
-    left = (MOST_STEPS + STEPS_FOR_A_BYTE * size) // _CHECK_EVERY
+    left = (_MOST_STEPS + _STEPS_FOR_A_BYTE * size) // _CHECK_EVERY
 
     def stop() -> bool:
         nonlocal left
@@ -108,10 +106,8 @@ def steps_guard(size: int) -> Callable[[], bool]:
 
 def damaged(error: Exception, name: str = "elements.db") -> BundleError:
     """Return the error for a damaged database of that name."""
-    if isinstance(error, apsw.InterruptError):
-        reason = "reading it takes too many steps"
-    else:
-        reason = reason_of(error)
+    endless = isinstance(error, apsw.InterruptError)
+    reason = "reading it takes too many steps" if endless else reason_of(error)
     return BundleError(f"has a damaged {name} ({reason}); make the bundle again.")
 
 
@@ -128,8 +124,7 @@ def explaining(name: str = "elements.db") -> Iterator[None]:
         ) from error
 
 
-# Reads the definitions of our tables, which decide what is written and what may be read.
-
+# The definitions of our tables, which decide what is written and what may be read.
 
 ELEMENTS = Path(__file__).with_name("schema.sql")
 """The definitions of the tables of ``elements.db``."""
@@ -138,7 +133,7 @@ _COLUMN = re.compile(r"\b(\w+) (INTEGER|TEXT|REAL|BLOB)( NOT NULL| PRIMARY KEY)?
 
 
 @dataclass(frozen=True)
-class Column:
+class _Column:
     """A column of a table."""
 
     name: str
@@ -149,29 +144,29 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Definition:
+class _Definition:
     """One of our tables or views."""
 
     kind: str
     """``table`` or ``view``."""
     sql: str
-    """The statement that creates it, as ``plain()`` returns it."""
-    columns: tuple[Column, ...]
+    """The statement that creates it, as ``_plain()`` returns it."""
+    columns: tuple[_Column, ...]
     """Of a table, in order."""
 
 
-def definitions(schema: Path) -> dict[str, Definition]:
+def definitions(schema: Path) -> dict[str, _Definition]:
     """Return the definitions of our tables and views by name."""
-    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", plain(schema.read_text("utf-8")))
-    return {name: Definition(kind.lower(), sql, _columns(kind, sql)) for sql, kind, name in made}
+    made = re.findall(r"(CREATE (TABLE|VIEW) (\w+) [^;]*)", _plain(schema.read_text("utf-8")))
+    return {name: _Definition(kind.lower(), sql, _columns(kind, sql)) for sql, kind, name in made}
 
 
-def _columns(kind: str, sql: str) -> tuple[Column, ...]:
+def _columns(kind: str, sql: str) -> tuple[_Column, ...]:
     found = _COLUMN.findall(sql) if kind == "TABLE" else ()
-    return tuple(Column(name, of, not rule) for name, of, rule in found)
+    return tuple(_Column(name, of, not rule) for name, of, rule in found)
 
 
-def plain(sql: str) -> str:
+def _plain(sql: str) -> str:
     """Return a definition without comments, with single spaces for all white space.
 
     Ours have neither quotes nor comments of the other kind, so a definition that becomes equal to
@@ -180,8 +175,7 @@ def plain(sql: str) -> str:
     return re.sub(r"[ \t\n\f\r]+", " ", re.sub(r"--[^\n]*", "", sql)).strip(" ")
 
 
-# Turns columns into SQLite cells and back; a sentinel in an array is NULL in a table.
-
+# Columns as SQLite cells, and back; a sentinel in an array is NULL in a table.
 
 Cells = list[int | None]
 
@@ -212,16 +206,10 @@ def from_cells(cells: Sequence[Any], none: int | None) -> NDArray[np.int64]:
     return np.array(cells, np.int64)
 
 
-# Turns events and times of allocations into the differences of ``allocation_rows``, and back.
-#
-# Most allocations are freed soon after they are made, so the differences are small numbers, which
-# SQLite stores in one or two bytes and which deflate well. The view ``allocations``
-# of ``schema.sql`` adds them up in the same way.
-
+# Events and times of allocations as the differences of ``allocation_rows``, and back.
 
 NOT_THERE = np.iinfo(np.int64).min
 """NULL, in columns that may be negative."""
-
 
 SPAN = 32
 """Rows of ``allocation_rows`` that count from one row of ``allocation_spans``: few enough for small
@@ -247,31 +235,29 @@ def span_bases(
     return begun, rows[: len(column)]
 
 
-def event_differences(rows: Allocations, never: int) -> Columns:
-    """Return these columns of ``allocation_rows``; int64, shape (n,), NOT_THERE where NULL.
+def differences(
+    begin: NDArray[np.int64], requested: NDArray[np.int64], free: NDArray[np.int64], never: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how long after each birth a free was requested, and how long after that it completed.
+
+    Most allocations are freed soon after they are made, so the differences are small numbers, which
+    SQLite stores in one or two bytes and which deflate well. ``add_up()`` and the view
+    ``allocations`` of ``schema.sql`` add them up again.
 
     Args:
-        rows: the allocations.
-        never: the event that stands for never.
+        begin, requested, free: int64, shape (n,), events or times; START or NO_TIME where unknown.
+        never: the event that stands for never, or NO_TIME.
+
+    Returns:
+        int64, shape (n,); NOT_THERE where NULL.
     """
-    asked = (rows.free_requested_event != START) & (rows.free_requested_event != never)
-    freed = rows.free_event != never
-    since, then = np.maximum(rows.alloc_event, 0), np.where(asked, rows.free_requested_event, 0)
-    return {
-        "requested_after": np.where(asked, rows.free_requested_event - since, NOT_THERE),
-        "free_after": np.where(freed, rows.free_event - then, NOT_THERE),
-    }
-
-
-def time_differences(rows: Allocations) -> Columns:
-    """Return the same columns of times, as ``event_differences`` does of events."""
-    asked, freed = rows.free_requested_time_us != NO_TIME, rows.free_time_us != NO_TIME
     # The reader accepts only times from 1970 to 9999, so no difference overflows.
-    since, then = np.maximum(rows.alloc_time_us, 0), np.maximum(rows.free_requested_time_us, 0)
-    return {
-        "requested_after_us": np.where(asked, rows.free_requested_time_us - since, NOT_THERE),
-        "free_after_us": np.where(freed, rows.free_time_us - then, NOT_THERE),
-    }
+    asked, freed = (requested != START) & (requested != never), free != never
+    since, then = np.maximum(begin, 0), np.where(asked, requested, 0)
+    return (
+        np.where(asked, requested - since, NOT_THERE),
+        np.where(freed, free - then, NOT_THERE),
+    )
 
 
 def add_up(
@@ -291,7 +277,9 @@ def add_up(
     return found
 
 
-LEAST_ROW = 4
+# Whole tables.
+
+_LEAST_ROW = 4
 """Bytes of the file for each row read: the shortest row has 7, and some are read twice."""
 
 _ROWS = 1024
@@ -348,7 +336,7 @@ class Tables:
         """
         self._connection = connection
         self.data = data
-        self._rows_left = len(data) // LEAST_ROW
+        self._rows_left = len(data) // _LEAST_ROW
         self._characters_left = len(data)
         connection.set_authorizer(self._authorize)
         known = definitions(schema)
@@ -371,20 +359,20 @@ class Tables:
             return apsw.SQLITE_OK
         return apsw.SQLITE_DENY
 
-    def _check_schema(self, known: dict[str, Definition]) -> None:
+    def _check_schema(self, known: dict[str, _Definition]) -> None:
         found: dict[str, tuple[str, str]] = {}
         rows = self._run("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid")
         for kind, name, table, sql in rows:
             self.count_row()
             if not all(isinstance(text, str) for text in (kind, name, table)):
                 raise ValueError("a definition has no name")
-            if kind == "view" and (name not in known or known[name].sql != plain(str(sql))):
+            if kind == "view" and (name not in known or known[name].sql != _plain(str(sql))):
                 self.strange_views.add(name.lower())
             ours = self._ours.get(table.lower())
             if ours is not None and (kind != ours.kind or table != name):
                 raise ValueError(f"the {ours.kind} {table.lower()} has an extra {_short(kind)}")
             if ours is not None and name in self._ours:
-                found[name] = kind, plain(str(sql))
+                found[name] = kind, _plain(str(sql))
         for name, definition in self._ours.items():
             if name not in found:
                 raise ValueError(f"there is no {definition.kind} {name}")

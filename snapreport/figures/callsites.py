@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct, sum_groups
-from snapreport.model.answers import add_up_paths, lowest_on_path, with_ancestors
 from snapreport.model.findings import MISSING_REASONS, NODE, OUTSIDE, CallSite, CallTree
 from snapreport.model.history import DeviceHistory
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, add_up_paths, lowest_on_path, with_ancestors
 from snapreport.roles.frames import most_telling_nodes, site_frames, stand_ins, tree_kinds
 from snapreport.roles.stack_kinds import HAS_FRAMES, NOT_RECORDED, missing_reason
 

@@ -17,19 +17,18 @@ from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native.columns import distinct, medians, sum_groups, unique
 from snapreport.ground.patterns import compile_filter
 from snapreport.ground.units import format_bytes
-from snapreport.model.answers import (
-    GROUPINGS,
-    KEYED,
-    NO_FORWARD,
-    NONE,
-    Group,
-    LineUse,
-    lowest_on_path,
-)
+from snapreport.model.answers import GROUPINGS, KEYED, NO_FORWARD, NONE, Group, LineUse
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES, Rule
-from snapreport.model.snapshot import GRADIENT_OF, NO_ID, FrameTable, StackTable, pool_name
+from snapreport.model.snapshot import (
+    GRADIENT_OF,
+    NO_ID,
+    FrameTable,
+    StackTable,
+    lowest_on_path,
+    pool_name,
+)
 from snapreport.names.short_paths import short_names
 from snapreport.roles.frames import (
     classify_frames,

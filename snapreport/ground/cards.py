@@ -70,14 +70,8 @@ CARDS = (
 )
 """By name, unique; in no order that matters."""
 
-
-# Look up a card by its name or size.
-
-
 _LEAST = 1 << 20
 """A smaller size is not a card, but a number without its unit."""
-
-
 _CONTEXT = 100 << 20
 """CUDA's context takes at least so much of a card: the least of what messages of failed requests
 state outside of PyTorch's allocator is 105 MiB (mbzuai-oryx/GeoPixel#5)."""

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 _UNSAFE_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 """What could end a line, control a terminal, reverse the reading order or hide letters."""
 
-_ODD = re.compile(r"[^ -~]+")
-_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
-
-# The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_CONTROLS = ("\t", "\r", "\n")
-
 
 LONGEST_SHOWN = 10_000
 """Most letters of a text on a page: longer than any C++ name, and still laid out quickly."""
@@ -67,6 +60,9 @@ def visible(text: str, keep: str = "") -> str:
     return _escaped(text, keep, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
+_ODD = re.compile(r"[^ -~]+")
+
+
 def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
     def escaped_run(found: re.Match[str]) -> str:
         run = found[0]
@@ -99,6 +95,12 @@ def _utf16(char: str) -> str:
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
+# The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_CONTROLS = ("\t", "\r", "\n")
+
+
 def csv_cell(text: str) -> str:
     """Return text for a cell that a spreadsheet shows and does not calculate.
 
@@ -111,11 +113,8 @@ def csv_cell(text: str) -> str:
     return visible(text, "\n")
 
 
-# Make strangers' texts safe for every encoder, processing each distinct text once.
-
-
 class CleanTexts:
-    """Texts of one file without lone surrogates, which become replacement characters.
+    """Texts of one file, safe for every encoder: lone surrogates become replacement characters.
 
     A pickle can use one text a million times: however often it is asked for, it is copied once.
     """
@@ -159,7 +158,6 @@ def _named(value: object) -> str:
 
 
 # How results show themselves in Python: on one line, as a table in a notebook, as a DataFrame.
-
 
 _LONGEST, _TEXT, _CELL, _ROWS = 200, 48, 300, 20
 _SCALARS = (str, int, float, bool, type(None))

@@ -90,6 +90,11 @@ def list_of(words: Sequence[str], joint: str = " and ") -> str:
     return f"{', '.join(words[:-1])}{joint}{words[-1]}"
 
 
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
 def format_number(value: float) -> str:
     """Write a count, or a number with one digit of its fraction: ``1,024.5``."""
     return f"{value:,.1f}" if value % 1 else format_count(value)

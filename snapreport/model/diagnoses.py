@@ -1,4 +1,4 @@
-"""What a diagnosis consists of: findings with their evidence, and what to do about them."""
+"""What a diagnosis consists of: findings, with what to do about them, and how far to trust it."""
 
 from __future__ import annotations
 
@@ -347,8 +347,6 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 # Facts about a recording: peaks, failed requests, how the events match the final state.
-#
-# Writing a bundle only needs these; ``findings`` has the rest.
 
 
 @dataclass(frozen=True)
@@ -417,7 +415,6 @@ class OwnCounters:
 
 
 # Whether a recording can be trusted: what it covers, what it lost, what is exact in it.
-
 
 LossState = Literal["lost", "missing", "suspected", "not known", "none"]
 """Older events were overwritten in the ring; were recorded but are not in the file, as when

@@ -1,4 +1,4 @@
-"""Types for the results of replaying a recording through the model of PyTorch's allocator."""
+"""The segments of a device over time, and what replays through the model of the allocator give."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.safe_text import Shown
-
-# The segments of one device over time, as columns.
-
 
 SMALL, LARGE = range(2)
 """Kinds of segments: the pool of requests up to 1 MiB, and that of larger ones."""

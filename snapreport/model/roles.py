@@ -1,4 +1,4 @@
-"""The role of an allocation: what it is for, and the evidence for that."""
+"""What an allocation is for, by evidence or by rules, and the steps of the program that made it."""
 
 from __future__ import annotations
 
@@ -14,54 +14,6 @@ from numpy.typing import NDArray
 from snapreport.ground.safe_text import Shown, matched
 from snapreport.ground.units import format_count
 from snapreport.model.history import Allocations
-
-# Rules that sort allocations into categories by the frames of their call stacks.
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Matches a call stack if one of its frames matches every expression."""
-
-    category: str
-    function: re.Pattern[str] | None = None
-    """To be found in the frame's function name; None fits every frame."""
-    file: re.Pattern[str] | None = None
-    """To be found in the frame's file name; None fits every frame."""
-    anywhere: re.Pattern[str] | None = None
-    """To be found in the one or the other; None fits every frame."""
-
-    def fits(self, function: str, filename: str) -> bool:
-        """Say whether a frame matches every expression; only both ends of long names count."""
-        function, filename = matched(function), matched(filename)
-        if self.function is not None and not self.function.search(function):
-            return False
-        if self.file is not None and not self.file.search(filename):
-            return False
-        return self.anywhere is None or bool(
-            self.anywhere.search(function) or self.anywhere.search(filename)
-        )
-
-    @property
-    def text(self) -> str:
-        """The rule as readers see it."""
-        parts = []
-        if self.function is not None:
-            parts.append(f"function ~ {self.function.pattern}")
-        if self.file is not None:
-            parts.append(f"file ~ {self.file.pattern}")
-        if self.anywhere is not None:
-            parts.append(f"function or file ~ {self.anywhere.pattern}")
-        return " and ".join(parts) or "everything"
-
-
-@dataclass(frozen=True)
-class Category:
-    """One category of a classification."""
-
-    name: str
-    rule: str
-    """What put allocations here: a rule's text, ``stated by the file``, or why it is unknown."""
-
 
 ROLES = (
     "parameter",
@@ -183,8 +135,54 @@ class RoleUse(Shown):
     """The evidence for the role, most bytes first; together they add up to ``bytes``."""
 
 
-# The repeating step of a program, as far as a recording shows one, and the memory of each turn.
+# Categories: rules sort allocations by the frames of their call stacks.
 
+
+@dataclass(frozen=True)
+class Rule:
+    """Matches a call stack if one of its frames matches every expression."""
+
+    category: str
+    function: re.Pattern[str] | None = None
+    """To be found in the frame's function name; None fits every frame."""
+    file: re.Pattern[str] | None = None
+    """To be found in the frame's file name; None fits every frame."""
+    anywhere: re.Pattern[str] | None = None
+    """To be found in the one or the other; None fits every frame."""
+
+    def fits(self, function: str, filename: str) -> bool:
+        """Say whether a frame matches every expression; only both ends of long names count."""
+        function, filename = matched(function), matched(filename)
+        if self.function is not None and not self.function.search(function):
+            return False
+        if self.file is not None and not self.file.search(filename):
+            return False
+        return self.anywhere is None or bool(
+            self.anywhere.search(function) or self.anywhere.search(filename)
+        )
+
+    @property
+    def text(self) -> str:
+        """The rule as readers see it."""
+        sought = (
+            ("function", self.function),
+            ("file", self.file),
+            ("function or file", self.anywhere),
+        )
+        parts = [f"{where} ~ {pattern.pattern}" for where, pattern in sought if pattern is not None]
+        return " and ".join(parts) or "everything"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category of a classification."""
+
+    name: str
+    rule: str
+    """What put allocations here: a rule's text, ``stated by the file``, or why it is unknown."""
+
+
+# The program's steps, as far as a recording shows any, and the memory of each.
 
 Source = Literal["profiler", "optimizer", "stages", "pattern"]
 """``ProfilerStep#N`` stages; ``Optimizer.step`` stages; other stages that repeat; allocations that
@@ -201,7 +199,7 @@ class Iterations:
 
     source: Source
     confidence: float
-    """0 to 1, see ``roles.repeating_step``: 1 where the file names the steps."""
+    """0 to 1, see ``roles.steps``: 1 where the file names the steps."""
     starts: NDArray[np.int64]
     """int64, shape (n,), ascending; the first event of each complete turn."""
     end: int

@@ -1,18 +1,18 @@
-"""The figures of one rank that a run keeps: small, whatever the size of the recording."""
+"""A run: the figures that it keeps of each rank, and what is concluded from them.
+
+The figures of a rank are small, whatever the size of its recording.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.model.diagnoses import Severity
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 HolderKind: TypeAlias = Literal["site", "role", "stage"]
 Layout: TypeAlias = tuple[tuple[str, int], ...]
@@ -188,9 +188,6 @@ def place_in(layout: Layout, rank: int | None) -> tuple[tuple[str, int], ...]:
     return () if rank else tuple(found)
 
 
-# Cells of a curve made wider: two side by side make exactly one of the next width.
-
-
 MOST_CELLS = 512
 
 
@@ -240,7 +237,7 @@ def smallest_shift(first: int, last: int, most: int) -> int:
     return shift
 
 
-# Types for the conclusions about a run: groups of ranks, odd ranks, and why.
+# Conclusions about a run: groups of ranks, odd ranks, and why.
 
 
 @dataclass(frozen=True)
@@ -350,7 +347,7 @@ class RunFindings:
     """What limits the comparison, and why."""
 
 
-# Types for the comparison of two runs, rank by rank and group by group.
+# Two runs compared, rank by rank and group by group.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""List every distinct string in a file: a report, a bundle, an export or a snapshot."""
+"""List every distinct string in a file, and which of them should not be in public.
+
+The file is a report, a bundle, an export or a snapshot; all but bundles are read as ``strings``
+and ``read`` do.
+"""
 
 from __future__ import annotations
 
@@ -35,124 +39,6 @@ from snapreport.names.strings import (
 from snapreport.read import read_objects
 from snapreport.read.parsed import UNPACKED_ALWAYS
 
-# List every string in a bundle: in its members, its tables, and anything else in the zip.
-
-
-_KINDS = {
-    ("frames", "name"): "function",
-    ("frames", "filename"): "file",
-    ("strings", "text"): "metadata",
-    ("annotations", "name"): "stage",
-    ("events", "action"): "action",
-    ("roles", "role"): "role",
-    ("roles", "evidence"): "evidence",
-}
-_OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
-_STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_CHUNK = 1 << 24
-
-
-def bundle_strings(path: Path, tally: Tally) -> None:
-    """Count every string of a bundle.
-
-    Raises:
-        InputError: the file cannot be read.
-        BundleError: it is damaged, not a bundle, or of a newer format.
-    """
-    data = read_elements(path)
-    with naming(path):
-        elements_strings(data, tally)
-    with checked_members(path) as members:
-        for comment in members.comments:
-            tally.add("zip comment", comment)
-        for name in members.names:
-            if not _OURS.fullmatch(name):
-                tally.add("member", name)
-            if name == MANIFEST:
-                tally.walk(orjson.loads(members.unpack(name, MOST_MANIFEST)))
-            elif name != "elements.db":
-                _json_texts(members, name, tally)
-
-
-def _json_texts(members: Members, name: str, tally: Tally) -> None:
-    """Count the texts in quotes; strips have only numbers and our own keys."""
-    found: set[bytes] = set()
-    before = b""
-    for chunk in members.parts(name, length=_CHUNK):
-        part = before + chunk
-        found.update(_TEXT.findall(part))
-        before = part[part.rfind(b"{") :][-4096:]
-    for text in found - _STRIP_KEYS:
-        tally.add(name, text[1:-1].decode("utf-8", "replace"))
-
-
-def elements_strings(data: bytes, tally: Tally) -> None:
-    """Count every string of an ``elements.db``.
-
-    Raises:
-        BundleError: it is damaged.
-    """
-    database = Database(data, longest=LONGEST_VALUE)
-    try:
-        frames: set[str] = set()
-        ours = " ".join(ELEMENTS.read_text("utf-8").split())
-        for name, kind, sql in _rows(database, "SELECT name, type, sql FROM sqlite_schema"):
-            if sql is not None and " ".join(str(sql).split()) not in ours:
-                tally.add("schema", str(sql))
-            if kind == "table":
-                _table(database, str(name), tally, frames)
-        lines: set[str] = set()
-        for (stack,) in _rows(database, "SELECT DISTINCT callstack FROM stacks"):
-            lines.update(str(stack or "").split("\n"))
-        for line in lines - frames:
-            tally.add("stack", line)
-    except QueryError as error:
-        raise BundleError(f"has a damaged elements.db ({error})") from error
-
-
-def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:
-    (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
-    for column in answer.columns:
-        if (table, column) in (("stacks", "callstack"), ("meta", "value")):
-            continue  # frames have their own table; values are walked with their keys below
-        name = _quoted(column)
-        texts = _rows(
-            database,
-            f"SELECT {name}, count(*) FROM {_quoted(table)}"  # noqa: S608
-            f" WHERE typeof({name}) IN ('text', 'blob') GROUP BY 1",
-        )
-        for text, count in texts:
-            if isinstance(text, bytes):
-                text = text.decode("utf-8", "replace")
-            if (table, column) == ("frames", "extra"):
-                tally.walk(_json(str(text)), "frame field")
-            else:
-                tally.add(_KINDS.get((table, column), f"{table}.{column}"), str(text), int(count))
-    if table == "frames":
-        rows = "SELECT filename, coalesce(line, '?'), name FROM frames"
-        frames.update(f"{file}:{line}:{name}" for file, line, name in _rows(database, rows))
-    if (table, "value") == ("meta", answer.columns[-1]):
-        for key, value in _rows(database, "SELECT key, value FROM meta"):
-            tally.walk({str(key): _json(str(value))}, "meta")
-
-
-def _json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-
-
-def _rows(database: Database, sql: str) -> Iterator[tuple[Any, ...]]:
-    for answer in database.run(sql):
-        yield from answer.rows
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 _PAGES = (".html", ".htm")
 _TEXTS = (".md", ".markdown", ".txt", ".log")
 _PICTURES = (".svg",)
@@ -161,7 +47,6 @@ _TRACES = (".perfetto-trace", ".pftrace")
 _PROFILES = (".pb", ".pprof")
 _READ = (*_PAGES, *_TEXTS, *_PICTURES, *_TABLES, *_TRACES, *_PROFILES)
 _GZIP, _ZSTD, _PARQUET, _SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"SQLite format 3\0"
-_PNG = b"\x89PNG"
 
 
 def list_strings(path: Path, progress: Progress = silent) -> list[Given]:
@@ -198,7 +83,7 @@ def _file(path: Path, tally: Tally, progress: Progress) -> None:
         return
     if is_zip(path):
         progress("Reading bundle", None)
-        bundle_strings(path, tally)
+        _bundle_strings(path, tally)
         return
     begin = _content(path, 16)
     if begin[:4] == _PARQUET:
@@ -206,7 +91,7 @@ def _file(path: Path, tally: Tally, progress: Progress) -> None:
             parquet_strings(path, tally)
     elif begin == _SQLITE:
         with naming(path):
-            elements_strings(_content(path), tally)
+            _elements_strings(_content(path), tally)
     else:
         _objects(path, begin, tally, progress)
 
@@ -233,6 +118,9 @@ def _named_kind(ending: str, data: bytes, tally: Tally) -> None:
     else:
         for line in text.splitlines():
             tally.add("line", line.strip())
+
+
+_PNG = b"\x89PNG"
 
 
 def _objects(path: Path, begin: bytes, tally: Tally, progress: Progress) -> None:
@@ -284,12 +172,126 @@ def _unpacked(data: bytes) -> bytes:
     return unpacked
 
 
-# Strings that should not be in public: homes, users, hosts, addresses, links and keys.
+# A bundle: its members, its tables, and anything else in the zip.
+
+_OURS = re.compile(r"manifest\.json|elements\.db|allocations(\.\d+)?\.json")
+_STRIP_KEYS = {b'"elem"', b'"size"', b'"timesteps"', b'"offsets"', b'"color"'}
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_CHUNK = 1 << 24
 
 
-# An identifier of speedscope's format, which nothing fetches.
-_FORMATS = {("$schema", "https://www.speedscope.app/file-format-schema.json")}
-_SHOWN = 6
+def _bundle_strings(path: Path, tally: Tally) -> None:
+    """Count every string of a bundle.
+
+    Raises:
+        InputError: the file cannot be read.
+        BundleError: it is damaged, not a bundle, or of a newer format.
+    """
+    data = read_elements(path)
+    with naming(path):
+        _elements_strings(data, tally)
+    with checked_members(path) as members:
+        for comment in members.comments:
+            tally.add("zip comment", comment)
+        for name in members.names:
+            if not _OURS.fullmatch(name):
+                tally.add("member", name)
+            if name == MANIFEST:
+                tally.walk(orjson.loads(members.unpack(name, MOST_MANIFEST)))
+            elif name != "elements.db":
+                _json_texts(members, name, tally)
+
+
+def _json_texts(members: Members, name: str, tally: Tally) -> None:
+    """Count the texts in quotes; strips have only numbers and our own keys."""
+    found: set[bytes] = set()
+    before = b""
+    for chunk in members.parts(name, length=_CHUNK):
+        part = before + chunk
+        found.update(_TEXT.findall(part))
+        before = part[part.rfind(b"{") :][-4096:]
+    for text in found - _STRIP_KEYS:
+        tally.add(name, text[1:-1].decode("utf-8", "replace"))
+
+
+def _elements_strings(data: bytes, tally: Tally) -> None:
+    """Count every string of an ``elements.db``.
+
+    Raises:
+        BundleError: it is damaged.
+    """
+    database = Database(data, longest=LONGEST_VALUE)
+    try:
+        frames: set[str] = set()
+        ours = " ".join(ELEMENTS.read_text("utf-8").split())
+        for name, kind, sql in _rows(database, "SELECT name, type, sql FROM sqlite_schema"):
+            if sql is not None and " ".join(str(sql).split()) not in ours:
+                tally.add("schema", str(sql))
+            if kind == "table":
+                _table(database, str(name), tally, frames)
+        lines: set[str] = set()
+        for (stack,) in _rows(database, "SELECT DISTINCT callstack FROM stacks"):
+            lines.update(str(stack or "").split("\n"))
+        for line in lines - frames:
+            tally.add("stack", line)
+    except QueryError as error:
+        raise BundleError(f"has a damaged elements.db ({error})") from error
+
+
+_KINDS = {
+    ("frames", "name"): "function",
+    ("frames", "filename"): "file",
+    ("strings", "text"): "metadata",
+    ("annotations", "name"): "stage",
+    ("events", "action"): "action",
+    ("roles", "role"): "role",
+    ("roles", "evidence"): "evidence",
+}
+
+
+def _table(database: Database, table: str, tally: Tally, frames: set[str]) -> None:
+    (answer,) = database.run(f"SELECT * FROM {_quoted(table)} LIMIT 0")  # noqa: S608
+    for column in answer.columns:
+        if (table, column) in (("stacks", "callstack"), ("meta", "value")):
+            continue  # frames have their own table; values are walked with their keys below
+        name = _quoted(column)
+        texts = _rows(
+            database,
+            f"SELECT {name}, count(*) FROM {_quoted(table)}"  # noqa: S608
+            f" WHERE typeof({name}) IN ('text', 'blob') GROUP BY 1",
+        )
+        for text, count in texts:
+            if isinstance(text, bytes):
+                text = text.decode("utf-8", "replace")
+            if (table, column) == ("frames", "extra"):
+                tally.walk(_json(str(text)), "frame field")
+            else:
+                tally.add(_KINDS.get((table, column), f"{table}.{column}"), str(text), int(count))
+    if table == "frames":
+        rows = "SELECT filename, coalesce(line, '?'), name FROM frames"
+        frames.update(f"{file}:{line}:{name}" for file, line, name in _rows(database, rows))
+    if (table, "value") == ("meta", answer.columns[-1]):
+        for key, value in _rows(database, "SELECT key, value FROM meta"):
+            tally.walk({str(key): _json(str(value))}, "meta")
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _rows(database: Database, sql: str) -> Iterator[tuple[Any, ...]]:
+    for answer in database.run(sql):
+        yield from answer.rows
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# What should not be in public: homes, users, hosts, addresses, links and keys.
 
 
 @dataclass(frozen=True, order=True)
@@ -314,7 +316,9 @@ def find_leaks(given: Iterable[Given], known: Known) -> list[Leak]:
         given: as from ``list_strings()``.
         known: names to look for, besides those of users whose homes are found.
     """
-    rows = [row for row in given if (row.kind, row.text) not in _FORMATS]
+    # An identifier of speedscope's format, which nothing fetches.
+    schema = ("$schema", "https://www.speedscope.app/file-format-schema.json")
+    rows = [row for row in given if (row.kind, row.text) != schema]
     plain = [(row, _plain(row)) for row in rows]
     users = known.users | find_users(text for _, text in plain)
     hashes = {row.text for row in rows if row.kind == "hash"}
@@ -339,4 +343,4 @@ def _leaks(text: str, known: Known, hashes: Collection[str]) -> Iterator[tuple[s
         if part.what != "token":
             yield part.what, found, part.why
         elif found not in hashes and not (text in hashes and is_hash(text)):
-            yield part.what, f"{found[:_SHOWN]}…", part.why
+            yield part.what, f"{found[:6]}…", part.why

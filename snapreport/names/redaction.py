@@ -1,7 +1,8 @@
-"""Redact histories: stand-ins replace whatever could name a user, a host or a project.
+"""Change the names in histories: redact them, or quote what reads like a sentence.
 
-A stand-in is a keyed hash of the name: equal names have equal stand-ins in all files of one salt,
-so that recordings can still be compared, and without the salt none can be guessed and tried.
+Stand-ins replace whatever could name a user, a host or a project. A stand-in is a keyed hash of the
+name: equal names have equal stand-ins in all files of one salt, so that recordings can still be
+compared, and without the salt none can be guessed and tried.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from hashlib import blake2b
 
-from snapreport.ground.known_packages import LIBRARIES, words
+from snapreport.ground.units import words
 from snapreport.model.history import (
     REDACTED,
     SHORT_SALT,
@@ -39,26 +39,15 @@ from snapreport.names.public_names import (
     optimizer_of,
 )
 from snapreport.names.short_paths import Changes, Kind, change_strings, shorten
-from snapreport.roles.frames import is_native_file
+from snapreport.roles.frames import LIBRARIES, is_native_file
 
-FOLDER = "project"
+_FOLDER = "project"
 """The folder that redacted file names begin with."""
 
 _ROUNDS = 100_000
 _HEX_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
-_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
-_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"ipykernel_\d+/")
 _NUMBERS = re.compile(r"\d+")
-_WORD = re.compile(r"[^\W\d_]+")
-_FILE_WORDS = words(
-    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
-    " recording run snap snapshot step torch train worker"
-)
-"""Words that stay in file names because they do not say whose the file is."""
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
-_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
 
 
 class StandIns:
@@ -93,6 +82,9 @@ def _key_of(salt: str) -> bytes:
     return hashlib.pbkdf2_hmac("sha256", salt.encode(), b"snapreport names", _ROUNDS)
 
 
+_SOURCE_SUFFIX = re.compile(r"((\.(pickle|pkl|json|zip|gz|zst|zstd)){1,4})$", re.IGNORECASE)
+
+
 def redact(history: History, wanted: NamesWanted) -> History:
     """Return a history without names that only some people know; its paths are shortened first."""
     functions = wanted.redact_functions
@@ -124,7 +116,7 @@ def redact(history: History, wanted: NamesWanted) -> History:
         Changes(files, function, lambda _: {}, other, lambda noted: _recorder(noted, names)),
     )
     known = tuple(package for package in done.packages if package in LIBRARIES)
-    return replace(changed, names=NamesDone(REDACTED, FOLDER, known, functions))
+    return replace(changed, names=NamesDone(REDACTED, _FOLDER, known, functions))
 
 
 def _functions_too(history: History, names: StandIns) -> History:
@@ -149,6 +141,14 @@ def _function(name: str, file: str, own: bool, names: StandIns) -> str:
     if known or is_public_function(name):
         return name
     return f"function_{names.of('function', name)}"
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_FILE_WORDS = words(
+    "after before cpu cuda device dump gpu host iteration job mem memory node oom pickle pkl rank"
+    " recording run snap snapshot step torch train worker"
+)
+"""Words that stay in file names because they do not say whose the file is."""
 
 
 def redact_name(name: str, names: StandIns) -> str:
@@ -177,6 +177,10 @@ def _files(frames: FrameTable, done: NamesDone, names: StandIns) -> Mapping[str,
         found[file] = stand_in
         taken.add(stand_in)
     return found
+
+
+_SUFFIX = re.compile(r"\.(py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|S|o|ipynb)(?=:|$)")
+_NOTEBOOK = re.compile(r"ipykernel_\d+/")
 
 
 def _file(file: str, project: str, known: list[bool] | None, names: StandIns, digits: int) -> str:
@@ -208,7 +212,7 @@ def _file(file: str, project: str, known: list[bool] | None, names: StandIns, di
     if len(parts) > 1 and parts[0] == project:
         parts = parts[1:]
     hashed = [names.of("file", part, digits) for part in parts]
-    return "/".join([FOLDER, *hashed]) + ending
+    return "/".join([_FOLDER, *hashed]) + ending
 
 
 def _stage(name: str, names: StandIns) -> str:
@@ -221,6 +225,9 @@ def _stage(name: str, names: StandIns) -> str:
     numbers = _NUMBERS.findall(name)
     stand_in = f"stage-{names.letters('stage', _NUMBERS.sub('#', name))}"
     return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in
+
+
+_STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
 
 
 def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
@@ -271,6 +278,9 @@ def _is_device(name: str) -> bool:
     return re.fullmatch(r"(cuda|host|cpu):\d+", name) is not None
 
 
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?(\+(cu\d+|cpu|rocm[\d.]+))?")
+
+
 def _version(text: str | None) -> str | None:
     found = _VERSION.match(text or "")
     return None if found is None else found[0]
@@ -280,11 +290,7 @@ def _counters(stats: Mapping[str, int | float]) -> dict[str, int | float]:
     return {name: value for name, value in stats.items() if is_public_counter(name)}
 
 
-# Put strings of a stranger's file in quotes if they read like a sentence.
-#
-# Readers of our sentences, language models above all, must see which words come from the file.
-# Ordinary names in programs stay unchanged, and so do all figures.
-
+# Strings that read like a sentence, put in quotes.
 
 LONGEST_QUOTE = 80
 """The most letters of a sentence that are shown."""
@@ -298,7 +304,11 @@ _GAP = re.compile(r"\s+")
 
 
 def quote_names(history: History) -> History:
-    """Return a history whose strings cannot be mistaken for ours."""
+    """Return a history whose strings cannot be mistaken for ours.
+
+    Readers of our sentences, language models above all, must see which words come from the file.
+    Ordinary names in programs stay unchanged, and so do all figures.
+    """
     frames = history.stacks.frames
     files = {file: _file_end(file) for file in set(frames.filenames)}
 
@@ -321,14 +331,10 @@ def quoted(text: str) -> str:
     """Return a text of the file, in quotes and cut if it reads like a sentence."""
     begin = text[:LONGEST_NAME]  # the rest is not shown
     if begin.isascii() and not _PROSE.search(begin) and not _MARKUP.search(begin):
-        return _cut(text, LONGEST_NAME)
-    short = _flat(begin)
+        return text if len(text) <= LONGEST_NAME else f"{begin}… ({_mark(text)})"
+    short = " ".join(begin.replace("“", '"').replace("”", '"').split())
     fits = len(text) <= LONGEST_NAME and len(short) <= LONGEST_QUOTE
     return f"“{short}”" if fits else f"“{short[:LONGEST_QUOTE]}… ({_mark(text)})”"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.replace("“", '"').replace("”", '"').split())
 
 
 def _joined(name: str) -> str:
@@ -339,8 +345,9 @@ def _joined(name: str) -> str:
 
 def _file_end(name: str) -> str:
     """Return a file's name as ``_joined`` does; a long one keeps its end, with the extension."""
-    joined = _joined(name) if len(name) <= LONGEST_NAME else _joined(name[-LONGEST_NAME:])
-    return joined if len(name) <= LONGEST_NAME else f"{_mark(name)}…{joined}"
+    if len(name) <= LONGEST_NAME:
+        return _joined(name)
+    return f"{_mark(name)}…{_joined(name[-LONGEST_NAME:])}"
 
 
 def _distinct(files: dict[str, str]) -> dict[str, str]:
@@ -353,13 +360,9 @@ def _distinct(files: dict[str, str]) -> dict[str, str]:
     return files
 
 
-def _cut(text: str, longest: int) -> str:
-    """Cut a long text; a mark tells it from others that begin alike."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({_mark(text)})"
-
-
 def _mark(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+    """Return what tells a text that is cut from others that begin alike."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
 
 
 def _quoted_recorder(noted: RecorderInfo) -> RecorderInfo:

@@ -1,4 +1,4 @@
-"""Shorten file names in histories: keep only the part of a path that identifies the file.
+"""Change the strings in histories; shorten file names to the part that identifies the file.
 
 A file of a package is named from its package on (``torch/nn/modules/module.py``), one of Python
 from Python's version on (``python3.11/threading.py``), one of the project from the last folder of
@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, Literal
 
 from snapreport.ground.files import common_beginning
-from snapreport.ground.known_packages import LIBRARIES
 from snapreport.model.history import INTERNAL, KEPT, SHORT, DeviceHistory, History, NamesDone
 from snapreport.model.snapshot import GRADIENT_OF, FrameTable, RecorderInfo
 from snapreport.names.personal_data import (
@@ -30,16 +29,11 @@ from snapreport.names.personal_data import (
     hide_servers,
     home_of,
 )
-from snapreport.roles.frames import classify_file
+from snapreport.roles.frames import LIBRARIES, classify_file
 from snapreport.roles.source_files import file_key
 from snapreport.roles.stack_kinds import DEFAULT_RULES
 
-# Replace the strings in a history: all that a bundle or a report could show.
-#
-# Only the tables of distinct strings change; the columns of allocations and events stay.
-
-
-Change = Callable[[str], str]
+_Change = Callable[[str], str]
 Kind = Literal["text", "stage", "action", "setting", "oddity", "source"]
 """A category, compile context or metadata; a stage's name; an event's action; an allocator setting
 that is a text, or the name of a setting; a part of the file that is not known; the file's name."""
@@ -61,7 +55,10 @@ class Changes:
 
 
 def change_strings(history: History, changes: Changes) -> History:
-    """Return the history with its strings changed; the rest is the same objects."""
+    """Return the history with all strings changed that a bundle or a report could show.
+
+    Only the tables of distinct strings change; all else is the same objects.
+    """
     frames = history.stacks.frames
     changed = FrameTable(
         [
@@ -81,7 +78,7 @@ def change_strings(history: History, changes: Changes) -> History:
         stacks=replace(history.stacks, frames=changed),
         strings=[changes.other("text", text) for text in history.strings],
         devices=tuple(_change_device(device, changes) for device in history.devices),
-        settings=change_json(history.settings, partial(changes.other, "setting")),
+        settings=_change_json(history.settings, partial(changes.other, "setting")),
         oddities=dict(oddities),
         recorder=None if history.recorder is None else changes.recorder(history.recorder),
     )
@@ -91,7 +88,7 @@ def _function(changes: Changes, file: str, name: str) -> str:
     return changes.function(name, file)
 
 
-def _but(words: str, text: str, change: Change) -> str:
+def _but(words: str, text: str, change: _Change) -> str:
     """Change a text, but not the words of ours that it begins with."""
     own = words if text.startswith(words) else ""
     return own + change(text[len(own) :])
@@ -111,30 +108,23 @@ def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
     )
 
 
-def change_json(value: Any, change: Change) -> Any:
+def _change_json(value: Any, change: _Change) -> Any:
     """Return a value of JSON with every text in it changed, names included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): change_json(item, change) for key, item in value.items()}
+        return {change(key): _change_json(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [change_json(item, change) for item in value]
+        return [_change_json(item, change) for item in value]
     return value
 
 
-_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
-_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 # Scripts that are started by name are not part of the project, wherever they are installed.
 _SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
-_RESERVED = re.compile(
-    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
-)
-_RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
 @dataclass(frozen=True)
-class ShortNames:
+class _ShortNames:
     """The short file names of a recording."""
 
     names: Mapping[str, str]
@@ -145,7 +135,7 @@ class ShortNames:
     """The folders that short names of packages begin with, in order."""
 
 
-def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortNames:
+def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> _ShortNames:
     """Shorten the file names of a recording. Names that are short already stay as they are.
 
     Args:
@@ -184,7 +174,7 @@ def short_names(filenames: Iterable[str], users: Collection[str] = ()) -> ShortN
         for name, (kind, path) in places.items()
         if kind == "package" and "/" in path and found[name] == path != name
     }
-    return ShortNames(found, root, tuple(sorted(packages)))
+    return _ShortNames(found, root, tuple(sorted(packages)))
 
 
 def _parts(name: str) -> list[str]:
@@ -197,6 +187,11 @@ def _parts(name: str) -> list[str]:
 
 def _is_absolute(parts: list[str]) -> bool:
     return len(parts) > 1 and (parts[0] in ("", "~") or parts[0][1:] == ":")
+
+
+_RESERVED = re.compile(
+    r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
+)
 
 
 def _root(
@@ -214,6 +209,9 @@ def _root(
     if name in LIBRARIES or name in others or _RESERVED.match(name):
         return ()  # it would look like a package's name
     return root
+
+
+_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 
 
 def _short(
@@ -252,12 +250,19 @@ def _at_home(name: str, parts: list[str], users: Collection[str]) -> str:
     return "/".join(["~", *parts[at:]]) if at else hide_homes(name)
 
 
+_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
+_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
+
+
 def _python(text: str) -> str:
     found = _PYTHON.search(text)
     if found:
         return found[1]
     windows = _PYTHON_WINDOWS.search(text)
     return "python3" if windows is None else "python" + ".".join(filter(None, windows.groups()))
+
+
+_RULES = tuple(rule.file for rule in DEFAULT_RULES if rule.file is not None)
 
 
 def _judge(name: str) -> tuple[object, ...]:
@@ -271,20 +276,17 @@ def shorten(history: History) -> History:
         return history
     files = set(history.stacks.frames.filenames)
     seen: set[str] = set(files)
-    change_strings(history, _changes({file: file for file in files}, _collect(seen)))
+
+    def noting(text: str) -> str:
+        seen.add(text)
+        return text
+
+    change_strings(history, _changes({file: file for file in files}, noting))
     users = find_users(seen)
     short = short_names(files, users)
     changed = change_strings(history, _changes(short.names, _shorten_texts(short.root, users)))
     project = short.root[-1] if short.root else ""
     return replace(changed, names=NamesDone(SHORT, project, short.packages))
-
-
-def _collect(seen: set[str]) -> Change:
-    def change(text: str) -> str:
-        seen.add(text)
-        return text
-
-    return change
 
 
 _PACKAGES = re.compile(
@@ -297,7 +299,7 @@ _STANDARD = re.compile(
 )
 
 
-def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
+def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> _Change:
     """Return a function that shortens the paths in a text."""
     folders = folders_of(users)
     below = None
@@ -315,7 +317,7 @@ def _shorten_texts(root: tuple[str, ...], users: Collection[str]) -> Change:
     return change
 
 
-def _changes(files: Mapping[str, str], change: Change) -> Changes:
+def _changes(files: Mapping[str, str], change: _Change) -> Changes:
     return Changes(
         files=files,
         function=lambda name, _: change(name),

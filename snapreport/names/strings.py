@@ -1,4 +1,4 @@
-"""Count strings as they are found, by kind."""
+"""Count the strings of each format that snapreport writes, by kind: a page, a message, a table."""
 
 from __future__ import annotations
 
@@ -29,26 +29,6 @@ from snapreport.ground.templates import (
     style_beside,
     templates_folder,
 )
-
-# The kinds of values by their keys; other values have their key's name as their kind.
-_KINDS = {
-    "filename": "file",
-    "file": "file",
-    "files": "file",
-    "strings": "text",
-    "settings": "setting",
-    "allocator_settings": "setting",
-    "recorder": "recording",
-    "recording": "recording",
-    "snapreport": "recording",
-    "external_annotations": "stage",
-    "stages": "stage",
-    "oddities": "oddity",
-    "sha256": "hash",
-    "user_metadata": "metadata",
-}
-_WHOLE = {"setting", "recording", "oddity"}
-"""Everything below these keys is of their kind."""
 
 
 @dataclass(frozen=True, order=True)
@@ -104,9 +84,30 @@ class Tally:
                 waiting += [(below, kind) for below in item if not isinstance(below, (int, float))]
 
 
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Say whether a text has no letter, and so gives nothing away."""
     return not any(char.isalpha() for char in text)
+
+
+# The kinds of values by their keys; other values have their key's name as their kind.
+_KINDS = {
+    "filename": "file",
+    "file": "file",
+    "files": "file",
+    "strings": "text",
+    "settings": "setting",
+    "allocator_settings": "setting",
+    "recorder": "recording",
+    "recording": "recording",
+    "snapreport": "recording",
+    "external_annotations": "stage",
+    "stages": "stage",
+    "oddities": "oddity",
+    "sha256": "hash",
+    "user_metadata": "metadata",
+}
+_WHOLE = {"setting", "recording", "oddity"}
+"""Everything below these keys is of their kind."""
 
 
 def _kind(outer: str, key: Any, item: Mapping[Any, Any]) -> str:
@@ -120,8 +121,7 @@ def _kind(outer: str, key: Any, item: Mapping[Any, Any]) -> str:
     return _KINDS.get(name, name)
 
 
-# List every string in a report page: its text, its attributes, and the data packed in it.
-
+# A page: its text, its attributes, and the data packed in it.
 
 _TEXTS_OF_PAGE = 32
 """Bytes of packed texts for each letter of the page: as many as readers allow."""
@@ -129,34 +129,13 @@ _PART, _AT_ONCE = 1 << 20, 1 << 16
 """Bytes that are unpacked, and values that are looked at, in one go."""
 _MARKUP = re.compile(r"<(!--|[!?/]|(?=[a-zA-Z]))")
 _NAME = re.compile(r"[^\s/]+")
-_STOP = re.compile(r"[>\"']")
-_ATTRIBUTE = re.compile(
-    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""",
-)
 _END_OF_SCRIPT = {
     tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("script", "style")
 }
-_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4"}
 _SILENT = {"class", "id", "for", "d", "points", "transform", "type", "name", "role"}
 _SILENT_IN_A_PICTURE = {"d", "points", "transform"}
 _NAMESPACE = ("xmlns", "http://www.w3.org/2000/svg")  # an identifier, which nothing fetches
 _HASH = re.compile(r"[0-9a-f]{64}")
-_COLUMNS = {
-    "frame_name": "function",
-    "frame_file": "file",
-    "category": "category",
-    "compile_context": "compile context",
-    "metadata": "metadata",
-    # Of the page of a run.
-    "label": "rank",
-    "host": "host",
-    "source": "file",
-    "place": "layout",
-    "link": "link",
-    "key": "call site",
-    "site": "call site",
-    "title": "finding",
-}
 
 
 def page_strings(text: str, tally: Tally, picture: bool = False) -> None:
@@ -245,7 +224,7 @@ class _Page:
         for name, value in attributes.items():
             if (name, value) == _NAMESPACE:
                 continue
-            if name not in self._silent and value and not is_number(value):
+            if name not in self._silent and value and not _is_number(value):
                 self._add("attribute", value)
 
     def _data(self, data: str) -> None:
@@ -263,7 +242,7 @@ class _Page:
 
     def _add(self, kind: str, text: str) -> None:
         text = " ".join(text.split())
-        if text and not is_number(text) and text not in self._ours:
+        if text and not _is_number(text) and text not in self._ours:
             self._tally.add(kind, text)
 
     def _script(self, tag: str, data: str, attributes: dict[str, str]) -> None:
@@ -311,6 +290,9 @@ class _Page:
             self._tally.add(kind, line.strip())
 
 
+_STOP = re.compile(r"[>\"']")
+
+
 def _end_of_tag(text: str, at: int) -> int:
     """Return where the ``>`` of a tag is, -1 if there is none; quotes can hold others."""
     while (found := _STOP.search(text, at)) is not None:
@@ -320,6 +302,11 @@ def _end_of_tag(text: str, at: int) -> int:
         if at == 0:
             break
     return -1
+
+
+_ATTRIBUTE = re.compile(
+    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""",
+)
 
 
 def _attributes(inside: str) -> dict[str, str]:
@@ -359,9 +346,9 @@ def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
     strings = header.pop("strings", []) if isinstance(header, dict) else None
     if not isinstance(strings, list):
         raise InputError("has data packed in it that snapreport did not write.")
-    columns = _Columns(body[(4 + length + 7) & ~7 :], memoryview(later))
     try:
-        used = _used(header, columns, len(strings))
+        areas = (body[(4 + length + 7) & ~7 :], memoryview(later))
+        used = _used(header, areas, len(strings))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(error) from error
     for i, text in enumerate(strings):
@@ -371,47 +358,62 @@ def _payload(packed: bytearray, later: bytearray, tally: Tally) -> None:
     tally.walk(header)
 
 
-def _used(header: dict[str, Any], columns: _Columns, strings: int) -> dict[str, NDArray[np.bool_]]:
-    """Return which strings of the table are used as what."""
+_TYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i8": "i1", "i16": "i2", "i32": "i4"}
+_COLUMNS = {
+    "frame_name": "function",
+    "frame_file": "file",
+    "category": "category",
+    "compile_context": "compile context",
+    "metadata": "metadata",
+    # Of the page of a run.
+    "label": "rank",
+    "host": "host",
+    "source": "file",
+    "place": "layout",
+    "link": "link",
+    "key": "call site",
+    "site": "call site",
+    "title": "finding",
+}
+
+
+def _used(
+    header: dict[str, Any], areas: tuple[memoryview, memoryview], strings: int
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which strings of the table are used as what: their ids are in columns.
+
+    Args:
+        header: says where each column is; no two share bytes, and the lowest bytes of all of its
+            values come first.
+        areas: the columns, and those that come later.
+        strings: how many the table has.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: there is no such column.
+    """
     used = {kind: np.zeros(strings, bool) for kind in _COLUMNS.values()}
     tables = [header["columns"], *(device["columns"] for device in header.get("devices", []))]
-    for table in (*tables, *(header.get(name, {}) for name in ("holders", "failed", "findings"))):
-        for name, kind in _COLUMNS.items():
-            if name in table:
-                columns.mark(table[name], used[kind])
-    return used
-
-
-class _Columns:
-    """The columns of a page, which share no bytes."""
-
-    def __init__(self, first: memoryview, later: memoryview) -> None:
-        self._areas = (first, later)
-        self._left = [len(first), len(later)]
-
-    def mark(self, entry: dict[str, Any], used: NDArray[np.bool_]) -> None:
-        """Mark the strings whose ids are in a column; the lowest bytes of all come first.
-
-        Raises:
-            KeyError, TypeError, ValueError: there is no such column.
-        """
+    tables += [header.get(name, {}) for name in ("holders", "failed", "findings")]
+    left = [len(area) for area in areas]
+    columns = [(name, table[name]) for table in tables for name in _COLUMNS if name in table]
+    for name, entry in columns:
         late = bool(entry.get("later"))
         typed = np.dtype("<" + _TYPES[entry["type"]])
         length, offset = int(entry["length"]), int(entry["offset"])
         size = length * typed.itemsize
-        self._left[late] -= size
-        inside = length >= 0 and 0 <= offset <= len(self._areas[late])
-        if not inside or self._left[late] < 0 or entry["delta"]:
+        left[late] -= size
+        inside = length >= 0 and 0 <= offset <= len(areas[late])
+        if not inside or left[late] < 0 or entry["delta"]:
             raise ValueError("columns that no page has")
-        raw = np.frombuffer(self._areas[late], np.uint8, size, offset)
+        raw = np.frombuffer(areas[late], np.uint8, size, offset)
         places = raw.reshape(typed.itemsize, length)
         for begin in range(0, length, _AT_ONCE):
             ids = places[:, begin : begin + _AT_ONCE].T.copy().view(typed)
-            used[ids[(ids >= 0) & (ids < len(used))]] = True
+            used[_COLUMNS[name]][ids[(ids >= 0) & (ids < strings)]] = True
+    return used
 
 
-# List every string in a pprof profile or Perfetto trace, as our exporters write them.
-
+# A pprof profile or a Perfetto trace, as our exporters write them.
 
 _NUMBERS = ""
 """A field of packed numbers."""
@@ -462,10 +464,7 @@ def message_strings(data: bytes, message: _Message, tally: Tally) -> None:
             message_strings(bytes(content), within, tally)
 
 
-# List every string in a table: CSV, and Parquet if pyarrow is installed.
-
-
-_LONGEST_CELL = 1 << 26
+# A table: CSV, and Parquet if pyarrow is installed.
 
 
 def csv_strings(text: str, tally: Tally) -> None:
@@ -474,7 +473,7 @@ def csv_strings(text: str, tally: Tally) -> None:
     Raises:
         InputError: it is not a table.
     """
-    before = csv.field_size_limit(_LONGEST_CELL)
+    before = csv.field_size_limit(1 << 26)
     try:
         rows = csv.reader(io.StringIO(text, newline=""))
         heading = next(rows, [])
@@ -482,7 +481,7 @@ def csv_strings(text: str, tally: Tally) -> None:
             tally.add("column", name)
         cells: Counter[tuple[int, str]] = Counter()
         for row in rows:
-            cells.update((i, cell) for i, cell in enumerate(row) if not is_number(cell))
+            cells.update((i, cell) for i, cell in enumerate(row) if not _is_number(cell))
     except csv.Error as error:
         raise InputError(f"is damaged CSV ({error}); write it again.") from error
     finally:

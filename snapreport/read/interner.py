@@ -26,94 +26,6 @@ from snapreport.model.snapshot import (
 from snapreport.read.fields import check_key, take
 from snapreport.read.parsed import Allowance
 
-# Merges call stacks into a prefix tree, from the outermost frame on.
-
-
-_AHEAD = 64
-_FRAMES_AHEAD = 1 << 15
-
-
-PrefixTree = tuple["NDArray[np.int32]", ...]
-"""The nodes in the order of their first appearance, stack by stack from the outermost frame.
-
-Parent, frame and depth of each, int32, shape (n_nodes,), as in ``StackTable``; and the node of each
-stack's innermost frame, int32, shape (n_stacks,).
-"""
-
-
-def prefix_tree(stacks: Collection[bytes]) -> PrefixTree:
-    """Build the tree for all stacks at once.
-
-    A stack adds one node for each frame beyond those it shares with an earlier stack. So the tree
-    follows from how many frames each stack shares, and with which stack first.
-
-    Args:
-        stacks: the frame ids of each as int32, innermost first; all different.
-    """
-    length = np.fromiter(map(len, stacks), np.int64, len(stacks)) // 4
-    frames = np.frombuffer(b"".join(stacks), np.int32)
-    n = len(length)
-    end = np.cumsum(length)
-    shared = np.zeros(n, np.int64)
-    owner = np.zeros(n, np.int64)  # the first stack with these shared frames
-    group = np.zeros(n, np.int64)  # stacks with the same outer frames have the same number
-    first_of = np.zeros(n, np.int64)  # the first stack of the group
-    among = np.arange(n)  # stacks that still share frames with another
-    most = int(frames.max(initial=0)) + 1
-    level = 0
-    while len(among):
-        ahead = _equal_levels(frames, length, end, among, first_of[among], level)
-        if ahead:
-            level += ahead
-            shared[among[first_of[among] != among]] = level
-            continue
-        level += 1
-        among = among[length[among] >= level]
-        key = group[among] * most + frames[end[among] - level]
-        _, first, own, count = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )
-        group[among] = own
-        leader = first_of[among] = among[first[own]]
-        follows = leader != among
-        shared[among[follows]] = level
-        owner[among[follows]] = leader[follows]
-        among = among[count[own] > 1]
-
-    added = length - shared
-    start = np.cumsum(added) - added
-    n_nodes = int(added.sum())
-    depth = np.arange(n_nodes) - np.repeat(start - shared - 1, added)
-    parent = np.arange(n_nodes) - 1
-    # The owner added the node at this depth, as no earlier stack shares it.
-    branch = np.where(shared > 0, start[owner] + shared - 1 - shared[owner], -1)
-    parent[start[added > 0]] = branch[added > 0]
-    innermost = np.where(added > 0, start + added - 1, branch)
-    frame = frames[np.repeat(end, added) - depth]
-    return tuple(each.astype(np.int32) for each in (parent, frame, depth, innermost))
-
-
-def _equal_levels(
-    frames: NDArray[np.int32],
-    length: NDArray[np.int64],
-    end: NDArray[np.int64],
-    among: NDArray[np.int64],
-    leader: NDArray[np.int64],
-    level: int,
-) -> int:
-    """Return for how many levels from here on all stacks of ``among`` equal their group's first.
-
-    In a deep recursion those are most levels. With many stacks, few levels are compared at once.
-    """
-    most = min(_AHEAD, max(_FRAMES_AHEAD // len(among), 1), int(length[among].min()) - level)
-    if most <= 0:
-        return 0
-    levels = np.arange(level + 1, level + 1 + most)
-    same = frames[end[among, None] - levels] == frames[end[leader, None] - levels]
-    alike = same.all(axis=0)
-    return most if alike.all() else int(alike.argmin())
-
-
 # The profiler has no separate file and line: "train.py(43): training_step".
 _PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
 _PLAIN_KEYS = {"name", "filename", "line"}
@@ -150,12 +62,6 @@ class StringInterner:
             known = self._ids[text] = len(self.strings)
             self.strings.append(self.texts.clean(text))
         return known
-
-
-def _from_profiler(name: object) -> tuple[object, str, int]:
-    """Take a profiler's frame name apart into function, file and line."""
-    parts = _PROFILER_FRAME.fullmatch(name) if isinstance(name, str) else None
-    return (parts[3], parts[1], int(parts[2])) if parts else (name, "", UNKNOWN_LINE)
 
 
 class StackInterner:
@@ -224,27 +130,24 @@ class StackInterner:
         """Return the id of the stack that each row has in a field; NO_STACK where it has none."""
         return np.array([self.intern(frames) for frames in take(rows, key)], np.int32)
 
-    def number_forward(self, lines: Any) -> int:
-        """Return a number for the lines of ``forward_frames``, outermost first; NO_STACK if none.
+    def number_forwards(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int32]:
+        """Return the number of the forward call stack of each row; NO_STACK where it has none.
 
         Raises:
-            NotASnapshotError: they are not texts, or repeat more frames than the file can have.
+            NotASnapshotError: as ``number_lines()``.
         """
-        known = self._forward_of_object.get(id(lines))
-        if known is None:
-            known = self._forward_of_object[id(lines)] = self.number_lines(lines)
-        return known
-
-    def number_forwards(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int32]:
-        """Return the number of the forward call stack of each row; NO_STACK where it has none."""
-        return np.array([self.number_forward(row.get("forward_frames")) for row in rows], np.int32)
+        known, lists = self._forward_of_object, [row.get("forward_frames") for row in rows]
+        for lines in lists:
+            if id(lines) not in known:
+                known[id(lines)] = self.number_lines(lines)
+        return np.array([known[id(lines)] for lines in lists], np.int32)
 
     def join(self, stacks: NDArray[np.int32], forward: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the ids of stacks with the forward call stacks behind them outside of them.
 
         Args:
             stacks: int32, shape (n,): stack ids, or NO_STACK.
-            forward: int32, shape (n,): from ``number_forward()``.
+            forward: int32, shape (n,): from ``number_forwards()``.
         """
         rows = np.flatnonzero(forward != NO_STACK)
         if not len(rows):
@@ -264,7 +167,11 @@ class StackInterner:
         return joined
 
     def number_lines(self, lines: Any) -> int:
-        """Do as ``number_forward()`` with a list that may not be the file's own."""
+        """Return a number for the lines of ``forward_frames``, outermost first; NO_STACK if none.
+
+        Raises:
+            NotASnapshotError: they are not texts, or repeat more frames than the file can have.
+        """
         if not isinstance(lines, (list, tuple)) or any(type(line) is not str for line in lines):
             raise NotASnapshotError("has 'forward_frames' that are not a list of texts.")
         known = self._forward_of_lines.get(tuple(lines))
@@ -329,7 +236,10 @@ class StackInterner:
         if type(line) is not int or not 0 <= line < _LINE_LIMIT:
             line = UNKNOWN_LINE
         if filename == "none":
-            name, filename, line = _from_profiler(name)
+            parts = _PROFILER_FRAME.fullmatch(name) if isinstance(name, str) else None
+            name, filename, line = (
+                (parts[3], parts[1], int(parts[2])) if parts else (name, "", UNKNOWN_LINE)
+            )
         clean = self._texts.clean
         extra: dict[str, str] = {}
         if self._is_flat and not _FLAT.issuperset(map(type, frame.values())):
@@ -385,3 +295,88 @@ class StackInterner:
         lines = np.array(self._lines, np.int64)
         frames = FrameTable(self._names, self._filenames, lines, self._extra)
         return StackTable(frames, *prefix_tree(self._stack_of_frames))
+
+
+# Call stacks as a prefix tree, from the outermost frame on.
+
+
+def prefix_tree(stacks: Collection[bytes]) -> tuple[NDArray[np.int32], ...]:
+    """Build the tree for all stacks at once.
+
+    A stack adds one node for each frame beyond those it shares with an earlier stack. So the tree
+    follows from how many frames each stack shares, and with which stack first.
+
+    Args:
+        stacks: the frame ids of each as int32, innermost first; all different.
+
+    Returns:
+        Parent, frame and depth of each node, int32, shape (n_nodes,), as in ``StackTable``; and the
+        node of each stack's innermost frame, int32, shape (n_stacks,). Nodes are in the order of
+        their first appearance, stack by stack from the outermost frame.
+    """
+    length = np.fromiter(map(len, stacks), np.int64, len(stacks)) // 4
+    frames = np.frombuffer(b"".join(stacks), np.int32)
+    n = len(length)
+    end = np.cumsum(length)
+    shared = np.zeros(n, np.int64)
+    owner = np.zeros(n, np.int64)  # the first stack with these shared frames
+    group = np.zeros(n, np.int64)  # stacks with the same outer frames have the same number
+    first_of = np.zeros(n, np.int64)  # the first stack of the group
+    among = np.arange(n)  # stacks that still share frames with another
+    most = int(frames.max(initial=0)) + 1
+    level = 0
+    while len(among):
+        ahead = _equal_levels(frames, length, end, among, first_of[among], level)
+        if ahead:
+            level += ahead
+            shared[among[first_of[among] != among]] = level
+            continue
+        level += 1
+        among = among[length[among] >= level]
+        key = group[among] * most + frames[end[among] - level]
+        _, first, own, count = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
+        group[among] = own
+        leader = first_of[among] = among[first[own]]
+        follows = leader != among
+        shared[among[follows]] = level
+        owner[among[follows]] = leader[follows]
+        among = among[count[own] > 1]
+
+    added = length - shared
+    start = np.cumsum(added) - added
+    n_nodes = int(added.sum())
+    depth = np.arange(n_nodes) - np.repeat(start - shared - 1, added)
+    parent = np.arange(n_nodes) - 1
+    # The owner added the node at this depth, as no earlier stack shares it.
+    branch = np.where(shared > 0, start[owner] + shared - 1 - shared[owner], -1)
+    parent[start[added > 0]] = branch[added > 0]
+    innermost = np.where(added > 0, start + added - 1, branch)
+    frame = frames[np.repeat(end, added) - depth]
+    return tuple(each.astype(np.int32) for each in (parent, frame, depth, innermost))
+
+
+_AHEAD = 64
+_FRAMES_AHEAD = 1 << 15
+
+
+def _equal_levels(
+    frames: NDArray[np.int32],
+    length: NDArray[np.int64],
+    end: NDArray[np.int64],
+    among: NDArray[np.int64],
+    leader: NDArray[np.int64],
+    level: int,
+) -> int:
+    """Return for how many levels from here on all stacks of ``among`` equal their group's first.
+
+    In a deep recursion those are most levels. With many stacks, few levels are compared at once.
+    """
+    most = min(_AHEAD, max(_FRAMES_AHEAD // len(among), 1), int(length[among].min()) - level)
+    if most <= 0:
+        return 0
+    levels = np.arange(level + 1, level + 1 + most)
+    same = frames[end[among, None] - levels] == frames[end[leader, None] - levels]
+    alike = same.all(axis=0)
+    return most if alike.all() else int(alike.argmin())

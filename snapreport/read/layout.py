@@ -10,25 +10,16 @@ from typing import Any
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.ground.files import TRACE
 from snapreport.ground.safe_text import CleanTexts, shortened
+from snapreport.ground.units import words
 from snapreport.model.history import DEEPEST_SETTINGS
 from snapreport.model.snapshot import LATEST_US, Annotation, DeviceId, RecorderInfo, recorder_info
 from snapreport.read.fields import check_key, count_unknown_key, count_unknown_keys, integers
 from snapreport.read.parsed import MOST_DEVICES, Allowance, ParsedTrace
 from snapreport.read.traces import Tables
 
-_KNOWN_KEYS = frozenset(
-    [
-        "segments",
-        "device_traces",
-        "allocator_settings",
-        "external_annotations",
-        "host_segments",
-        "host_traces",
-        "traces",
-        "trace_alloc_max_entries",
-        "trace_alloc_overflowed",
-        "snapreport",
-    ]
+_KNOWN_KEYS = words(
+    "segments device_traces allocator_settings external_annotations host_segments host_traces"
+    " traces trace_alloc_max_entries trace_alloc_overflowed snapreport"
 )
 _MOST_SETTINGS = 10_000
 _EXPECTED = "a snapshot is what torch.cuda.memory._dump_snapshot() writes"
@@ -84,13 +75,16 @@ def recognise(top: Any, tables: Tables) -> Layout:
     _take_rows(tables.rows, segments, traces)
     if _is_profiler_derived(segments, traces, top.get("snapreport")):
         kind = "profiler"
-    elif any(_is_torch_20(row.get("blocks")) for row in segments):
-        kind = "torch-2.0"
+    else:
+        lists = [row.get("blocks") for row in segments]
+        blocks = (block for own in lists if isinstance(own, list) for block in own)
+        if any(isinstance(block, dict) and "history" in block for block in blocks):
+            kind = "torch-2.0"
     # The profiler adds one trace after those of the GPUs: the CPU's.
     cpu = len(traces) - 1 if kind == "profiler" else None
     layout = Layout(
         kind,
-        {device_of(ordinal, cpu): trace for ordinal, trace in enumerate(traces)},
+        {_device_of(ordinal, cpu): trace for ordinal, trace in enumerate(traces)},
         {},
         top.get("external_annotations") or [],
         cpu,
@@ -98,7 +92,7 @@ def recognise(top: Any, tables: Tables) -> Layout:
         recorder_info(top.get("snapreport"), tables.texts),
     )
     for row in segments:
-        layout.segments.setdefault(device_of(_ordinal(row), cpu), []).append(row)
+        layout.segments.setdefault(_device_of(_ordinal(row), cpu), []).append(row)
     _add_host(top, layout, tables)
     devices = len(layout.traces.keys() | layout.segments.keys())
     if devices > MOST_DEVICES:
@@ -134,12 +128,6 @@ def _take_rows(rows: Allowance, segments: list[Any], traces: list[Any]) -> None:
     rows.take(len(segments) + sum(len(own) for own in blocks if isinstance(own, list)), "blocks")
 
 
-def _is_torch_20(blocks: Any) -> bool:
-    return isinstance(blocks, list) and any(
-        isinstance(block, dict) and "history" in block for block in blocks
-    )
-
-
 def _is_profiler_derived(segments: list[Any], traces: list[Any], ours: Any) -> bool:
     """Say whether it was made from a profile, by PyTorch or us: no segment is an allocator's.
 
@@ -172,7 +160,7 @@ def _ordinal(row: dict[str, Any]) -> int:
     return ordinal
 
 
-def device_of(ordinal: int, cpu: int | None) -> DeviceId:
+def _device_of(ordinal: int, cpu: int | None) -> DeviceId:
     """Return the device that a number in a file means; ``cpu`` is the CPU's number or None."""
     return DeviceId("cpu", 0) if ordinal == cpu else DeviceId("cuda", ordinal)
 
@@ -212,11 +200,9 @@ def _plain(value: Any, texts: CleanTexts, budget: list[int], depth: int) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [_plain(item, texts, budget, depth - 1) for item in value]
-    if (
-        value is None
-        or isinstance(value, int)
-        or (isinstance(value, float) and math.isfinite(value))
-    ):
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
         return value
     return texts.clean(value)
 
@@ -238,14 +224,8 @@ def _add_host(top: dict[str, Any], layout: Layout, tables: Tables) -> None:
             tables.oddities["host segment of unknown shape"] += 1
 
 
-# Reads the START and END markers of ``external_annotations``.
-
-
-_ANNOTATION_KEYS = frozenset(["name", "stage", "device", "time_us"])
-
-
 def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annotation, ...]:
-    """Turn annotation dicts into records, in recorded order.
+    """Turn the START and END markers of ``external_annotations`` into records, in recorded order.
 
     Args:
         rows: the dicts.
@@ -259,7 +239,8 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
         raise NotASnapshotError("is damaged: 'external_annotations' is not a list.")
     device = integers(rows, "device", "annotation", default=0)
     time_us = integers(rows, "time_us", "annotation")
-    count_unknown_keys(rows, _ANNOTATION_KEYS, "annotation", tables.oddities, tables.fields)
+    known = words("name stage device time_us")
+    count_unknown_keys(rows, known, "annotation", tables.oddities, tables.fields)
     annotations = []
     for row, ordinal, time in zip(rows, device.tolist(), time_us.tolist(), strict=True):
         stage = row.get("stage")
@@ -269,5 +250,5 @@ def read_annotations(rows: Any, cpu: int | None, tables: Tables) -> tuple[Annota
             tables.oddities[f"annotation stage {shortened(stage)!r}"] += 1
         else:
             name = tables.texts.clean(row.get("name", ""))
-            annotations.append(Annotation(device_of(ordinal, cpu), name, stage == "START", time))
+            annotations.append(Annotation(_device_of(ordinal, cpu), name, stage == "START", time))
     return tuple(annotations)

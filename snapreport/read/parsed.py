@@ -1,7 +1,9 @@
-"""Reads the trace events of a pickle straight into columns, and the rest of it as objects.
+"""Limits on what a file may hold, the memory that reading it takes, and its events as columns.
 
-The native library does this without a Python object per event. It reads only pickles of the usual
-form; others are left to the unpickler, which gives the same results and has all error messages.
+The limits bound the time and memory of reading a file. No real snapshot comes near any of them;
+``docs/safety.md`` has a table of them. The native library reads the trace events of a pickle
+without a Python object per event. It reads only pickles of the usual form; others are left to the
+unpickler, which gives the same results and has all error messages.
 """
 
 from __future__ import annotations
@@ -21,11 +23,6 @@ from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
 from snapreport.ground.native import library
 from snapreport.ground.processes import NO_MEMORY_CHECK, available_memory
 from snapreport.ground.units import format_bytes
-
-# Limits on what a file may contain, which bound the time and memory of reading it.
-#
-# No real snapshot comes near any of them. ``docs/safety.md`` has a table of them.
-
 
 UNPACKED_ALWAYS = 1 << 26
 """Bytes that any packed snapshot may unpack to, however small it is."""
@@ -78,8 +75,7 @@ class Allowance:
             )
 
 
-# Estimates how much memory reading a file takes, and refuses before the machine swaps.
-
+# How much memory reading a file takes: what is too much is refused before the machine swaps.
 
 # Measured as the peak private memory of `convert`, less that of an idle program, for events of 30,
 # 87 and 158 bytes in the file: the first have neither stacks nor times. PyTorch's own events have
@@ -94,13 +90,13 @@ _UNPICKLED, _UNPICKLED_DICT = 4.5, 250
 _PARSED, _PARSED_DICT = 1.0, 220
 """The same while the native library reads it, and as columns after that: 174, 219 and 205."""
 
-PARSED_EVENT = 165
+_PARSED_EVENT = 165
 """Bytes for each event besides its row of columns, once all are read: 118, 163 and 149."""
 
 _LIST, _DICT_AT_MOST = 120, 240
 """Bytes at most for a list, and for a dict with one item; each takes one byte in a pickle."""
 
-REST = 12
+_REST = 12
 """Bytes at most for each byte that the native library leaves to the unpickler."""
 
 _WINDOWS, _WINDOW = 64, 1 << 14
@@ -161,11 +157,12 @@ def count_dicts(data: bytes | mmap.mmap) -> int:
     return found * length // (_WINDOWS * _WINDOW)
 
 
+# Events as columns.
+
 _NONE = -1
 """In a column of ids: the event lacks the field, or has None there."""
-
-# Bits of the keys of a trace's first event, as in events.c.
 _KEY_BITS = {"time_us": 5, "category": 10}
+"""Bits of the keys of a trace's first event, as in events.c."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +244,9 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
         if found is None or found.n_traces > MOST_DEVICES:  # the unpickler's path refuses those
             return None
         # The copies replace the library's arrays, which are freed on leaving this block.
-        require_memory(PARSED_EVENT * found.n_rows)
+        require_memory(_PARSED_EVENT * found.n_rows)
         columns = library.columns_of(found)
-    require_memory(REST * len(columns.rest))
+    require_memory(_REST * len(columns.rest))
     top, frames, texts, pairs = load(columns.rest)
     unknowns, by_name = columns.unknowns, columns.by_name
     start = np.append(columns.stack_start, len(columns.stack_frames)).astype(np.int64)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from snapreport.ground.errors import NotASnapshotError, naming
 from snapreport.ground.files import BEGIN, foreign_file
@@ -22,51 +23,6 @@ from snapreport.read.parsed import OBJECTS, require_memory
 from snapreport.read.source import open_source
 from snapreport.read.traces import Tables, read_segments, read_trace
 from snapreport.read.unpickle import load_plain_pickle, load_snapshot_pickle
-
-# Limits how many characters a snapshot's texts have, each written out wherever it is used.
-
-
-def check_written(snapshot: RawSnapshot) -> None:
-    """Check that a snapshot's bundle or report would not be far too large for its file.
-
-    In a pickle a million places can refer to one text. In memory it is stored once; a bundle, a
-    page and an export repeat it wherever it is used.
-
-    Raises:
-        NotASnapshotError: it would be.
-    """
-    written = snapshot.stacks.characters() + _characters(
-        (
-            snapshot.stacks.frames.extra,
-            snapshot.strings,
-            snapshot.settings,
-            snapshot.recorder,
-            [annotation.name for annotation in snapshot.annotations],
-        )
-    )
-    for trace in snapshot.traces:
-        length = np.array([len(name) for name in trace.actions], np.int64)
-        written += int(length[trace.action].sum())
-    most = most_written(snapshot.length)
-    if written > most:
-        raise NotASnapshotError(
-            f"is damaged: its texts, each written out wherever it is used, have {written:,}"
-            f" characters; a file of {format_bytes(snapshot.length)} may have at most {most:,}."
-        )
-
-
-def _characters(value: Any) -> int:
-    """Return the total length of all texts in nested dicts, lists and records."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_characters, value)) + sum(map(_characters, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(_characters, value))
-    return _characters(vars(value)) if hasattr(value, "__dict__") else 0
-
-
-_KIND_ORDER = {"cuda": 0, "host": 1, "cpu": 2}
 
 
 def read_snapshot(path: Path, progress: Progress = silent) -> RawSnapshot:
@@ -146,8 +102,6 @@ def _parse(data: bytes | mmap.mmap, name: str, load: Callable[[bytes | mmap.mmap
     if data[:1] == b"\x80":
         return load(data)
     if begin[:64].lstrip()[:1] in (b"{", b"["):
-        import orjson
-
         require_memory(OBJECTS * len(data))
         try:
             return orjson.loads(data if isinstance(data, bytes) else data[:])
@@ -179,7 +133,7 @@ def _to_columns(source: Source, top: Any, length: int, progress: Progress) -> Ra
         recorder=layout.recorder,
         length=length,
     )
-    check_written(snapshot)
+    _check_written(snapshot)
     return snapshot
 
 
@@ -188,7 +142,7 @@ def _devices(
 ) -> tuple[tuple[Trace, ...], dict[DeviceId, Segments]]:
     devices = sorted(
         layout.traces.keys() | layout.segments.keys(),
-        key=lambda device: (_KIND_ORDER[device.kind], device.ordinal),
+        key=lambda device: (("cuda", "host", "cpu").index(device.kind), device.ordinal),
     )
     # Segments first: their raw objects are few, and those of events are freed device by device.
     segments = {
@@ -200,3 +154,43 @@ def _devices(
         progress("Reading events", done / len(devices))
         traces.append(read_trace(layout.traces.pop(device, []), device, tables))
     return tuple(traces), segments
+
+
+def _check_written(snapshot: RawSnapshot) -> None:
+    """Check that a snapshot's bundle or report would not be far too large for its file.
+
+    In a pickle a million places can refer to one text. In memory it is stored once; a bundle, a
+    page and an export repeat it wherever it is used.
+
+    Raises:
+        NotASnapshotError: it would be.
+    """
+    written = snapshot.stacks.characters() + _characters(
+        (
+            snapshot.stacks.frames.extra,
+            snapshot.strings,
+            snapshot.settings,
+            snapshot.recorder,
+            [annotation.name for annotation in snapshot.annotations],
+        )
+    )
+    for trace in snapshot.traces:
+        length = np.array([len(name) for name in trace.actions], np.int64)
+        written += int(length[trace.action].sum())
+    most = most_written(snapshot.length)
+    if written > most:
+        raise NotASnapshotError(
+            f"is damaged: its texts, each written out wherever it is used, have {written:,}"
+            f" characters; a file of {format_bytes(snapshot.length)} may have at most {most:,}."
+        )
+
+
+def _characters(value: Any) -> int:
+    """Return the total length of all texts in nested dicts, lists and records."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_characters, value)) + sum(map(_characters, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(_characters, value))
+    return _characters(vars(value)) if hasattr(value, "__dict__") else 0

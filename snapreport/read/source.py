@@ -1,4 +1,4 @@
-"""Opens an input file, mapped or unpacked as its first bytes require."""
+"""Opens the files that a user names: a snapshot, mapped or unpacked; budgets in TOML; and rules."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ from snapreport.read.parsed import MOST_RULES, UNPACKED_ALWAYS, require_memory
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PART = 1 << 24
-# Bytes that one byte of zstd can unpack to: a block of 128 KiB takes four.
-_ZSTD_MOST = 1 << 15
-_ZSTD_LEAST_PART = 1 << 10
 
 
 @contextmanager
@@ -119,7 +116,7 @@ def _digest(data: mmap.mmap) -> Iterator[Callable[[], str]]:
             thread.join()  # it must release the data before they are unmapped
 
 
-def read_short(path: Path) -> str:
+def _read_short(path: Path) -> str:
     """Return the text of a file of rules or budgets.
 
     Raises:
@@ -182,6 +179,11 @@ def _unpack_gzip(packed: mmap.mmap) -> bytes:
     return unpacked.whole()
 
 
+# Bytes that one byte of zstd can unpack to: a block of 128 KiB takes four.
+_ZSTD_MOST = 1 << 15
+_ZSTD_LEAST_PART = 1 << 10
+
+
 def _unpack_zstd(packed: mmap.mmap) -> bytes:
     import zstandard
 
@@ -210,8 +212,7 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
     return unpacked.whole()
 
 
-# Reads budgets for ``snapreport check`` from a TOML file, or a project's pyproject.toml.
-
+# Budgets for ``snapreport check``, from a TOML file or a project's pyproject.toml.
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -250,7 +251,7 @@ def read_budget(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read.
         BudgetError: it is not TOML, or a pyproject.toml without the table.
     """
-    text = read_short(path)
+    text = _read_short(path)
     try:
         data: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an integer may have too many digits
@@ -274,10 +275,7 @@ def _table_of(data: Any) -> Any:
     return data
 
 
-# Reads rules for categories from JSON or YAML, in a file or as text.
-
-
-_KEYS = {"category", "name", "function", "file", "pattern"}
+# Rules for categories.
 
 
 def read_rules(source: str) -> tuple[Rule, ...]:
@@ -295,7 +293,7 @@ def read_rules(source: str) -> tuple[Rule, ...]:
     """
     inline = source.lstrip().startswith(("{", "["))
     where = "the rules" if inline else source
-    text = source if inline else read_short(Path(source))
+    text = source if inline else _read_short(Path(source))
     data = _parse(text, where)
     if isinstance(data, dict):
         entries = [{"category": name, "pattern": pattern} for name, pattern in data.items()]
@@ -325,6 +323,9 @@ def _parse(text: str, where: str) -> Any:
         place = "" if line is None else f" in line {line + 1}"
         problem = getattr(error, "problem", None) or "it cannot be parsed"
         raise PatternError(f"{where} is neither JSON nor YAML: {problem}{place}.") from error
+
+
+_KEYS = {"category", "name", "function", "file", "pattern"}
 
 
 def _rule(entry: Any, number: int, where: str) -> Rule:

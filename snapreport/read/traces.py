@@ -1,4 +1,4 @@
-"""Reads one device's list of trace events into columns."""
+"""Reads one device's trace events, and its segments and blocks at the end, into columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.errors import NotASnapshotError
 from snapreport.ground.safe_text import CleanTexts, shortened
+from snapreport.ground.units import words
 from snapreport.model.snapshot import (
     INACTIVE,
     LATEST_US,
@@ -35,32 +36,9 @@ from snapreport.read.fields import (
 from snapreport.read.interner import StackInterner, StringInterner
 from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber
 
-_KNOWN_KEYS = frozenset(
-    [
-        "action",
-        "addr",
-        "device_free",
-        "size",
-        "stream",
-        "time_us",
-        "frames",
-        "compile_context",
-        "user_metadata",
-        "pool_id",
-        "category",
-        "forward_frames",
-        "internal_metadata",
-    ]
-)
-
-_STACKS_AT_ONCE = 1024
-"""How many stacks have their frames in memory twice at a time; each may have thousands."""
-
-_TEXT_TYPES = {str, type(None)}
-
 
 @dataclass
-class PoolInterner:
+class _PoolInterner:
     """Ids for pools; the file has them as (int, int), or as lists in JSON."""
 
     pools: list[tuple[int, int]] = field(default_factory=list)
@@ -99,8 +77,14 @@ class Tables:
         self.texts = CleanTexts()
         self.stacks = StackInterner(self.texts, Allowance(length))
         self.strings = StringInterner(self.texts, "N/A")  # PyTorch's word for no compile context
-        self.pools = PoolInterner()
+        self.pools = _PoolInterner()
         self.oddities: Counter[str] = Counter()
+
+
+_EVENT_KEYS = words(
+    "action addr device_free size stream time_us frames compile_context user_metadata pool_id"
+    " category forward_frames internal_metadata"
+)
 
 
 def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
@@ -117,10 +101,13 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
             f"is not a memory snapshot: the trace of {device} is of type {type(events).__name__}."
         )
     size = integers(events, "size", where, default=0)  # also checks that every row is a dict
-    present = count_unknown_keys(events, _KNOWN_KEYS, "event", tables.oddities, tables.fields)
+    present = count_unknown_keys(events, _EVENT_KEYS, "event", tables.oddities, tables.fields)
     actions, action = _actions(events, where, tables.texts)
     addr = _addresses(events, where, present)
     _check_moves(actions, action, addr, size, where)
+    stack = tables.stacks.intern_field(events, "frames")
+    if "forward_frames" in present:
+        stack = tables.stacks.join(stack, tables.stacks.number_forwards(events))
     return Trace(
         device=device,
         actions=actions,
@@ -129,7 +116,7 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
         size=size,
         stream=integers(events, "stream", where, default=0),
         time_us=_times(integers(events, "time_us", where, default=NO_TIME), tables.oddities),
-        stack=_event_stacks(events, tables.stacks, present),
+        stack=stack,
         pool=_ids(events, "pool_id", tables.pools, present),
         category=_ids(events, "category", tables.strings, present),
         compile_context=_ids(events, "compile_context", tables.strings, present),
@@ -141,6 +128,10 @@ def read_trace(events: Any, device: DeviceId, tables: Tables) -> Trace:
 def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace:
     """Do as ``read_trace()`` with events whose types are checked and whose values are columns."""
     where, texts = f"{device}: event", events.file.texts
+
+    def string_ids(column: NDArray[np.int32]) -> NDArray[np.int32]:
+        return renumber(column, lambda k: tables.strings.intern(texts[k]))
+
     for key, count in events.unknown_keys:
         count_unknown_key(texts[key], count, "event", tables.oddities)
     names, action = compress(events.action)
@@ -157,20 +148,15 @@ def _read_parsed(events: ParsedTrace, device: DeviceId, tables: Tables) -> Trace
         time_us=_times(events.time_us, tables.oddities),
         stack=_stacks(events, tables.stacks),
         pool=renumber(events.pool, lambda k: tables.pools.intern(events.file.pairs[k])),
-        category=renumber(events.category, lambda k: tables.strings.intern(texts[k])),
-        compile_context=renumber(events.compile_context, lambda k: tables.strings.intern(texts[k])),
-        metadata=renumber(events.metadata, lambda k: tables.strings.intern(texts[k])),
-        internal=renumber(events.internal, lambda k: tables.strings.intern(texts[k])),
+        category=string_ids(events.category),
+        compile_context=string_ids(events.compile_context),
+        metadata=string_ids(events.metadata),
+        internal=string_ids(events.internal),
     )
 
 
-def _event_stacks(
-    events: Sequence[dict[str, Any]], interner: StackInterner, present: set[Any]
-) -> NDArray[np.int32]:
-    stacks = interner.intern_field(events, "frames")
-    if "forward_frames" not in present:
-        return stacks
-    return interner.join(stacks, interner.number_forwards(events))
+_STACKS_AT_ONCE = 1024
+"""How many stacks have their frames in memory twice at a time; each may have thousands."""
 
 
 def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
@@ -233,16 +219,19 @@ def _addresses(events: Sequence[dict[str, Any]], where: str, present: set[Any]) 
     return addresses
 
 
+_TEXT_TYPES = {str, type(None)}
+
+
 def _ids(
     events: Sequence[dict[str, Any]],
     key: str,
-    interner: StringInterner | PoolInterner,
+    interner: StringInterner | _PoolInterner,
     present: set[Any],
 ) -> Any:
     if key not in present:
         return np.full(len(events), NO_ID, np.int32)
     values = take(events, key)
-    if isinstance(interner, PoolInterner):
+    if isinstance(interner, _PoolInterner):
         return np.array([interner.intern(value) for value in values], np.int32)
     try:
         distinct = dict.fromkeys(values)  # no number equals a text, so these have all types
@@ -260,33 +249,12 @@ def _ids(
     return np.array(list(map(ids.__getitem__, values)), np.int32)
 
 
-# Reads the segments and blocks at the end of a snapshot into columns, one set per device.
+# Segments and blocks.
 
-
-_SEGMENT_KEYS = frozenset(
-    [
-        "device",
-        "address",
-        "total_size",
-        *STATED,
-        "stream",
-        "segment_type",
-        "segment_pool_id",
-        "is_expandable",
-        "frames",
-        "forward_frames",
-        "blocks",
-    ]
-)
-_BLOCK_KEYS = frozenset(
-    ["address", "size", "requested_size", "state", "frames", "history", "forward_frames"]
-)
-_STATES = {
-    "active_allocated": 0,
-    "active_pending_free": PENDING,
-    "active_awaiting_free": PENDING,  # the documentation's word for it
-    "inactive": INACTIVE,
-}
+_SEGMENT_KEYS = words(
+    "device address total_size stream segment_type segment_pool_id is_expandable frames"
+    " forward_frames blocks"
+).union(STATED)
 
 
 def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Segments:
@@ -321,7 +289,7 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         pool=np.array([tables.pools.intern(row.get("segment_pool_id")) for row in rows], np.int32),
         large=np.array([row.get("segment_type") == "large" for row in rows], np.bool_),
         expandable=np.array([row.get("is_expandable") is True for row in rows], np.bool_),
-        stack=_with_forward([_stack(row.get("frames"), tables) for row in rows], rows, tables),
+        stack=_stacks_of([row.get("frames") for row in rows], rows, tables),
         stated=np.stack(
             [integers(rows, key, f"{where}: segment", default=-1) for key in STATED], axis=1
         ),
@@ -332,6 +300,9 @@ def read_segments(rows: list[dict[str, Any]], where: str, tables: Tables) -> Seg
         block_state=np.array(state, np.int8),
         block_stack=_block_stacks(blocks, state, tables),
     )
+
+
+_BLOCK_KEYS = words("address size requested_size state frames history forward_frames")
 
 
 def _blocks(
@@ -356,6 +327,14 @@ def _blocks(
         chosen = [blocks[i] for i in np.flatnonzero(own_address).tolist()]
         start[own_address] = integers(chosen, "address", f"{where}: block")
     return blocks, segment, start, size
+
+
+_STATES = {
+    "active_allocated": 0,
+    "active_pending_free": PENDING,
+    "active_awaiting_free": PENDING,  # the documentation's word for it
+    "inactive": INACTIVE,
+}
 
 
 def _state(block: dict[str, Any], oddities: Counter[str]) -> int:
@@ -390,20 +369,13 @@ def _block_stacks(
 ) -> NDArray[np.int32]:
     """Return the stack of each block in use, with the forward call stack behind it."""
     in_use = [block if s != INACTIVE else {} for block, s in zip(blocks, state, strict=True)]
-    stacks = [_stack(_block_frames(block), tables) for block in in_use]
-    return _with_forward(stacks, in_use, tables)
+    frames = [
+        block["frames"] if "frames" in block else _history(block).get("frames") for block in in_use
+    ]
+    return _stacks_of(frames, in_use, tables)
 
 
-def _with_forward(
-    stacks: list[int], rows: list[dict[str, Any]], tables: Tables
-) -> NDArray[np.int32]:
-    return tables.stacks.join(np.array(stacks, np.int32), tables.stacks.number_forwards(rows))
-
-
-def _block_frames(block: dict[str, Any]) -> Any:
-    return block["frames"] if "frames" in block else _history(block).get("frames")
-
-
-def _stack(frames: Any, tables: Tables) -> int:
-    """Intern a stack; an empty list on a block or segment means that none was recorded."""
-    return tables.stacks.intern(frames) if frames else NO_STACK
+def _stacks_of(frames: list[Any], rows: list[dict[str, Any]], tables: Tables) -> NDArray[np.int32]:
+    """Return the stacks of blocks or segments, where an empty list means that none was recorded."""
+    own = [tables.stacks.intern(each) if each else NO_STACK for each in frames]
+    return tables.stacks.join(np.array(own, np.int32), tables.stacks.number_forwards(rows))

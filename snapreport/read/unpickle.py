@@ -1,4 +1,7 @@
-"""Loads pickles of plain data only: no class, no call, nothing that runs."""
+"""Loads pickles of plain data only: no class, no call, nothing that runs.
+
+A pickle's opcodes are checked against the few that a snapshot needs, before anything is loaded.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.ground.native.library import scan
 from snapreport.read.parsed import parse, parsed_memory, require_memory, unpickled_memory
 
-# Checks a pickle's opcodes against the few that a snapshot needs, before anything is loaded.
-
-
 # The unpickler makes a table as long as the highest memo index. A pickler counts indices from 0 and
 # writes an opcode for each, so none may exceed the file's length, in these units.
 _MEMO_UNIT = 1 << 16
@@ -23,10 +23,6 @@ _MOST_MEMO_UNITS = 0x3FF
 # Opcodes of long texts, and how many bytes the length of the text takes.
 _PREFIXED = {b"X": 4, b"\x8d": 8}  # BINUNICODE BINUNICODE8
 _TUPLES = b"t\x85\x86\x87"
-_STOP = b"."
-_LONGEST_NAME = 120
-# SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
-_TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
 
 
 def check_opcodes(data: bytes | mmap.mmap) -> None:
@@ -44,8 +40,7 @@ def check_opcodes(data: bytes | mmap.mmap) -> None:
     if data[:1] != b"\x80":
         raise NotASnapshotError("is not a pickle of protocol 2 or later.")
     position = scan(data)
-    opcode = data[position : position + 1]
-    if opcode != _STOP:
+    if data[position : position + 1] != b".":  # STOP
         raise _refusal(data, position)
 
 
@@ -98,6 +93,11 @@ def _not_needed(what: str, position: int) -> UnsafePickleError:
     return UnsafePickleError(
         f"has {what} at byte {position:,}, which no snapshot needs; nothing was loaded."
     )
+
+
+_LONGEST_NAME = 120
+# SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
+_TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
 
 
 def _wanted_name(data: bytes | mmap.mmap, position: int) -> str:

@@ -58,7 +58,11 @@ class _Session:
             import torch
             from torch.autograd.profiler import profile
 
-            _import_early("torch._dynamo")
+            if "torch._dynamo" not in sys.modules:
+                # The first optimizer would import it during the recording, of which the profiler
+                # would record a million Python calls: that takes ten times as long.
+                with contextlib.suppress(Exception):  # torch works without it
+                    importlib.import_module("torch._dynamo")
             # Two at once, even in two threads, crash the process with a segmentation fault.
             if torch._C._autograd._profiler_enabled() or getattr(
                 torch.autograd.profiler, "_is_profiler_enabled", False
@@ -253,16 +257,6 @@ class CpuRecorder:
         except (AttributeError, OSError, ValueError):  # no such call on Windows
             pass
         return [device]
-
-
-def _import_early(name: str) -> None:
-    """Import a module that the first optimizer would otherwise import during the recording.
-
-    The profiler would record a million Python calls, which takes ten times as long.
-    """
-    if name not in sys.modules:
-        with contextlib.suppress(Exception):  # torch works without it
-            importlib.import_module(name)
 
 
 def _require_here(session: _Session) -> None:

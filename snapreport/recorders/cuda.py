@@ -18,7 +18,7 @@ from snapreport.recorders.recorder import Options, temporary_environment
 
 _LOG = logging.getLogger(__name__)
 
-Observer = Callable[[int, int, int, int], None]
+_Observer = Callable[[int, int, int, int], None]
 """Called with the device and, in bytes, the request, the device's total and its free memory."""
 
 _SYMBOLS = {"TORCH_SYMBOLIZE_MODE": "fast", "TORCH_DISABLE_ADDR2LINE": "1"}
@@ -26,15 +26,7 @@ _SYMBOLS = {"TORCH_SYMBOLIZE_MODE": "fast", "TORCH_DISABLE_ADDR2LINE": "1"}
 addr2line, which takes minutes with some builds of Python; where it is not installed, as in slim
 containers, the whole snapshot fails with ``ValueError: stoi``. They are read once, at the first
 use; the second is for PyTorch before 2.4, which lacks the first."""
-_LOSES_EXCEPTIONS = ((2, 10), (2, 12))
-"""From and below which PyTorch an exception is lost where a free's call stack is taken while it
-unwinds ``backward``, as the one does by which a checkpoint that is not reentrant stops early: the
-program then ends in ``SystemError: ... returned NULL without setting an exception``. Seen with
-2.11; source: pytorch#175196."""
-_observers: list[Observer] = []
-_attached: set[int] = set()
-"""Ids of the processes with our observer, which PyTorch cannot detach."""
-_lock = threading.Lock()
+_observers: list[_Observer] = []
 
 
 class CudaRecorder:
@@ -63,13 +55,12 @@ class CudaRecorder:
 
         try:
             torch.cuda.init()
-            self.joined = history_is_on()
+            self.joined = _history_is_on()
             if not self.joined:
                 _switch_on(torch.cuda.memory._record_memory_history, self._options)
         except (AttributeError, RuntimeError, TypeError, ValueError, AssertionError) as error:
-            raise RecordingError(
-                f"PyTorch cannot record CUDA memory: {_first_line(error)}"
-            ) from error
+            why = str(error).strip().split("\n", 1)[0] or type(error).__name__
+            raise RecordingError(f"PyTorch cannot record CUDA memory: {why}") from error
         self._started = self._running = True
 
     def snapshot(self) -> dict[str, Any]:
@@ -82,7 +73,7 @@ class CudaRecorder:
 
         if not self._started:
             raise RecordingError("Nothing has been recorded yet; call start() first.")
-        if self._running and not history_is_on():
+        if self._running and not _history_is_on():
             _LOG.warning(
                 "The program switched PyTorch's memory history off during the recording;"
                 " what was recorded before that is lost."
@@ -146,7 +137,7 @@ def _is_kept(counter: str) -> bool:
     return not of_pool or counter.endswith((".all.current", ".all.peak"))
 
 
-def history_is_on() -> bool:
+def _history_is_on() -> bool:
     """Say whether PyTorch keeps a history now, whoever switched it on."""
     import torch
 
@@ -185,16 +176,22 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
 
 
 def _loses_exceptions() -> bool:
-    """Say whether frees must not record their call stacks; see ``_LOSES_EXCEPTIONS``."""
+    """Say whether frees must not record their call stacks.
+
+    Some versions of PyTorch lose an exception where a free's call stack is taken while it unwinds
+    ``backward``, as the one does by which a checkpoint that is not reentrant stops early: the
+    program then ends in ``SystemError: ... returned NULL without setting an exception``. Seen with
+    2.11; source: pytorch#175196.
+    """
     import torch
 
-    first, fixed = _LOSES_EXCEPTIONS
+    first, fixed = (2, 10), (2, 12)
     numbers = re.match(r"(\d+)\.(\d+)", torch.__version__)
     return numbers is not None and first <= (int(numbers[1]), int(numbers[2])) < fixed
 
 
 @contextmanager
-def observe_oom(observer: Observer) -> Iterator[None]:
+def observe_oom(observer: _Observer) -> Iterator[None]:
     """During the body, call ``observer`` whenever a request fails, before the exception unwinds.
 
     It runs on the failing thread, and must not raise: that would replace the exception.
@@ -205,6 +202,11 @@ def observe_oom(observer: Observer) -> Iterator[None]:
         yield
     finally:
         _observers.remove(observer)
+
+
+_attached: set[int] = set()
+"""Ids of the processes with our observer, which PyTorch cannot detach."""
+_lock = threading.Lock()
 
 
 def _attach() -> None:
@@ -230,7 +232,3 @@ def _notify(device: int, size: int, total: int, free: int) -> None:
             observer(device, size, total, free)
         except Exception:
             _LOG.exception("Handling an out of memory error failed")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0] or type(error).__name__

@@ -1,8 +1,18 @@
-"""Finds the full path of a source file, of which the profiler keeps only the end.
+"""Turns what a finished torch.profiler run saw of memory into a snapshot in PyTorch's own shape.
 
-Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``: of the folders of ``sys.path``
-that hold the file, the one that sorts last is cut off. Without their folders two files may have
-the same name, and the standard library looks like the user's code.
+PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without times,
+lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
+
+The profiler does not report what was live when it began, nor, on the CPU, when that memory is
+freed. It does report the parameters and optimizer states in use while it runs: we take those to be
+live from the start until other memory overlaps their addresses.
+
+Its event tree is private to PyTorch's own tools (``_ProfilerResult`` and ``_ProfilerEvent``), and
+only this module relies on it. It has what the public list of events lacks: addresses, and the line
+at which each Python function called the next.
+
+Source: PyTorch, torch/csrc/profiler/collection.h (Result, ExtraFields) and
+torch/profiler/_memory_profiler.py.
 """
 
 from __future__ import annotations
@@ -19,77 +29,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.processes import collector_off
 
-
-def full_path(filename: str) -> str:
-    """Return a file's full path in this process, or the name as it is if no file is found.
-
-    If several folders have such a file, such as two checkouts of which one is installed, it is
-    the file that is loaded, else the one that an import would find.
-    """
-    if not filename or filename.startswith("<") or Path(filename).is_absolute():
-        return filename
-    found = [path for path in _candidates(filename) if Path(path).is_file()]
-    if len(found) > 1:
-        loaded = {os.path.realpath(path) for path in _loaded_files(filename)}
-        found = [path for path in found if os.path.realpath(path) in loaded] or found
-    return found[0] if found else filename
-
-
-def _candidates(filename: str) -> Iterator[str]:
-    """Yield the paths that PyTorch shortens to this name, in the order of imports."""
-    folders = _folders()
-    cut_order = sorted(folders, reverse=True)
-    for folder in folders:
-        path = os.path.join(folder, filename)
-        cut = next(each for each in cut_order if path.startswith(_slashed(each)))
-        if cut == folder:
-            yield path
-
-
-def _folders() -> list[str]:
-    """Return the folders that may have been cut off, each once, in the order of imports."""
-    entries = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
-    torch = getattr(sys.modules.get("torch"), "__file__", None)
-    if torch:
-        entries.append(str(Path(torch).parent.parent))
-    return list(dict.fromkeys(str(Path(entry).absolute()) for entry in entries))
-
-
-def _slashed(folder: str) -> str:
-    return folder.rstrip(os.sep) + os.sep
-
-
-def _loaded_files(filename: str) -> Iterator[str]:
-    """Yield the files of loaded modules that end with a name."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(filename):
-            yield file
-
-
-# Reads what a finished torch.profiler run saw of memory from its event tree.
-#
-# That tree is private to PyTorch's own tools (``_ProfilerResult`` and ``_ProfilerEvent``), and only
-# this module relies on it. It has what the public list of events lacks: addresses, and the line at
-# which each Python function called the next.
-#
-# Source: PyTorch, torch/csrc/profiler/collection.h (Result, ExtraFields) and
-# torch/profiler/_memory_profiler.py.
-
-
-Frame = dict[str, Any]
-DeviceKey = tuple[str, int]
+_Frame = dict[str, Any]
+_DeviceKey = tuple[str, int]
 """Kind and ordinal, such as ``("cpu", 0)``."""
 
 FUNCTION_START = "where the function begins; the profiler does not record the line that ran"
 """A frame's ``line_is`` if its line is not the one that ran."""
-
-_GONE = "(code no longer in memory)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +47,13 @@ class MemoryEvent:
 
     time_ns: int
     """Nanoseconds since 1970."""
-    device: DeviceKey
+    device: _DeviceKey
     address: int
     size: int
     """Bytes, negative for a free."""
     allocated: int
     """Bytes that were allocated afterwards, by the allocator's count."""
-    frames: list[Frame]
+    frames: list[_Frame]
     """Innermost first; one list for all events with this stack."""
 
 
@@ -123,7 +72,7 @@ class SeenTensor:
     """A tensor that a module or an optimizer held at some moment."""
 
     time_ns: int
-    device: DeviceKey
+    device: _DeviceKey
     address: int
     size: int
     kind: str
@@ -145,19 +94,19 @@ class _Node:
 
     __slots__ = ("_below", "_frames", "frame", "outer")
 
-    def __init__(self, frame: Frame | None, outer: _Node | None) -> None:
+    def __init__(self, frame: _Frame | None, outer: _Node | None) -> None:
         self.frame = frame
         self.outer = outer
         self._below: dict[int, _Node] = {}
-        self._frames: list[Frame] | None = None
+        self._frames: list[_Frame] | None = None
 
-    def call(self, frame: Frame) -> _Node:
+    def call(self, frame: _Frame) -> _Node:
         known = self._below.get(id(frame))
         if known is None:
             known = self._below[id(frame)] = _Node(frame, self)
         return known
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[_Frame]:
         if self._frames is None:
             self._frames = []
             node: _Node | None = self
@@ -167,6 +116,7 @@ class _Node:
         return self._frames
 
 
+@dataclass(eq=False, slots=True)
 class _Place:
     """The place in the program of an event's children.
 
@@ -174,15 +124,12 @@ class _Place:
     it is needed.
     """
 
-    __slots__ = ("event", "function", "node", "outer")
-
-    def __init__(self, outer: _Place | None, event: Any, node: _Node | None = None) -> None:
-        self.outer = outer
-        self.event = event
-        self.node = node
-        self.function: tuple[str, str, int] | None = None
-        """Name, file and first line of the running Python function, whose frame is not in
-        ``node`` yet: its line is known only when it calls something."""
+    outer: _Place | None
+    event: Any
+    node: _Node | None = None
+    function: tuple[str, str, int] | None = None
+    """Name, file and first line of the running Python function, whose frame is not in ``node`` yet:
+    its line is known only when it calls something."""
 
 
 class EventTreeReader:
@@ -190,7 +137,7 @@ class EventTreeReader:
 
     def __init__(self) -> None:
         self._root = _Node(None, None)
-        self._frames: dict[tuple[str, str, int, bool], Frame] = {}
+        self._frames: dict[tuple[str, str, int, bool], _Frame] = {}
         self._files: dict[str, str] = {}
 
     def read(self, profile: Any) -> Recorded:
@@ -235,7 +182,10 @@ class EventTreeReader:
             inside = place
             if kind == "_ExtraFields_TorchOp":
                 name = event.name
-                if not name.startswith("aten::") and _scope(fields) == "USER_SCOPE":
+                if (
+                    not name.startswith("aten::")
+                    and str(getattr(fields.scope, "name", "")) == "USER_SCOPE"
+                ):
                     into.ranges.append(_range(event, name, place))
                 else:
                     if name == "torch::autograd::AccumulateGrad":
@@ -307,7 +257,7 @@ class EventTreeReader:
                 line, exact = calling[2], True
         return node.call(self._frame(name, filename, line, exact=exact))
 
-    def _frame(self, name: str, filename: str, line: int, *, exact: bool) -> Frame:
+    def _frame(self, name: str, filename: str, line: int, *, exact: bool) -> _Frame:
         key = (name, filename, line, exact)
         known = self._frames.get(key)
         if known is None:
@@ -340,6 +290,9 @@ def _results(profile: Any) -> Any:
     return results
 
 
+_GONE = "(code no longer in memory)"
+
+
 def _function(state: Any) -> tuple[str, str, int]:
     # The profiler keeps only the addresses of a code object's names. If the code is gone by now,
     # as after exec() or at the end of a script, something else lies there.
@@ -350,10 +303,6 @@ def _function(state: Any) -> tuple[str, str, int]:
     if not (name.isprintable() and filename.isprintable()):
         return _GONE, "", state.line_number
     return name, filename, state.line_number
-
-
-def _scope(fields: Any) -> str:
-    return str(getattr(fields.scope, "name", ""))
 
 
 def _range(event: Any, name: str, place: _Place) -> NamedRange:
@@ -412,21 +361,55 @@ def _tensor(time_ns: int, kind: str, name: str, tensor: Any) -> SeenTensor | Non
     return SeenTensor(time_ns, device, address, (1 + reach) * tensor.dtype.itemsize, kind, name)
 
 
-# Turns what torch.profiler saw into a snapshot in PyTorch's own shape, with real frames.
-#
-# PyTorch has a similar conversion (``torch.cuda._memory_viz._profile_to_snapshot``), without
-# times, lines, stages and the stacks of frees. As there, the CPU's trace follows the GPUs'.
-#
-# The profiler does not report what was live when it began, nor, on the CPU, when that memory is
-# freed. It does report the parameters and optimizer states in use while it runs: we take those to
-# be live from the start until other memory overlaps their addresses.
+# The full path of a source file.
 
 
-MADE_BY = "torch.profiler"
-"""The recorder's name in such a snapshot, in which there is no caching allocator."""
+def full_path(filename: str) -> str:
+    """Return a file's full path in this process, or the name as it is if no file is found.
 
-# Addresses this far apart are drawn as two pieces of memory: the heap and what lies far from it.
-_APART = 2**26
+    The profiler keeps only the end of a path: of the folders of ``sys.path`` that hold the file,
+    the one that sorts last is cut off. Without their folders two files may have the same name, and
+    the standard library looks like the user's code. If several folders have such a file, such as
+    two checkouts of which one is installed, it is the file that is loaded, else the one that an
+    import would find.
+
+    Source: PyTorch, torch/profiler/python_tracer.py, ``_prefix_regex``.
+    """
+    if not filename or filename.startswith("<") or Path(filename).is_absolute():
+        return filename
+    found = [path for path in _candidates(filename) if Path(path).is_file()]
+    if len(found) > 1:
+        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        loaded = {
+            os.path.realpath(file)
+            for file in files
+            if isinstance(file, str) and file.endswith(filename)
+        }
+        found = [path for path in found if os.path.realpath(path) in loaded] or found
+    return found[0] if found else filename
+
+
+def _candidates(filename: str) -> Iterator[str]:
+    """Yield the paths that PyTorch shortens to this name, in the order of imports."""
+    folders = _folders()
+    cut_order = sorted(folders, reverse=True)
+    for folder in folders:
+        path = os.path.join(folder, filename)
+        cut = next(each for each in cut_order if path.startswith(each.rstrip(os.sep) + os.sep))
+        if cut == folder:
+            yield path
+
+
+def _folders() -> list[str]:
+    """Return the folders that may have been cut off, each once, in the order of imports."""
+    entries = [*sys.path, *site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    if torch:
+        entries.append(str(Path(torch).parent.parent))
+    return list(dict.fromkeys(str(Path(entry).absolute()) for entry in entries))
+
+
+# The snapshot.
 
 
 def profile_to_snapshot(profile: Any) -> dict[str, Any]:
@@ -444,9 +427,9 @@ def profile_to_snapshot(profile: Any) -> dict[str, Any]:
 
 def to_snapshot(parts: Sequence[Recorded]) -> dict[str, Any]:
     """Merge what one or more runs of the profiler recorded, in order, into one snapshot."""
-    devices: dict[DeviceKey, _Device] = {}
+    devices: dict[_DeviceKey, _Device] = {}
     for part in parts:
-        by_device: dict[DeviceKey, tuple[list[MemoryEvent], list[SeenTensor]]] = {}
+        by_device: dict[_DeviceKey, tuple[list[MemoryEvent], list[SeenTensor]]] = {}
         for event in part.memory:
             by_device.setdefault(event.device, ([], []))[0].append(event)
         for tensor in part.tensors:
@@ -468,7 +451,8 @@ def to_snapshot(parts: Sequence[Recorded]) -> dict[str, Any]:
         "segments": segments,
         "device_traces": traces,
         "external_annotations": _markers((r for part in parts for r in part.ranges), shown),
-        "snapreport": {"recorder": MADE_BY, "storages": storages},
+        # By this name readers know that there was no caching allocator.
+        "snapreport": {"recorder": "torch.profiler", "storages": storages},
     }
 
 
@@ -478,7 +462,7 @@ class _Block:
 
     address: int
     size: int
-    frames: list[Frame]
+    frames: list[_Frame]
     kind: str = ""
     name: str = ""
 
@@ -587,13 +571,14 @@ class _Device:
             block = _Block(tensor.address, tensor.size, [], tensor.kind, tensor.name)
             if block.address in ended or blocks.around(block.address) is not None:
                 continue
-            over = _first_over(block, address, end)
-            if over < met:
+            in_it = (address < block.end) & (end > block.address)
+            first = int(in_it.argmax()) if in_it.any() else len(in_it)
+            if first < met:
                 continue
-            if over == len(address):
+            if first == len(in_it):
                 blocks.add(block)
-            elif not is_free[over]:
-                gone[over].append(block)
+            elif not is_free[first]:
+                gone[first].append(block)
                 ended.add(block.address)
         return list(blocks), gone
 
@@ -660,17 +645,12 @@ class _Device:
         return sorted([*self._live, *self._baseline[0]], key=lambda block: block.address)
 
 
-def _first_over(block: _Block, address: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """Return the index of the first event in a block's memory, or the number of events for none."""
-    over = (address < block.end) & (end > block.address)
-    return int(over.argmax()) if over.any() else len(over)
-
-
 def _pieces(blocks: list[_Block]) -> list[tuple[int, int]]:
     """Return the start and end of each range of addresses that blocks lie in."""
     pieces: list[tuple[int, int]] = []
     for address, end in sorted((block.address, block.end) for block in blocks):
-        if pieces and address - pieces[-1][1] < _APART:
+        # What is far apart are two pieces of memory: the heap, and what lies far from it.
+        if pieces and address - pieces[-1][1] < 1 << 26:
             pieces[-1] = (pieces[-1][0], max(pieces[-1][1], end))
         else:
             pieces.append((address, end))
@@ -689,7 +669,7 @@ def _slice(address: int, size: int, live: _Block | None = None) -> dict[str, Any
 
 
 def _event(
-    action: str, address: int, size: int, time_us: int, frames: list[Frame]
+    action: str, address: int, size: int, time_us: int, frames: list[_Frame]
 ) -> dict[str, Any]:
     return {
         "action": action,
@@ -701,7 +681,7 @@ def _event(
     }
 
 
-def _frees(address: int, size: int, time_us: int, frames: list[Frame]) -> list[dict[str, Any]]:
+def _frees(address: int, size: int, time_us: int, frames: list[_Frame]) -> list[dict[str, Any]]:
     return [
         _event(action, address, size, time_us, frames)
         for action in ("free_requested", "free_completed")

@@ -1,4 +1,4 @@
-"""The interface of all recorders, and the options that they take."""
+"""The interface of all recorders, their options, and environment variables while one works."""
 
 from __future__ import annotations
 
@@ -79,14 +79,12 @@ class Recorder(Protocol):
         """
 
 
-# Settings that PyTorch's libraries read from the environment at their first use.
-
-
 @contextmanager
 def temporary_environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set these environment variables during the body, unless the user has set one of them.
 
-    They are removed afterwards, so child processes get the program's own environment.
+    PyTorch's libraries read some settings there, at their first use. They are removed afterwards,
+    so child processes get the program's own environment.
     """
     if any(name in os.environ for name in values):
         yield

@@ -24,7 +24,8 @@ from snapreport.model.snapshot import recorder_info
 from snapreport.names.personal_data import hide_in_recording, known_here
 from snapreport.recorders import system
 from snapreport.recorders.cuda import CudaRecorder, observe_oom
-from snapreport.recorders.line_texts import (
+from snapreport.recorders.finishing import (
+    cut_before,
     cut_own_frames,
     distinct_frames,
     hide_in_texts,
@@ -33,251 +34,12 @@ from snapreport.recorders.line_texts import (
 from snapreport.recorders.recorder import Options, Recorder
 from snapreport.recorders.system import Place, claim
 
-# Cuts a snapshot to a recording that began inside a longer one.
-
-
-def cut_before(snapshot: dict[str, Any], start_us: int) -> None:
-    """Drop the events and stages that ended before a time.
-
-    No bytes are lost: the trace is like that of a smaller ring, and the final state shows what was
-    live. All that is live at the end keeps its stacks.
-
-    Args:
-        snapshot: changed in place.
-        start_us: microseconds since 1970.
-    """
-    for key in ("device_traces", "host_traces"):
-        for trace in snapshot.get(key, ()):
-            if isinstance(trace, list):  # the form of host_traces is not documented
-                kept = (i for i, event in enumerate(trace) if _is_since(event, start_us))
-                del trace[: next(kept, len(trace))]
-    markers = snapshot.get("external_annotations")
-    if markers is not None:  # PyTorch before 2.5 has none
-        snapshot["external_annotations"] = _open_since(markers, start_us)
-
-
-def _is_since(event: dict[str, Any], start_us: int) -> bool:
-    """Say whether an event is at or after a time, or has none."""
-    time: int | None = event.get("time_us")
-    return time is None or time >= start_us
-
-
-def _open_since(markers: list[dict[str, Any]], start_us: int) -> list[dict[str, Any]]:
-    """Return the markers of spans that end after a time, each START with its END."""
-    open_spans: dict[tuple[Any, Any], list[int]] = {}
-    gone: set[int] = set()
-    for i, marker in enumerate(markers):
-        spans = open_spans.setdefault((marker.get("device"), marker.get("name")), [])
-        if marker.get("stage") == "START":
-            spans.append(i)
-            continue
-        start = spans.pop() if spans else None
-        if not _is_since(marker, start_us):
-            gone.add(i)
-            if start is not None:
-                gone.add(start)
-    return [marker for i, marker in enumerate(markers) if i not in gone]
-
-
-# Writes a snapshot's dicts to a pickle on disk, piece by piece.
-
-
-PROTOCOL = 4
-"""What PyTorch wrote until 2026, and the newest that older viewers read."""
-
-
-def dump(snapshot: dict[str, Any], path: Path, compress: bool = False) -> None:
-    """Write a snapshot as a pickle, completely or not at all; an existing file is replaced.
-
-    The pickle is written as it is made, and is never in memory as a whole.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    with write_atomically(path, force=True) as out:
-        if not compress:
-            pickle.Pickler(out, PROTOCOL).dump(snapshot)
-            return
-        import zstandard
-
-        with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as packed:
-            pickle.Pickler(cast("BinaryIO", packed), PROTOCOL).dump(snapshot)
-
-
-# Where the memory of parameters, gradients, buffers and optimizer states lies.
-
-
-_MOST = 1_000_000
-
-
-def find_storages(modules: Any, optimizers: Any) -> list[dict[str, Any]]:
-    """Return the storages of modules and optimizers, each address once.
-
-    Args:
-        modules: a module, several, or a mapping from names to modules; None for none.
-        optimizers: an optimizer, several, or a mapping from names to optimizers; None for none.
-
-    Returns:
-        dicts with ``device`` (``cuda:0``, ``cpu:0``), ``address``, ``size`` in bytes, ``kind``
-        (``parameter``, ``gradient``, ``buffer`` or ``optimizer state``) and ``name``. What has
-        no storage of its own (meta or fake tensors) is left out.
-    """
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for kind, name, tensor in _tensors(modules, optimizers):
-        for part in _local(tensor):
-            row = _storage(part)
-            if row is not None and len(found) < _MOST:
-                # The first name stays: a parameter before the state that shares its storage.
-                found.setdefault(
-                    (row["device"], row["address"]), {**row, "kind": kind, "name": name}
-                )
-    return list(found.values())
-
-
-def _tensors(modules: Any, optimizers: Any) -> Iterator[tuple[str, str, Any]]:
-    names: dict[int, str] = {}
-    chosen = list(_named(modules))
-    for prefix, module in chosen:
-        for name, parameter in module.named_parameters():
-            names.setdefault(id(parameter), prefix + name)
-            yield "parameter", prefix + name, parameter
-    for prefix, module in chosen:
-        for name, parameter in module.named_parameters():
-            yield "gradient", prefix + name, parameter.grad
-        for name, buffer in module.named_buffers():
-            yield "buffer", prefix + name, buffer
-    for prefix, optimizer in _named(optimizers):
-        for group in optimizer.param_groups:
-            for place, parameter in enumerate(group["params"]):
-                name = names.get(id(parameter), f"{prefix}{place}")
-                yield "parameter", name, parameter
-                yield "gradient", name, parameter.grad
-        for parameter, state in list(optimizer.state.items()):
-            name = names.get(id(parameter), f"{prefix}{type(optimizer).__name__}")
-            yield from (("optimizer state", f"{name}.{key}", each) for key, each in _items(state))
-
-
-def _items(state: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(state, Mapping):
-        yield from ((str(key), value) for key, value in state.items())
-
-
-def _named(given: Any) -> Iterator[tuple[str, Any]]:
-    """Yield objects with a prefix for their names, which is empty for a single one."""
-    if given is None:
-        return
-    if isinstance(given, Mapping):
-        yield from ((f"{name}.", value) for name, value in given.items())
-    elif isinstance(given, Iterable) and not hasattr(given, "named_parameters"):
-        several = list(given)
-        for i, value in enumerate(several):
-            yield (f"{i}." if len(several) > 1 else ""), value
-    else:
-        yield "", given
-
-
-def _local(tensor: Any) -> Iterator[Any]:
-    """Yield the plain tensors that a tensor stands for: shards and subclasses wrap others."""
-    if tensor is None or not hasattr(tensor, "untyped_storage"):
-        return
-    shard = getattr(tensor, "_local_tensor", None)
-    if shard is not None:
-        yield from _local(shard)
-    elif hasattr(tensor, "__tensor_flatten__"):
-        for name in tensor.__tensor_flatten__()[0]:
-            yield from _local(getattr(tensor, name))
-    else:
-        yield tensor
-
-
-def _storage(tensor: Any) -> dict[str, Any] | None:
-    try:
-        storage = tensor.untyped_storage()
-        device, address, size = tensor.device, storage.data_ptr(), storage.nbytes()
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return None  # sparse, fake, or without memory
-    if not address or not size:
-        return None
-    return {"device": f"{device.type}:{device.index or 0}", "address": address, "size": size}
-
-
-# Chooses the recorder for this machine; all running recordings share one CUDA history.
-
-
 _LOG = logging.getLogger(__name__)
 
-_lock = threading.RLock()
-_cuda: list[CudaRecorder] = []
-"""The running CUDA recorder, once for each recording that uses it."""
-
-
-def join_recorder(options: Options) -> tuple[Recorder, bool]:
-    """Return a running recorder, and whether it was already on: its snapshots then begin earlier.
-
-    Args:
-        options: ignored if a recording is already running.
-
-    Raises:
-        RecordingError: this PyTorch cannot record here.
-    """
-    if not system.cuda_is_there():
-        return _start_cpu(options), False
-    with _lock:
-        joined = bool(_cuda)
-        recorder = _cuda[0] if joined else _start_cuda(options)
-        _cuda.append(recorder)
-    return recorder, joined or recorder.joined
-
-
-def leave_recorder(recorder: Recorder) -> None:
-    """Stop a recorder when nobody uses it any more."""
-    with _lock:
-        if isinstance(recorder, CudaRecorder):
-            if recorder in _cuda:
-                _cuda.remove(recorder)
-            if recorder in _cuda:
-                return
-        recorder.stop()
-
-
-def forget_recorders() -> None:
-    """In a forked child, forget the recorders that are running: they are the parent's."""
-    global _lock
-    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
-    _cuda.clear()
-    cpu = sys.modules.get("snapreport.recorders.cpu")
-    if cpu is not None:
-        cpu.forget_other_threads()
-
-
-def _start_cuda(options: Options) -> CudaRecorder:
-    backend = system.allocator_backend()
-    if backend != "native":
-        raise RecordingError(
-            f"PyTorch's {backend} allocator keeps no memory history; remove backend from"
-            " PYTORCH_CUDA_ALLOC_CONF and record again."
-        )
-    recorder = CudaRecorder(options)
-    recorder.start()
-    return recorder
-
-
-def _start_cpu(options: Options) -> Recorder:
-    from snapreport.recorders.cpu import CpuRecorder
-
-    other = system.other_accelerator()
-    if other is not None:
-        _LOG.warning("Memory of %s devices cannot be recorded; only the CPU's memory is.", other)
-    recorder = CpuRecorder(options)
-    recorder.start()
-    return recorder
-
-
-METADATA_FORMAT = 1
-OOM_SHARE = 0.1
+_OOM_SHARE = 0.1
 """At most this share of the program's time is spent on snapshots of requests whose failure it
 survives."""
-OOM_FREE = 3
+_OOM_FREE = 3
 """So many such snapshots are taken whatever their cost: many programs empty the cache and retry."""
 
 
@@ -362,8 +124,8 @@ class Session:
         self._place = claim(self._settings.folder, self._settings.force)
         self._cleanup.callback(self._place.close)
         try:
-            self._recorder, self._joined = join_recorder(self._settings.options)
-            self._cleanup.callback(leave_recorder, self._recorder)
+            self._recorder, self._joined = _join_recorder(self._settings.options)
+            self._cleanup.callback(_leave_recorder, self._recorder)
             if self._settings.on_oom and self._recorder.kind == "cuda":
                 self._cleanup.enter_context(observe_oom(self._failed_request))
             self._before = self._recorder.devices()
@@ -422,7 +184,7 @@ class Session:
                     if recorder.kind == "cpu":
                         # It is read when it is off; a snapshot before would start it once more,
                         # only to record how the snapshot is written.
-                        leave_recorder(recorder)
+                        _leave_recorder(recorder)
                     self._taken.insert(0, self._last(error))
         finally:
             self._recorder = None
@@ -452,7 +214,7 @@ class Session:
             return
         try:
             self._failed += 1
-            if self._failed > OOM_FREE and time.monotonic() < self._next_oom:
+            if self._failed > _OOM_FREE and time.monotonic() < self._next_oom:
                 self._oom = None  # the one on disk is no longer the last
                 return
             began = time.monotonic()
@@ -467,7 +229,7 @@ class Session:
                 if callable(self._settings.on_oom):
                     self._settings.on_oom(self._oom.path)
             took = time.monotonic() - began
-            self._next_oom = time.monotonic() + took * (1 / OOM_SHARE - 1)
+            self._next_oom = time.monotonic() + took * (1 / _OOM_SHARE - 1)
         finally:
             self._failing.release()
 
@@ -485,7 +247,7 @@ class Session:
             hide_in_texts(snapshot, frames, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
-            dump(snapshot, path, self._settings.compress)
+            _dump(snapshot, path, self._settings.compress)
         if self._place is not None:
             with _logged("The link to the latest recording could not be updated"):
                 self._place.filled()
@@ -508,7 +270,7 @@ class Session:
         if failure is not None and self._steps:
             failure = {**failure, "step": self._steps}
         noted = {
-            "format": METADATA_FORMAT,
+            "format": 1,
             "made_by": __version__,
             "recorder": own.get("recorder", recorder.kind),
             "command": system.command_line(),
@@ -548,6 +310,28 @@ class Session:
         return self.folder / f"snapshot{self._label(part)}{ending}"
 
 
+_PROTOCOL = 4
+"""What PyTorch wrote until 2026, and the newest that older viewers read."""
+
+
+def _dump(snapshot: dict[str, Any], path: Path, compress: bool = False) -> None:
+    """Write a snapshot as a pickle, completely or not at all; an existing file is replaced.
+
+    The pickle is written as it is made, and is never in memory as a whole.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with write_atomically(path, force=True) as out:
+        if not compress:
+            pickle.Pickler(out, _PROTOCOL).dump(snapshot)
+            return
+        import zstandard
+
+        with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as packed:
+            pickle.Pickler(cast("BinaryIO", packed), _PROTOCOL).dump(snapshot)
+
+
 @contextlib.contextmanager
 def _logged(what: str) -> Iterator[None]:
     """Log any exception of the body, and go on."""
@@ -577,3 +361,165 @@ def _join_devices(
 
 def _now_us() -> int:
     return time.time_ns() // 1000
+
+
+# The recorder for this machine; all running recordings share one CUDA history.
+
+_lock = threading.RLock()
+_cuda: list[CudaRecorder] = []
+"""The running CUDA recorder, once for each recording that uses it."""
+
+
+def _join_recorder(options: Options) -> tuple[Recorder, bool]:
+    """Return a running recorder, and whether it was already on: its snapshots then begin earlier.
+
+    Args:
+        options: ignored if a recording is already running.
+
+    Raises:
+        RecordingError: this PyTorch cannot record here.
+    """
+    if not system.cuda_is_there():
+        return _start_cpu(options), False
+    with _lock:
+        joined = bool(_cuda)
+        recorder = _cuda[0] if joined else _start_cuda(options)
+        _cuda.append(recorder)
+    return recorder, joined or recorder.joined
+
+
+def _leave_recorder(recorder: Recorder) -> None:
+    """Stop a recorder when nobody uses it any more."""
+    with _lock:
+        if isinstance(recorder, CudaRecorder):
+            if recorder in _cuda:
+                _cuda.remove(recorder)
+            if recorder in _cuda:
+                return
+        recorder.stop()
+
+
+def forget_recorders() -> None:
+    """In a forked child, forget the recorders that are running: they are the parent's."""
+    global _lock
+    _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
+    _cuda.clear()
+    cpu = sys.modules.get("snapreport.recorders.cpu")
+    if cpu is not None:
+        cpu.forget_other_threads()
+
+
+def _start_cuda(options: Options) -> CudaRecorder:
+    backend = system.allocator_backend()
+    if backend != "native":
+        raise RecordingError(
+            f"PyTorch's {backend} allocator keeps no memory history; remove backend from"
+            " PYTORCH_CUDA_ALLOC_CONF and record again."
+        )
+    recorder = CudaRecorder(options)
+    recorder.start()
+    return recorder
+
+
+def _start_cpu(options: Options) -> Recorder:
+    from snapreport.recorders.cpu import CpuRecorder
+
+    other = system.other_accelerator()
+    if other is not None:
+        _LOG.warning("Memory of %s devices cannot be recorded; only the CPU's memory is.", other)
+    recorder = CpuRecorder(options)
+    recorder.start()
+    return recorder
+
+
+# Where the memory of parameters, gradients, buffers and optimizer states lies.
+
+_MOST = 1_000_000
+
+
+def find_storages(modules: Any, optimizers: Any) -> list[dict[str, Any]]:
+    """Return the storages of modules and optimizers, each address once.
+
+    Args:
+        modules: a module, several, or a mapping from names to modules; None for none.
+        optimizers: an optimizer, several, or a mapping from names to optimizers; None for none.
+
+    Returns:
+        dicts with ``device`` (``cuda:0``, ``cpu:0``), ``address``, ``size`` in bytes, ``kind``
+        (``parameter``, ``gradient``, ``buffer`` or ``optimizer state``) and ``name``. What has
+        no storage of its own (meta or fake tensors) is left out.
+    """
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for kind, name, tensor in _tensors(modules, optimizers):
+        for part in _local(tensor):
+            row = _storage(part)
+            if row is not None and len(found) < _MOST:
+                # The first name stays: a parameter before the state that shares its storage.
+                found.setdefault(
+                    (row["device"], row["address"]), {**row, "kind": kind, "name": name}
+                )
+    return list(found.values())
+
+
+def _tensors(modules: Any, optimizers: Any) -> Iterator[tuple[str, str, Any]]:
+    names: dict[int, str] = {}
+    chosen = list(_named(modules))
+    for prefix, module in chosen:
+        for name, parameter in module.named_parameters():
+            names.setdefault(id(parameter), prefix + name)
+            yield "parameter", prefix + name, parameter
+    for prefix, module in chosen:
+        for name, parameter in module.named_parameters():
+            yield "gradient", prefix + name, parameter.grad
+        for name, buffer in module.named_buffers():
+            yield "buffer", prefix + name, buffer
+    for prefix, optimizer in _named(optimizers):
+        for group in optimizer.param_groups:
+            for place, parameter in enumerate(group["params"]):
+                name = names.get(id(parameter), f"{prefix}{place}")
+                yield "parameter", name, parameter
+                yield "gradient", name, parameter.grad
+        for parameter, state in list(optimizer.state.items()):
+            name = names.get(id(parameter), f"{prefix}{type(optimizer).__name__}")
+            if isinstance(state, Mapping):
+                for key, value in state.items():
+                    yield "optimizer state", f"{name}.{key}", value
+
+
+def _named(given: Any) -> Iterator[tuple[str, Any]]:
+    """Yield objects with a prefix for their names, which is empty for a single one."""
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        yield from ((f"{name}.", value) for name, value in given.items())
+    elif isinstance(given, Iterable) and not hasattr(given, "named_parameters"):
+        several = list(given)
+        for i, value in enumerate(several):
+            yield (f"{i}." if len(several) > 1 else ""), value
+    else:
+        yield "", given
+
+
+def _local(tensor: Any) -> Iterator[Any]:
+    """Yield the plain tensors that a tensor stands for: shards and subclasses wrap others."""
+    if tensor is None or not hasattr(tensor, "untyped_storage"):
+        return
+    shard = getattr(tensor, "_local_tensor", None)
+    if shard is not None:
+        yield from _local(shard)
+    elif hasattr(tensor, "__tensor_flatten__"):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from _local(getattr(tensor, name))
+    else:
+        yield tensor
+
+
+def _storage(tensor: Any) -> dict[str, Any] | None:
+    try:
+        storage = tensor.untyped_storage()
+        device, address, size = tensor.device, storage.data_ptr(), storage.nbytes()
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return None  # sparse, fake, or without memory
+    if not address or not size:
+        return None
+    return {"device": f"{device.type}:{device.index or 0}", "address": address, "size": size}

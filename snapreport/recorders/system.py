@@ -1,8 +1,10 @@
-"""Facts about the running program: its command, versions, rank, and how it failed."""
+"""What a recording needs of the program around it: facts about it, a folder, and a line to say so.
+
+The facts are its command, versions, rank, and how it failed.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import logging
@@ -33,15 +35,6 @@ from snapreport.ground.files import (
 from snapreport.ground.safe_text import visible
 from snapreport.model.findings import OUTSIDE
 from snapreport.roles.frames import classify_file
-
-_DRIVER = Path("/proc/driver/nvidia/version")
-_CPU_FAILURES = (
-    "DefaultCPUAllocator: can't allocate memory",
-    "DefaultCPUAllocator: not enough memory",
-    "[Errno 12] Cannot allocate memory",
-    "std::bad_alloc",
-)
-_BACKENDS = ("xpu", "mps", "mtia", "npu")
 
 
 def best_stacks() -> str:
@@ -84,9 +77,12 @@ def allocator_backend() -> str:
     """Return the name of the CUDA allocator; only ``native`` keeps a history."""
     import torch
 
-    with contextlib.suppress(Exception):
+    with suppress(Exception):
         return str(torch.cuda.memory.get_allocator_backend())
     return "native"
+
+
+_BACKENDS = ("xpu", "mps", "mtia", "npu")
 
 
 def other_accelerator() -> str | None:
@@ -95,7 +91,7 @@ def other_accelerator() -> str | None:
 
     for name in _BACKENDS:
         backend = getattr(torch, name, None) or getattr(torch.backends, name, None)
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             if backend is not None and backend.is_available():
                 return name
     return None
@@ -114,6 +110,9 @@ def versions() -> dict[str, str | None]:
         "driver": _driver(),
         "python": ".".join(map(str, sys.version_info[:3])),
     }
+
+
+_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def _driver() -> str | None:
@@ -138,7 +137,7 @@ def rank_of_process() -> tuple[int, int]:
     if "torch.distributed" in sys.modules:
         from torch import distributed
 
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             if distributed.is_available() and distributed.is_initialized():
                 return int(distributed.get_rank()), int(distributed.get_world_size())
     try:
@@ -200,26 +199,22 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {
         "type": name,
         "message": message,
-        "cpu_request": cpu_request(error),
+        "cpu_request": _cpu_request(error),
         "place": _place_of(_cpu_failure(error) or error),
     }
 
 
 def _place_of(error: BaseException) -> str | None:
     """Return the innermost line of the program itself that an error passed through."""
-    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [
-        each
-        for each in frames
-        if classify_file(each[0].co_filename) == OUTSIDE
-        and each[0].co_filename != processes.__file__
-    ]
-    for code, line in reversed(own):
-        return f"{code.co_name} ({PurePath(code.co_filename).name}:{line})"
-    return None
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if classify_file(file) == OUTSIDE and file != processes.__file__:
+            place = f"{frame.f_code.co_name} ({PurePath(file).name}:{line})"
+    return place
 
 
-def cpu_request(error: BaseException) -> int | None:
+def _cpu_request(error: BaseException) -> int | None:
     """Return the size in bytes of the failed request for the CPU's memory.
 
     0 if the message does not say it; None if something else failed.
@@ -231,6 +226,14 @@ def cpu_request(error: BaseException) -> int | None:
         return None
     asked = re.search(r"tried to allocate (\d{1,18}) bytes", _message(failed))
     return int(asked[1]) if asked else 0
+
+
+_CPU_FAILURES = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "[Errno 12] Cannot allocate memory",
+    "std::bad_alloc",
+)
 
 
 def _cpu_failure(error: BaseException) -> BaseException | None:
@@ -264,15 +267,6 @@ def _message(error: BaseException) -> str:
 #
 # Only ``os.mkdir`` and files that must not exist yet decide which process gets a folder: both are
 # exclusive on every system, and on file systems that the machines of one run share.
-
-
-_RUNS = ".runs"
-"""The folder whose files say which numbered folder the processes of a run share."""
-# One of these is the same for all processes of a run, on all machines, and differs between runs.
-_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
-_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
-_NO_ID = ("", "none")
-"""An unset id; ``none`` is torchrun's."""
 
 
 @dataclass(frozen=True)
@@ -373,6 +367,10 @@ def _new_number(parent: Path) -> int:
     raise AssertionError
 
 
+_RUNS = ".runs"
+"""The folder whose files say which numbered folder the processes of a run share."""
+
+
 def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
     """Return the number of the folder that the ranks of a run share for their next recording.
 
@@ -401,6 +399,13 @@ def _number_in_run(parent: Path, run: str) -> tuple[int, Path]:
     number = int(shared.read_text(encoding="ascii"))
     (parent / str(number)).mkdir(exist_ok=True)
     return number, token
+
+
+# One of these is the same for all processes of a run, on all machines, and differs between runs.
+_RUN_IDS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID")
+_RUN_PARTS = ("SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+_NO_ID = ("", "none")
+"""An unset id; ``none`` is torchrun's."""
 
 
 def _run_id() -> str | None:
@@ -456,8 +461,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-# Announces a finished recording in one line: where the report is, and what it found.
-
+# The line about a finished recording: where the report is, and what it found.
 
 _LOG = logging.getLogger("snapreport.recording")
 _MOST = 3
@@ -489,17 +493,14 @@ def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
     """
     _LOG.info("%s", line)
     _announced[parent] += 1
-    later = _announced[parent] > _MOST and not _interactive()
+    interactive = "IPython" in sys.modules or hasattr(sys, "ps1")
+    later = _announced[parent] > _MOST and not interactive
     if failed or not (later or rank_of_process()[0] != speaker):
         if _silenced() or _logged_to_stderr() or sys.stderr is None:
             return
-        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+        with suppress(OSError, ValueError):  # stderr may be closed
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
-
-
-def _interactive() -> bool:
-    return "IPython" in sys.modules or hasattr(sys, "ps1")
 
 
 def _silenced() -> bool:

@@ -23,12 +23,19 @@ from numpy.typing import ArrayLike, NDArray
 from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups, unique
 from snapreport.ground.safe_text import shown
-from snapreport.model.answers import NO_FORWARD, NONE, with_ancestors
+from snapreport.model.answers import NO_FORWARD, NONE
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
 from snapreport.model.history import Allocations, Drawn
 from snapreport.model.replays import SegmentLives
 from snapreport.model.roles import Steps
-from snapreport.model.snapshot import NO_ID, NO_TIME, StackTable, pool_name, short_name
+from snapreport.model.snapshot import (
+    NO_ID,
+    NO_TIME,
+    StackTable,
+    pool_name,
+    short_name,
+    with_ancestors,
+)
 from snapreport.reporters.words import evidence_text, identified_text, lines_note
 
 # Orders in which long columns of the page's data compress best; the page restores the original.

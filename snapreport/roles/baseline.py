@@ -1,4 +1,10 @@
-"""Infer roles of blocks from before the recording, mainly from sizes shared with gradients."""
+"""Infer roles of blocks from before the recording, mainly from sizes shared with gradients.
+
+Each parameter has a gradient of its size, and an optimizer keeps the same number of states for each
+parameter. So where k gradients of a size are live at once, the blocks of that size from before come
+in sets of k. Models are built before the first step makes the states, so their sets are first in
+memory. DDP's buckets are found by their sum: together they are as large as all parameters.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +43,6 @@ from snapreport.roles.passes import (
     Passes,
 )
 
-# Assign roles to allocations, with the evidence for each.
-
 
 class Judge:
     """Assigns roles to allocations, with evidence; the first role assigned stays."""
@@ -69,27 +73,8 @@ class Judge:
             self.give(like, role, f"as others of its call stack and size: {ROLES[role]}", 0.7)
 
 
-# Find parameters and states among blocks from before the recording, as sets by size.
-#
-# Each parameter has a gradient of its size, and an optimizer keeps the same number of states for
-# each parameter. So where k gradients of a size are live at once, the blocks of that size from
-# before come in sets of k. Models are built before the first step makes the states, so their sets
-# are first in memory.
-
-
-_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
-"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
-have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
-in 16 or 8 bits for 32."""
-_MOST_COPIES = 2
-"""The most copies of the model: averaged weights, a reference model, or both."""
-_STACKED, _ALIKE, _IN_EACH = 2, 3, 4
-"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
-most tensors of one size in a layer, such as the projections of its attention."""
-
-
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class _Sizes:
     """How many tensors of each size there are."""
 
     size: NDArray[np.int64]
@@ -98,12 +83,12 @@ class Sizes:
     """int64, shape (n,)."""
 
     @property
-    def bytes(self) -> int:
-        """Bytes of all tensors together."""
-        return int((self.size * self.count).sum())
+    def bytes(self) -> NDArray[np.int64]:
+        """Bytes of all tensors of each size; int64, shape (n,)."""
+        return self.size * self.count
 
     @classmethod
-    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> Sizes:
+    def most(cls, size: NDArray[np.int64], count: NDArray[np.int64]) -> _Sizes:
         """Return the highest count of each size.
 
         Args:
@@ -120,27 +105,17 @@ class Sizes:
         place = np.minimum(np.searchsorted(self.size, size), len(self.size) - 1)
         return np.where(self.size[place] == size, self.count[place], 0)
 
-    def less(self, others: Sizes | None) -> Sizes:
+    def less(self, others: _Sizes | None) -> _Sizes:
         """Return the counts minus those of others."""
-        return self if others is None else Sizes(self.size, self.count - others.of(self.size))
+        return self if others is None else _Sizes(self.size, self.count - others.of(self.size))
 
-    def without(self, size: NDArray[np.int64]) -> Sizes:
+    def without(self, size: NDArray[np.int64]) -> _Sizes:
         """Return the counts without some sizes."""
         kept = ~np.isin(self.size, size)
-        return Sizes(self.size[kept], self.count[kept])
+        return _Sizes(self.size[kept], self.count[kept])
 
 
-def sizes_of(rows: Allocations, chosen: NDArray[np.bool_]) -> Sizes:
-    """Count the chosen allocations of each size.
-
-    Args:
-        rows: all allocations.
-        chosen: bool, shape (n_allocations,).
-    """
-    return Sizes(*np.unique(rows.size[chosen], return_counts=True))
-
-
-class States(NamedTuple):
+class _States(NamedTuple):
     """How an optimizer keeps its states."""
 
     each: int
@@ -149,13 +124,21 @@ class States(NamedTuple):
     """A state has ``times / parts`` as many bytes as the gradient."""
     parts: int = 1
 
-    def of(self, parameters: Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of(self, parameters: _Sizes, size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many states have some sizes; int64, of the shape of ``size``."""
         gradient = size // self.times * self.parts
         return np.where(size % self.times == 0, self.each * parameters.of(gradient), 0)
 
 
-def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
+_PRECISIONS = ((1, 1, 2), (2, 1, 3), (1, 2, 2), (1, 4, 2))
+"""Size of a state relative to its gradient, as a fraction, and how many states a parameter may
+have: in the same precision, as Adam's; in 32 bits for 16, including a 32-bit copy of the parameter;
+in 16 or 8 bits for 32."""
+_MOST_COPIES = 2
+"""The most copies of the model: averaged weights, a reference model, or both."""
+
+
+def _find_states(blocks: _Sizes, parameters: _Sizes, first: int) -> _States:
     """Return the kind of states that explains the counts of sizes with the most bytes exactly.
 
     If no kind does so for most parameters, as when a frozen model shares their sizes, the states
@@ -168,13 +151,13 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     """
     size, n_blocks = blocks.size, blocks.count
     n_parameters = parameters.of(size)
-    bytes_ = parameters.size * parameters.count
+    bytes_ = parameters.bytes
     further = blocks.of(parameters.size) // np.maximum(parameters.count, 1) - first
     usual = np.bincount(np.clip(further, 0, _PRECISIONS[0][2]), weights=bytes_, minlength=1)
-    best, most = States(int(usual.argmax())), 0
+    best, most = _States(int(usual.argmax())), 0
     for times, parts, states in _PRECISIONS:
         for each in range(states, 0, -1):
-            guess = States(each, times, parts)
+            guess = _States(each, times, parts)
             n_states = guess.of(parameters, size)
             for sets in range(first, first + _MOST_COPIES + 1):
                 n = sets * n_parameters + n_states
@@ -187,13 +170,7 @@ def find_states(blocks: Sizes, parameters: Sizes, first: int) -> States:
     return best
 
 
-def usual_sets(blocks: Sizes, parameters: Sizes) -> int:
-    """Return how many blocks most parameters (by bytes) have in their size; 0 without any."""
-    sets = blocks.of(parameters.size) // np.maximum(parameters.count, 1)
-    return int(np.bincount(sets, parameters.size * parameters.count, minlength=1).argmax())
-
-
-class Sets(NamedTuple):
+class _Sets(NamedTuple):
     """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
 
     rows: NDArray[np.intp]
@@ -204,14 +181,14 @@ class Sets(NamedTuple):
     """Whether it is one of the states, which come last."""
 
 
-def sort_into_sets(
+def _sort_into_sets(
     rows: Allocations,
     chosen: NDArray[np.bool_],
-    parameters: Sizes,
+    parameters: _Sizes,
     first: int,
-    states: States,
+    states: _States,
     leaks: NDArray[np.int64],
-) -> Sets:
+) -> _Sets:
     """Sort blocks in the sizes of parameters and states into sets; others are left out.
 
     Args:
@@ -235,10 +212,15 @@ def sort_into_sets(
     is_state = before >= np.maximum(every - n_states, np.minimum(first * count, every))
     there = (before < every) & ((count > 0) | is_state)
     turn = before // np.maximum(count, 1)
-    return Sets(at[there], turn[there], is_state[there])
+    return _Sets(at[there], turn[there], is_state[there])
 
 
-def in_layers(there: Sizes) -> NDArray[np.int64]:
+_STACKED, _ALIKE, _IN_EACH = 2, 3, 4
+"""The fewest layers of a stack, the fewest sizes that must occur equally often to show one, and the
+most tensors of one size in a layer, such as the projections of its attention."""
+
+
+def _in_layers(there: _Sizes) -> NDArray[np.int64]:
     """Return the sizes that occur as often as several others, or a small multiple of that."""
     found = np.zeros(len(there.count), np.bool_)
     for layers in np.unique(there.count[there.count >= _STACKED]).tolist():
@@ -247,45 +229,42 @@ def in_layers(there: Sizes) -> NDArray[np.int64]:
     return there.size[found]
 
 
-# Find DDP's buckets among blocks from before the recording: they add up to all parameters.
-#
-# Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
-# large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
-# only the last bucket may be smaller than that.
-#
-# Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
-# ``initialize_buckets``.
-
-
 _FIRST_CAP = 1 << 20
 _MOST_SETS = 4
 """Blocks of a parameter besides its bucket: itself, its gradient, and Adam's two states."""
-NUMBER = 8
+_NUMBER = 8
 """The most bytes of a tensor with a single number, such as an optimizer's step count."""
 _DOUBTS = 0.05
 """At most this part of the parameters' bytes may be doubtful."""
 _TRIES = 10_000
 
 
-def find_buckets(blocks: Sizes, parameters: Sizes, doubtful: int = NUMBER) -> Sizes | None:
-    """Return how many buckets there are of each size, None if there are none.
+def _find_buckets(blocks: _Sizes, parameters: _Sizes, doubtful: int = _NUMBER) -> _Sizes | None:
+    """Return how many of DDP's buckets there are of each size, None if there are none.
+
+    Each trained parameter is in one bucket, without padding, so the buckets together are exactly as
+    large as the parameters. A bucket is closed when it reaches its cap, 1 MiB for the first one, so
+    only the last bucket may be smaller than that.
 
     Args:
         blocks: from before the recording, without a role yet.
         parameters: the trained ones.
         doubtful: in bytes; up to this size there may be fewer parameters than given.
+
+    Source: torch/csrc/distributed/c10d/reducer.cpp, ``compute_bucket_assignment_by_size`` and
+    ``initialize_buckets``.
     """
-    bytes_ = parameters.size * parameters.count
+    bytes_ = parameters.bytes
     least, most = int(bytes_[parameters.size > doubtful].sum()), int(bytes_.sum())
     if most - least > _DOUBTS * most:
         return None
     for sets in range(_MOST_SETS, 0, -1):
         spare = np.maximum(blocks.count - sets * parameters.of(blocks.size), 0)
         size = np.repeat(blocks.size, spare)[::-1]
-        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > NUMBER)]).tolist()]
+        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > _NUMBER)]).tolist()]
         found = _adding_up_to(least, most, size[size >= _FIRST_CAP].tolist(), small)
         if least and found:
-            return Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
+            return _Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
     return None
 
 
@@ -323,20 +302,7 @@ _SETS = {
     GRADIENT: _BEFORE + "a second set in the sizes of parameters",
     UNKNOWN: _BEFORE + "a second set in the sizes of parameters, of gradients or of states",
 }
-_BUCKETS = {
-    GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
-    COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
-}
-_STATES = _BEFORE + "a further set in the sizes of parameters"
-_OTHER_STATES = _BEFORE + "a set in the sizes of parameters, but in another precision"
 _COPIES = _BEFORE + "one set more, as of a copy of the model"
-_LEAKED = _BEFORE + "in a size of which forward passes keep more and more"
-_LAYERS = _BEFORE + "in sizes that come as often as layers"
-_AMONG = _BEFORE + "among parameters"
-
-
-_OF_CHANNELS = 8 << 10
-"""The most bytes of a tensor with one number per channel."""
 
 
 def match_baseline(
@@ -348,18 +314,15 @@ def match_baseline(
 ) -> None:
     """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
-    start = rows.alloc_event == START
-    judge.give(
-        start & (marks & IN_OPTIMIZER != 0), STATE, _BEFORE + "made in an optimizer step", 0.9
-    )
-    judge.give(start & (marks & IN_BACKWARD != 0), GRADIENT, _BEFORE + "made in backward", 0.8)
-    gone = rows.free_requested_event
-    cleared = start & (free_marks & CLEARS != 0)
-    judge.give(cleared, GRADIENT, _BEFORE + "freed by zero_grad", 0.9)
-    in_backward = start & passes.covers(BACKWARD, gone)
-    judge.give(in_backward, ACTIVATION, _BEFORE + "freed in backward", 0.8)
-    in_step = start & passes.covers(OPTIMIZER, gone)
-    judge.give(in_step, STATE, _BEFORE + "replaced in an optimizer step", 0.8)
+    start, gone = rows.alloc_event == START, rows.free_requested_event
+    for chosen, role, text, sure in (
+        (marks & IN_OPTIMIZER != 0, STATE, "made in an optimizer step", 0.9),
+        (marks & IN_BACKWARD != 0, GRADIENT, "made in backward", 0.8),
+        (free_marks & CLEARS != 0, GRADIENT, "freed by zero_grad", 0.9),
+        (passes.covers(BACKWARD, gone), ACTIVATION, "freed in backward", 0.8),
+        (passes.covers(OPTIMIZER, gone), STATE, "replaced in an optimizer step", 0.8),
+    ):
+        judge.give(start & chosen, role, _BEFORE + text, sure)
     kept = start & (gone >= history.events)
     if passes.train:
         _match_sizes(judge, history, passes, kept, marks)
@@ -389,7 +352,7 @@ def _match_sizes(
     if made.any():
         sizes = _most_at_once(history, np.flatnonzero(made))
         if (marks & IN_DDP).any():
-            _give_buckets(left, find_buckets(left.sizes, sizes), COMMUNICATION)
+            _give_buckets(left, _find_buckets(left.sizes, sizes), COMMUNICATION)
         ended = bool((made & (rows.free_requested_event < history.events)).any())
         # If no gradient is ever freed, some may be from before the recording, too.
         others = (PARAMETER, _COPIES) if ended else (GRADIENT, _SETS[GRADIENT])
@@ -398,48 +361,53 @@ def _match_sizes(
         sizes, first = _never_made(judge, history, passes, left, marks)
         _match_sets(left, sizes, first, (PARAMETER, _COPIES), leaks)
     for role, size in leaks.items():
-        left.give_sizes(size, role, _LEAKED, 0.6)
+        left.give_sizes(
+            size, role, _BEFORE + "in a size of which forward passes keep more and more", 0.6
+        )
     if not made.any() or not (passes.phase[:-1] == BACKWARD).any():
         return  # gradients, or memory that a backward pass still needs, may be among these
-    left.give_sizes(in_layers(left.sizes), PARAMETER, _LAYERS, 0.5)
+    text = _BEFORE + "in sizes that come as often as layers"
+    left.give_sizes(_in_layers(left.sizes), PARAMETER, text, 0.5)
     known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
     if len(known):
         among = (rows.addr > known.min()) & (rows.addr < known.max())
-        left.give_rows(np.flatnonzero(left.chosen & among), PARAMETER, _AMONG, 0.5)
+        left.give_rows(np.flatnonzero(among), PARAMETER, _BEFORE + "among parameters", 0.5)
 
 
 def _never_made(
     judge: Judge, history: DeviceHistory, passes: Passes, left: _Left, marks: NDArray[np.int32]
-) -> tuple[Sizes, tuple[int, ...]]:
+) -> tuple[_Sizes, tuple[int, ...]]:
     """Return the sizes of parameters without new gradients, and the sets before the states.
 
     Their gradients are set to zero in place, or are in DDP's buckets. Besides buckets, one further
     set is of states; of two, one may be of gradients that are copied into the buckets. Adam has two
     states, SGD one.
     """
-    of_steps = _most_in_a_step(judge, history, passes)
+    of_steps = _most_in_a_pass(judge, history, passes, OPTIMIZER_TEMPORARY)
     in_place = (PARAMETER, GRADIENT)
     if not (marks & IN_DDP).any():
         return of_steps, in_place
     blocks = left.sizes
-    if (of_steps.size > NUMBER).any():
-        buckets = find_buckets(blocks, of_steps)
+    if (of_steps.size > _NUMBER).any():
+        buckets = _find_buckets(blocks, of_steps)
         if buckets is None and not (marks[judge.role == GRADIENT] & FILLS_BUCKETS).any():
             return of_steps, in_place
         of_one = bool((marks & ONE_STATE).any())
-        further = usual_sets(blocks.less(buckets), of_steps) - 1
+        # How many blocks most parameters, by bytes, have in their size, besides the parameter.
+        each = blocks.less(buckets).of(of_steps.size) // np.maximum(of_steps.count, 1)
+        further = int(np.bincount(each, of_steps.bytes, minlength=1).argmax()) - 1
         first = in_place if further > (1 if of_one else 2) else (PARAMETER,)
         _give_buckets(left, buckets, COMMUNICATION if first == in_place else GRADIENT)
         return of_steps, first
-    of_passes = _most_in_a_pass(judge, history, passes)
+    of_passes = _most_in_a_pass(judge, history, passes, BACKWARD_TEMPORARY)
     explained, sets, trained, buckets = 0, 0, of_steps, None
     for n in (3, 2, 1):
         count = np.minimum(blocks.count // n, of_passes.of(blocks.size))
-        guess = Sizes(blocks.size[count > 0], count[count > 0])
-        # Buffers of normalization have the sizes of parameters, too.
-        found = find_buckets(blocks, guess, _OF_CHANNELS)
-        if found is not None and (n + 1) * found.bytes > explained:
-            explained, sets, trained, buckets = (n + 1) * found.bytes, n, guess, found
+        guess = _Sizes(blocks.size[count > 0], count[count > 0])
+        # Buffers of normalization, with one number per channel, have the sizes of parameters, too.
+        found = _find_buckets(blocks, guess, doubtful=8 << 10)
+        if found is not None and (n + 1) * found.bytes.sum() > explained:
+            explained, sets, trained, buckets = (n + 1) * found.bytes.sum(), n, guess, found
     if buckets is None:
         return of_steps, in_place
     _give_buckets(left, buckets, COMMUNICATION if sets == 3 else GRADIENT)
@@ -448,7 +416,7 @@ def _never_made(
 
 def _match_sets(
     left: _Left,
-    parameters: Sizes,
+    parameters: _Sizes,
     first: tuple[int, ...],
     others: tuple[int, str],
     leaks: dict[int, NDArray[np.int64]],
@@ -463,18 +431,26 @@ def _match_sets(
         leaks: by role, sizes of which the program keeps more and more blocks.
     """
     leaking = np.concatenate([*leaks.values()])
-    states = States(0)
-    if 2 * left.known_states < (parameters.size * parameters.count).sum():
-        states = find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
-    sets = sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
-    text = _STATES if states.times == states.parts else _OTHER_STATES
-    left.give_rows(sets.rows[sets.is_state], STATE, text, 0.7)
+    states = _States(0)
+    if 2 * left.known_states < parameters.bytes.sum():
+        states = _find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
+    sets = _sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
+    text = "a further set in the sizes of parameters"
+    if states.times != states.parts:
+        text = "a set in the sizes of parameters, but in another precision"
+    left.give_rows(sets.rows[sets.is_state], STATE, _BEFORE + text, 0.7)
     for k, role in enumerate(first):
         left.give_rows(sets.rows[sets.turn == k], role, _SETS[role], 0.7)
     left.give_rows(sets.rows, *others, 0.6)
 
 
-def _give_buckets(left: _Left, buckets: Sizes | None, role: int) -> None:
+_BUCKETS = {
+    GRADIENT: _BEFORE + "DDP's buckets by their sum, and no gradients beside them",
+    COMMUNICATION: _BEFORE + "DDP's buckets by their sum, to copy gradients into",
+}
+
+
+def _give_buckets(left: _Left, buckets: _Sizes | None, role: int) -> None:
     """Assign a role to DDP's buckets: the blocks at the highest addresses of each size."""
     if buckets is None:
         return
@@ -504,9 +480,9 @@ class _Left:
         return found
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> _Sizes:
         """How many blocks there are of each size."""
-        return sizes_of(self.rows, self.chosen)
+        return _Sizes(*np.unique(self.rows.size[self.chosen], return_counts=True))
 
     def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
         """Assign a role to the blocks among some rows."""
@@ -531,7 +507,7 @@ def _kept_by_passes(
     return {role: np.unique(rows.size[kept & (judge.role == role)]) for role in roles}
 
 
-def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
+def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> _Sizes:
     """Return the sizes of some allocations, and how many of each are live at once at most."""
     rows = history.allocations
     size = np.concatenate([rows.size[chosen]] * 2)
@@ -539,27 +515,19 @@ def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> Sizes:
     change = np.repeat([1, -1], len(chosen))
     order = np.lexsort((change, event, size))
     live = np.cumsum(change[order])  # each size ends at 0
-    return Sizes.most(size[order], live)
+    return _Sizes.most(size[order], live)
 
 
-def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of backward's temporaries, and how many of each a pass makes at most."""
-    rows = history.allocations
-    made = np.flatnonzero(judge.role == BACKWARD_TEMPORARY)
-    turn = np.searchsorted(passes.of(BACKWARD)[0], rows.alloc_event[made], side="right")
-    keys, count = np.unique(np.stack([rows.size[made], turn]), axis=1, return_counts=True)
-    return Sizes.most(keys[0], count)
+def _most_in_a_pass(judge: Judge, history: DeviceHistory, passes: Passes, role: int) -> _Sizes:
+    """Return the sizes of temporaries, and how many of each a pass makes at most.
 
-
-def _most_in_a_step(judge: Judge, history: DeviceHistory, passes: Passes) -> Sizes:
-    """Return the sizes of optimizer temporaries, and how many of each a line makes in a step.
-
-    An optimizer's operation makes one temporary per parameter.
+    An optimizer's operation makes one temporary per parameter, so those of each line are counted.
     """
     rows = history.allocations
-    made = np.flatnonzero(judge.role == OPTIMIZER_TEMPORARY)
-    step = np.searchsorted(passes.of(OPTIMIZER)[0], rows.alloc_event[made], side="right")
-    keys, count = np.unique(
-        np.stack([rows.size[made], rows.stack[made], step]), axis=1, return_counts=True
-    )
-    return Sizes.most(keys[0], count)
+    made = np.flatnonzero(judge.role == role)
+    of_step = role == OPTIMIZER_TEMPORARY
+    line = rows.stack[made] if of_step else np.zeros(len(made), np.int32)
+    begin = passes.of(OPTIMIZER if of_step else BACKWARD)[0]
+    turn = np.searchsorted(begin, rows.alloc_event[made], side="right")
+    keys, count = np.unique(np.stack([rows.size[made], line, turn]), axis=1, return_counts=True)
+    return _Sizes.most(keys[0], count)

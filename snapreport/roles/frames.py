@@ -1,8 +1,19 @@
-"""What a C++ function does, in the user's words: which are autograd's nodes, which say nothing.
+"""Whose code a frame is, and what it is called where the program's memory is told.
 
-A thread of the autograd engine has no Python frames where Python's were recorded with C++'s. What a
-reader knows of it are the nodes, ``grad_fn=<MulBackward0>``, and what autograd does between them.
-Functions of ATen, c10, the unwinder, the interpreter and threads say nothing to a reader.
+A frame is the user's, a library's or C++. Internal is the code around or below any program: PyTorch
+and the compilers, the standard library, notebooks and shells, launchers, debuggers, servers,
+trainers, and libraries that only write an operation in another way. A library of models or layers
+is not internal: a reader would look up its lines.
+
+C++ is named by what it does. A thread of the autograd engine has no Python frames where Python's
+were recorded with C++'s. What a reader knows of it are the nodes, ``grad_fn=<MulBackward0>``, and
+what autograd does between them. Functions of ATen, c10, the unwinder, the interpreter and threads
+say nothing to a reader.
+
+Code that Inductor generated is named by what it was generated for: nobody knows its files, whose
+names are hashes. The lines of one generated file are one call site. Inductor puts frames of the
+lines it compiled around its own frame, and these are call sites like any others. If it knew none,
+the line that called the compiled code is the call site, and its name says so.
 
 Source: PyTorch, torch/csrc/autograd (``Node`` and its subclasses, ``Engine``, ``InputBuffer``,
 ``validate_outputs``) and torch/csrc/distributed/c10d/reducer.cpp.
@@ -17,32 +28,24 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.known_packages import LIBRARIES, words
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.safe_text import matched
-from snapreport.model.answers import lowest_on_path
+from snapreport.ground.units import words
 from snapreport.model.findings import LIBRARY, MACHINERY, NATIVE, NODE, OPERATOR, OUTSIDE
-from snapreport.model.snapshot import UNKNOWN_LINE, FrameTable, StackTable, short_name
+from snapreport.model.snapshot import (
+    UNKNOWN_LINE,
+    FrameTable,
+    StackTable,
+    lowest_on_path,
+    short_name,
+)
+
+# What a C++ function does, in the user's words.
 
 IN_CPP = "C++ code, without a Python frame"
 """The call site of stacks in which no frame says anything."""
 
-_TOKEN = re.compile(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
 _BACKWARD = re.compile(r"(?:^|::)((\w{1,120}?)Backwards?\d{0,4})$")
-_CPP_NODE = re.compile(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
-_NODES = {
-    "AccumulateGrad": "gradient accumulation (AccumulateGrad)",
-    "CopySlices": "backward of a write into a view (CopySlices)",
-    "PyNode": "backward of a custom autograd.Function (PyNode)",
-    "CompiledAutograd": "compiled backward (CompiledAutograd)",
-    "GraphRoot": "start of the backward pass (GraphRoot)",
-    "Error": "an operation without a backward (Error)",
-    "DelayedError": "an operation without a backward (DelayedError)",
-    "NotImplemented": "an operation without a backward (NotImplemented)",
-    "UndefinedGrad": "an undefined gradient (UndefinedGrad)",
-}
-"""The nodes that are not called ``...Backward``, by the name of their class."""
-_RUNS_NODE = ("apply", "operator()", "release_variables")
 _WORK = (
     (re.compile(r"^torch::autograd::InputBuffer::"), "sum of a tensor's gradients (autograd)"),
     (
@@ -54,13 +57,6 @@ _WORK = (
     (re.compile(r"^c10d::\w*Reducer::"), "gradient buckets of DDP (Reducer)"),
 )
 """What autograd and DDP do around the nodes. Of ProcessGroups the class says it already."""
-_OPERATOR = re.compile(
-    r"^(?:at::_ops::(\w+)::(?:call|redispatch)|at::([a-z]\w*)"
-    r"|torch::autograd::VariableType::(?:\(anonymous namespace\)::)?(\w+))$"
-)
-_OVERLOAD = re.compile(
-    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
-)
 _MAKES_ROOM = re.compile(r"^(new_)?(empty(_\w{1,40})?|resize_\w{0,40})$")
 """Operators that only get memory, for the one that called them."""
 _MACHINERY = re.compile(
@@ -68,6 +64,7 @@ _MACHINERY = re.compile(
     r"|_{0,2}Py(?:[A-Z]\w*)?_|method_vectorcall|cfunction_|slot_tp_|subtype_dealloc|vectorcall_"
     r"|execute_native_thread|_{0,2}clone3?$|start_thread|_{0,2}libc_start|_start$|main$|pthread)"
 )
+_TOKEN = re.compile(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
 
 
 @lru_cache(maxsize=100_000)
@@ -112,19 +109,28 @@ def native_kind(name: str) -> int:
 def native_words(name: str) -> str:
     """Say what a C++ function does, for a reader who does not know PyTorch's; else its name."""
     own = qualified_name(name)
-    words = _node(name, own) or _part_of_node(own)
-    words = words or next((said for pattern, said in _WORK if pattern.match(own)), None)
-    if words is not None:
-        return words
+    work = (said for pattern, said in _WORK if pattern.match(own))
+    found = _node(name, own) or _part_of_node(own) or next(work, None)
+    if found is not None:
+        return found
     kind = native_kind(name)
     if kind == OPERATOR:
         return f"operator {_operator(own)}, called from C++"
     return IN_CPP if kind == MACHINERY and not own.startswith("aten::") else short_name(name)
 
 
+_OVERLOAD = re.compile(
+    r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
+)
+
+
 def plain_operator(name: str) -> str:
     """Return an operator's name without its overload: ``mul_Tensor`` is ``mul``."""
     return _OVERLOAD.sub("", name)
+
+
+_CPP_NODE = re.compile(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
+_RUNS_NODE = ("apply", "operator()", "release_variables")
 
 
 def _node(name: str, own: str) -> str | None:
@@ -142,6 +148,20 @@ def _node(name: str, own: str) -> str | None:
     return None
 
 
+_NODES = {
+    "AccumulateGrad": "gradient accumulation (AccumulateGrad)",
+    "CopySlices": "backward of a write into a view (CopySlices)",
+    "PyNode": "backward of a custom autograd.Function (PyNode)",
+    "CompiledAutograd": "compiled backward (CompiledAutograd)",
+    "GraphRoot": "start of the backward pass (GraphRoot)",
+    "Error": "an operation without a backward (Error)",
+    "DelayedError": "an operation without a backward (DelayedError)",
+    "NotImplemented": "an operation without a backward (NotImplemented)",
+    "UndefinedGrad": "an undefined gradient (UndefinedGrad)",
+}
+"""The nodes that are not called ``...Backward``, by the name of their class."""
+
+
 def _of_class(node: str) -> str | None:
     if found := _BACKWARD.search(node):
         return f"backward of {_snake(found[2])} ({found[1]})"
@@ -157,6 +177,12 @@ def _part_of_node(own: str) -> str | None:
     return None
 
 
+_OPERATOR = re.compile(
+    r"^(?:at::_ops::(\w+)::(?:call|redispatch)|at::([a-z]\w*)"
+    r"|torch::autograd::VariableType::(?:\(anonymous namespace\)::)?(\w+))$"
+)
+
+
 def _operator(own: str) -> str:
     found = _OPERATOR.match(own)
     return plain_operator(found[1] or found[2] or found[3]) if found else ""
@@ -168,48 +194,49 @@ def _snake(name: str) -> str:
     return text.lower() or name
 
 
-# Classify frames by whose code they are, from their file and name: the user's or a library's.
-#
-# Internal is the code around or below any program: PyTorch and the compilers, the standard library,
-# notebooks and shells, launchers, debuggers, servers, trainers, and libraries that only write an
-# operation in another way. A library of models or layers is not internal: a reader would look up
-# its lines.
+# Whose code a frame is, by its file and name.
 
+LIBRARIES = words(
+    """
+    IPython PIL _pytest absl accelerate aiohttp albumentations alembic anyio apex apscheduler
+    asyncssh attr attrs audiocraft auto_gptq autoawq av awq axolotl backoff beartype
+    bitsandbytes boto3 botocore bs4 cachetools causal_conv1d certifi charset_normalizer cleanfid
+    click clip cloudpickle colossalai comet_ml composer compressed_tensors controlnet_aux
+    coverage ctranslate2 cupy cv2 dask datasets debugpy decord decorator deepspeed dgl diffusers
+    dill distrax docker einops einx ema_pytorch encodec equinox espnet espnet2 evaluate
+    exllamav2 fairscale fairseq fairseq2 faiss fastai fastapi fastcore fire flair flash_attn
+    flash_attn_2_cuda flashinfer flask flax flwr fsspec ftfy fugashi functorch fvcore gensim git
+    google gpytorch gradio grpc gym gymnasium h5py httpcore httpx huggingface_hub hydra hyperopt
+    idna ignite imageio inflect invisible_watermark ipykernel ipykernel_launcher ipywidgets jax
+    jaxlib jaxtyping jinja2 joblib jsonschema jupyter jupyter_client jupyter_core jupyterlab
+    k_diffusion keras kornia langchain langchain_core librosa liger_kernel lightgbm lightning
+    lightning_fabric lightning_utilities litellm litgpt llama_cpp llama_index llvmlite lm_eval
+    loguru lora_diffusion lpips lxml mamba_ssm marshmallow math_verify matplotlib megatron
+    mistral_common ml_collections mlflow mmcv mmdet mmengine mmseg monai mosaicml mpi4py
+    multiprocess mypy nbclient nbconvert nemo networkx nltk notebook numba numexpr numpy nvidia
+    nvtx omegaconf onnx onnxruntime open_clip openai openpyxl opt_einsum optax optimum optuna
+    opacus orjson outlines packaging pandas parso pathos peft pillow pip pkg_resources
+    platformdirs playwright pluggy polars prompt_toolkit protobuf psutil psycopg2 pyarrow
+    pybind11 pycocotools pydantic pydantic_core pydevd pydub pygments pymongo pynvml pyro pytest
+    pytest_asyncio pytorch3d pytorch_forecasting pytorch_lightning pytorch_metric_learning
+    pytorch_msssim pytorch_optimizer ray redis regex requests rich rouge_score s3fs sacrebleu
+    safetensors scipy seaborn segment_anything sentence_transformers sentencepiece sentry_sdk
+    setproctitle setuptools sglang shapely simpletuner six skimage sklearn smart_open snapreport
+    sockeye soundfile spacy speechbrain sqlalchemy stable_baselines3 starlette statsmodels
+    streamlit submitit sympy tensorboard tensorboardX tensordict tensorflow tensorrt
+    tensorrt_llm tenacity thop threadpoolctl tifffile tiktoken timm tinygrad tokenizers toolz
+    torch torch_cluster torch_ema torch_fidelity torch_geometric torch_scatter torch_sparse
+    torch_spline_conv torch_tensorrt torchao torchaudio torchdata torchdiffeq torchgen
+    torchmetrics torchrec torchrl torchsde torchsnapshot torchtext torchtitan torchtune
+    torchvision torchx tornado tqdm traitlets transformer_engine transformer_lens transformers
+    triton trl trlx turbomind typer typing_extensions ultralytics umap unsloth unsloth_zoo
+    urllib3 uvicorn uvloop vector_quantize_pytorch verl visdom vllm wandb watchdog webdataset
+    websockets werkzeug wheel whisper whisperx xformers xgboost xlstm yacs yaml yarl zmq
+    """
+)
+"""Top-level names as they are imported. A package that is missing counts as someone's own."""
 
-_FOLDERS = words(
-    """
-    torch torchvision torchaudio functorch triton .triton
-    debugpy pydevd pydev _pydev_bundle _pydevd_bundle
-    """
-)
-"""Internal wherever they are: checkouts of PyTorch, caches, and the debuggers of editors."""
-_PACKAGES = words(
-    """
-    IPython ipykernel ipykernel_launcher.py colab_kernel_launcher.py google/colab tornado
-    traitlets zmq jupyter_client jupyter_core nbclient nbconvert papermill prompt_toolkit marimo
-    nest_asyncio.py uvloop anyio uvicorn starlette fastapi gunicorn gradio streamlit
-    torchx submitit ray/_private ray/util ray/train ray/tune ray/actor.py ray/remote_function.py
-    pytest _pytest pluggy click typer fire absl hydra snapreport
-    ipdb pudb line_profiler kernprof.py memory_profiler.py viztracer
-    accelerate deepspeed lightning pytorch_lightning lightning_fabric composer/core
-    fastai/learner.py ignite/engine mmengine/runner torchtnt/framework
-    einops opt_einsum jaxtyping beartype typeguard wrapt decorator.py
-    """
-)
-"""Internal as installed packages, or these parts of them."""
-_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
-_SCRIPTS = words(
-    """
-    accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
-    jupyter-console jupyter-lab jupyter-notebook jupyter-run kernprof lightning papermill pytest
-    py.test ray snapreport streamlit torchrun torchx uvicorn
-    """
-)
-_STANDARD = words("contextlib.py threading.py runpy.py functools.py")
 _INSTALLED = ("site-packages", "dist-packages")
-_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
-# The name is a hash, and the folder its first two letters: a cache may be anywhere.
-_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
 
 _UNKNOWN_FILE = re.compile(r"(\?\?|none)?$")
 _NATIVE_FILE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
@@ -243,7 +270,7 @@ def most_telling_nodes(stacks: StackTable) -> NDArray[np.intp]:
 @once_for_each
 def compiled_frames(frames: FrameTable) -> NDArray[np.bool_]:
     """Return which frames are of files that Inductor generated; (n_frames,)."""
-    files = {name: is_compiled_file(name) for name in set(frames.filenames)}
+    files = {name: _is_compiled(_parts(name)) for name in set(frames.filenames)}
     return shared(np.array([files[name] for name in frames.filenames], np.bool_))
 
 
@@ -272,13 +299,40 @@ def is_own_file(filename: str) -> bool:
     return classify_file(filename) == OUTSIDE
 
 
-def is_compiled_file(filename: str) -> bool:
-    """Say whether a file was generated by Inductor."""
-    return _is_compiled(_parts(filename))
-
-
 def _parts(filename: str) -> list[str]:
     return filename.replace("\\", "/").split("/")
+
+
+_FOLDERS = words(
+    """
+    torch torchvision torchaudio functorch triton .triton
+    debugpy pydevd pydev _pydev_bundle _pydevd_bundle
+    """
+)
+"""Internal wherever they are: checkouts of PyTorch, caches, and the debuggers of editors."""
+_PACKAGES = words(
+    """
+    IPython ipykernel ipykernel_launcher.py colab_kernel_launcher.py google/colab tornado
+    traitlets zmq jupyter_client jupyter_core nbclient nbconvert papermill prompt_toolkit marimo
+    nest_asyncio.py uvloop anyio uvicorn starlette fastapi gunicorn gradio streamlit
+    torchx submitit ray/_private ray/util ray/train ray/tune ray/actor.py ray/remote_function.py
+    pytest _pytest pluggy click typer fire absl hydra snapreport
+    ipdb pudb line_profiler kernprof.py memory_profiler.py viztracer
+    accelerate deepspeed lightning pytorch_lightning lightning_fabric composer/core
+    fastai/learner.py ignite/engine mmengine/runner torchtnt/framework
+    einops opt_einsum jaxtyping beartype typeguard wrapt decorator.py
+    """
+)
+"""Internal as installed packages, or these parts of them."""
+_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
+_SCRIPTS = words(
+    """
+    accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
+    jupyter-console jupyter-lab jupyter-notebook jupyter-run kernprof lightning papermill pytest
+    py.test ray snapreport streamlit torchrun torchx uvicorn
+    """
+)
+_STANDARD = words("contextlib.py threading.py runpy.py functools.py")
 
 
 def _is_internal(parts: list[str]) -> bool:
@@ -298,11 +352,19 @@ def _is_internal(parts: list[str]) -> bool:
     )
 
 
+# The name is a hash, and the folder its first two letters: a cache may be anywhere.
+_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
+
+
 def _is_compiled(parts: list[str]) -> bool:
+    """Say whether a file was generated by Inductor."""
     if any(part.startswith("torchinductor_") for part in parts[:-1]):
         return True
     found = _HASHED.fullmatch(parts[-1])
     return found is not None and parts[-2:-1] == [found[1]]
+
+
+_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
 
 
 def _is_standard(parts: list[str]) -> bool:
@@ -321,20 +383,10 @@ def _is_standard(parts: list[str]) -> bool:
     return False
 
 
-# What frames are called where the program's memory is told: as call sites, and in trees.
-#
-# C++ is named by what it does (``native_names``), and code that Inductor generated by what it was
-# generated for: nobody knows its files, whose names are hashes. The lines of one generated file are
-# one call site.
-#
-# Inductor puts frames of the lines it compiled around its own frame, and these are call sites like
-# any others. If it knew none, the line that called the compiled code is the call site, and its name
-# says so.
-
+# What frames are called as call sites, and in trees.
 
 COMPILED = "compiled code"
 COMPILED_BACKWARD = "compiled backward"
-_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
 
 
 @once_for_each
@@ -371,10 +423,9 @@ def frame_words(stacks: StackTable) -> list[str]:
     at = np.flatnonzero(compiled).tolist()
     backward = _backward_files(stacks, compiled)
     graphs: dict[bool, dict[str, int]] = {True: {}, False: {}}
-    for frame in at:
-        file = frames.filenames[frame]
+    for file in dict.fromkeys(frames.filenames[frame] for frame in at):
         known = graphs[file in backward]
-        known.setdefault(file, len(known) + 1)
+        known[file] = len(known) + 1
     for frame in at:
         file = frames.filenames[frame]
         known = graphs[file in backward]
@@ -384,6 +435,9 @@ def frame_words(stacks: StackTable) -> list[str]:
         if len(known) > 1:
             names[frame] += f", graph {known[file]}"
     return names
+
+
+_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
 
 
 def function_of(frames: FrameTable, frame: int) -> str:

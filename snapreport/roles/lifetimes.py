@@ -2,7 +2,8 @@
 
 The rules follow how autograd and optimizers keep tensors: memory that forward makes and backward
 frees was saved for backward; memory that backward makes and something later frees is a gradient;
-memory that an optimizer step makes and keeps is its state.
+memory that an optimizer step makes and keeps is its state. Before these rules come what the file
+states, private pools, collectives, workspaces of libraries, and autocast's copies of weights.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
-from snapreport.model.answers import lowest_on_path
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ACTIVATION,
@@ -35,7 +35,7 @@ from snapreport.model.roles import (
     WORKSPACE,
     Roles,
 )
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, lowest_on_path
 from snapreport.roles.baseline import Judge, match_baseline
 from snapreport.roles.frames import is_native_file
 from snapreport.roles.passes import (
@@ -59,128 +59,6 @@ from snapreport.roles.passes import (
     stack_marks,
 )
 
-# Find autocast's copies of weights among what forward passes make.
-#
-# ``torch.autocast`` casts each float32 weight to half precision where it is first used, and caches
-# the copy until its outermost block ends. A copy has half of its weight's bytes, is made on the
-# weight's line, and does not follow the batch. Where gradients are recorded, the graph keeps it,
-# too.
-#
-# Source: ``cached_cast`` in aten/src/ATen/autocast_mode.cpp.
-
-
-_USES_WEIGHTS = re.compile(
-    r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
-)
-"""Files whose lines hand a weight to an operation."""
-_AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
-
-
-def find_weight_copies(
-    history: DeviceHistory, tables: History, passes: Passes, marks: NDArray[np.int32]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which allocations are copies of weights, and of which of them that is sure.
-
-    Where C++ frames or operators were recorded, a copy is made by a cast inside another operation.
-    With Python frames alone the order tells: autocast copies an operation's bias, then its weight,
-    before the operation makes its result.
-
-    Returns:
-        bool, shape (n_allocations,), both.
-    """
-    rows, n = history.allocations, len(history.allocations)
-    copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    order = np.flatnonzero(rows.alloc_event > START)
-    order = order[stable_order(rows.alloc_event[order])]
-    of_half = _has_half_of_a_weight(history, passes, order)
-    if not of_half.any():
-        return copies, sure
-    run = operations(history, tables.stacks)[0][order]
-    casts = marks[order] & CASTS != 0
-    if casts.any():
-        # The input may be cast, too, and have the size of a weight: the weight comes first.
-        found = of_half & casts
-        found[found] = _first_of_its_size(run[found], rows.size[order[found]])
-        others = unique(rows.size[order[~found & (passes.made[order] == FORWARD)]])
-        sure[order[found]] = ~is_among(rows.size[order[found]], others)
-    else:
-        # A copy is needed until its operation's result is made, the last of a run.
-        new = np.append(True, run[1:] != run[:-1])
-        last = np.append(new[1:], True)
-        result = rows.alloc_event[order][last][run - run[0]]
-        likely = of_half & (rows.free_requested_event[order] > result) & ~last
-        likely &= _hands_on_weights(tables.stacks)[rows.stack[order]] & (
-            passes.made[order] == FORWARD
-        )
-        size = rows.size[order]
-        pair = likely[:-1] & likely[1:] & ~last[:-1]
-        pair &= (size[1:] > size[:-1]) & (size[1:] % np.maximum(size[:-1], 1) == 0)
-        found = np.append(pair, False) | np.append(False, pair)
-        if found.any() or any(map(_AUTOCASTS.match, tables.stacks.frames.filenames)):
-            found |= likely & new  # a weight without a bias
-    copies[order[found]] = True
-    return copies, sure
-
-
-def _has_half_of_a_weight(
-    history: DeviceHistory, passes: Passes, order: NDArray[np.intp]
-) -> NDArray[np.bool_]:
-    """Say which allocations have half the size of what was made earlier, as weights, and lives."""
-    rows = history.allocations
-    weights = (rows.alloc_event == START) | (passes.made == BUILD)
-    size, number = np.unique(rows.size[weights], return_inverse=True)
-    until = np.full(len(size) + 1, START, np.int64)
-    np.maximum.at(until, number, rows.free_requested_event[weights])
-    double = 2 * rows.size[order]
-    place = np.searchsorted(size, double)
-    same = np.append(size, 0)[place] == double
-    found: NDArray[np.bool_] = same & (until[place] > rows.alloc_event[order]) & ~weights[order]
-    return found
-
-
-def _first_of_its_size(run: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    first = np.zeros(len(run), np.bool_)
-    first[np.unique(np.stack([run, size]), axis=1, return_index=True)[1]] = True
-    return first
-
-
-def operations(
-    history: DeviceHistory, stacks: StackTable
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Number what one Python line makes without another's in between, such as an operation.
-
-    Returns:
-        intp, shape (n_allocations,): ascending in the order of allocation, 0 for all from before
-        the recording; and the event at which each begins, ascending.
-    """
-    rows = history.allocations
-    order = stable_order(rows.alloc_event)
-    born = rows.alloc_event[order]
-    line = np.append(_python_nodes(stacks), -1)[rows.stack[order]]
-    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(order)]
-    new[np.searchsorted(born, START, side="right") :][:1] = True
-    run = np.empty(len(order), np.intp)
-    run[order] = np.cumsum(new) - 1
-    return run, born[new]
-
-
-@once_for_each
-def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
-    """Return each stack's innermost Python node."""
-    native = np.array([is_native_file(file) for file in stacks.frames.filenames], np.int8)
-    return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
-
-
-def _hands_on_weights(stacks: StackTable) -> NDArray[np.bool_]:
-    """Say of which stacks the innermost Python line hands a weight to an operation."""
-    uses = [bool(_USES_WEIGHTS.match(file)) for file in stacks.frames.filenames]
-    node = np.append(_python_nodes(stacks), -1)
-    if not len(stacks.node_frame):
-        return np.zeros(len(node), np.bool_)
-    found: NDArray[np.bool_] = np.array(uses, np.bool_)[stacks.node_frame[node]] & (node >= 0)
-    return found
-
-
 _STATED = {
     "parameter": PARAMETER,
     "buffer": BUFFER,
@@ -190,28 +68,15 @@ _STATED = {
     "input": INPUT,
 }
 """The role for each category that a file may state."""
-
-
 NEVER_USED = "kept until the whole forward pass was freed"
 """The evidence for activations of a graph that no backward pass used."""
 MISSED = "kept by the program, and no backward pass used it"
 """The evidence for activations of a graph that outlived the backward passes of others."""
 CAST = "cast inside an operation, to half of a weight's size"
 """The evidence for weights' copies that are told from all else."""
-_MUCH_KEPT = "much of what forward passes made is kept"
 _WHOLE_GRAPH = "kept with all that its forward pass saved"
-_TOGETHER = 8
-"""At least this many call stacks' memory must be freed in a row, without an allocation between."""
-
-
-_OF_ITS_PASS = 0.1
-"""A forward pass with gradients keeps at least this part of the bytes that it makes."""
-_MUCH = 0.4
-"""A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
 _SOME = 5
 """A cache is filled by fewer call stacks than this."""
-_OTHERS = 3
-"""In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
 @once_for_both
@@ -221,24 +86,20 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     judge = Judge(len(rows))
     marks = stack_marks(tables.stacks)[rows.stack]
     passes = find_passes(history, tables)
-    _by_statement(judge, tables, rows.category)
+    stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
+    for role in set(stated.tolist()) - {UNKNOWN}:
+        judge.give(stated[rows.category] == role, role, "stated by the file", 1.0)
     graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
     judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
     collective = marks & (COMMUNICATES | FILLS_BUCKETS)
     judge.give(collective == COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
     judge.give(marks & WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
-    copies, sure = find_weight_copies(history, tables, passes, marks)
+    copies, sure = _find_weight_copies(history, tables, passes, marks)
     judge.give(sure, WEIGHT_COPY, CAST, 0.9)
     judge.give(copies, WEIGHT_COPY, "half of a weight's size, made where one is used", 0.6)
     _by_lifetime(judge, history, passes, marks)
     match_baseline(judge, history, passes, marks, stack_marks(tables.stacks)[rows.free_stack])
     return Roles(judge.role, judge.evidence, tuple(judge.seen))
-
-
-def _by_statement(judge: Judge, tables: History, category: NDArray[np.int32]) -> None:
-    stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
-    for role in set(stated.tolist()) - {UNKNOWN}:
-        judge.give(stated[category] == role, role, "stated by the file", 1.0)
 
 
 def _by_lifetime(
@@ -271,35 +132,25 @@ def _by_lifetime(
     used = gone > nodes[np.searchsorted(nodes, born)]
     judge.give(again & used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
     judge.give(again, BACKWARD_TEMPORARY, "freed while activations were computed again", 0.8)
-    judge.give(
-        back & ((gone > own_end) | kept), GRADIENT, "made in backward and kept beyond it", 0.9
-    )
+    outlives = back & ((gone > own_end) | kept)
+    judge.give(outlives, GRADIENT, "made in backward and kept beyond it", 0.9)
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
-    _by_buckets(
-        judge,
-        rows.size,
-        alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)),
-    )
+    _by_buckets(judge, rows.size, alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)))
 
     sizes = np.unique(rows.size[judge.role == GRADIENT])
+    like_gradient = np.isin(rows.size, sizes)
     zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & ZEROES != 0)
-    judge.give(
-        zeroed & np.isin(rows.size, sizes), STATE, "zeros in the size of a gradient, kept", 0.8
-    )
+    judge.give(zeroed & like_gradient, STATE, "zeros in the size of a gradient, kept", 0.8)
     build = alive & (made == BUILD)
     unlearned = ZEROES | NO_GRAD
-    judge.give(
-        build & (marks & unlearned == unlearned),
-        CACHE, "zeros made where no gradient is wanted", 0.6,
-    )  # fmt: skip
+    unlearned_zeros = build & (marks & unlearned == unlearned)
+    judge.give(unlearned_zeros, CACHE, "zeros made where no gradient is wanted", 0.6)
     first = passes.start[passes.phase != BUILD][:1]
     stays = kept | (gone >= (first[0] if len(first) else none))
     built = (made == BUILD) & stays
     judge.give(built & (marks & CACHES != 0), CACHE, "made by a cache, by its name", 0.8)
     text = "made while the model was built, and kept"
-    judge.give(
-        built & np.isin(rows.size, sizes), PARAMETER, text + "; a gradient has its size", 0.95
-    )
+    judge.give(built & like_gradient, PARAMETER, text + "; a gradient has its size", 0.95)
     of_modules = built & (marks & OF_MODULES != 0)
     judge.give(of_modules, PARAMETER, text, 0.7 if len(sizes) else 0.9)
     judge.give(built, PARAMETER, "made by a class as it was built, and kept", 0.5)
@@ -311,7 +162,12 @@ def _by_lifetime(
     cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | ~trains)
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
-    reached = _reached(freeing, freed_backward & forward, born, len(back_start))
+    # How far back each backward pass got: backward frees in the reverse order of forward, so it had
+    # not reached what was made before the oldest that it freed. The value after the last is for a
+    # pass that never came, which reached nothing.
+    reached = np.full(len(back_start) + 1, np.iinfo(np.int64).max)
+    own_frees = freed_backward & forward
+    np.minimum.at(reached, freeing[own_frees], born[own_frees])
     if not trains:
         graph = forward & ~kept & (marks & NO_GRAD == 0)
         judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
@@ -321,7 +177,7 @@ def _by_lifetime(
         everything = np.zeros(len(rows), np.int64)
         some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
         if some.any() and _is_much_of_what_was_made(history, some, forward):
-            judge.give(some, ACTIVATION, _MUCH_KEPT, 0.6)
+            judge.give(some, ACTIVATION, "much of what forward passes made is kept", 0.6)
         cut = _of_many_stacks(rows.stack, everything, cut)
         judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
@@ -343,26 +199,16 @@ def _by_lifetime(
         done = np.append(np.diff(steps) > 0, steps[-1] > steps[0])
         missed &= done[following] & _of_many_stacks(rows.stack, following, missed)
         judge.give(missed & _is_much_of_its_pass(history, missed), ACTIVATION, MISSED, 0.6)
-    judge.give(
-        forward & (gone < next_start) & ~kept,
-        FORWARD_TEMPORARY,
-        "freed in the forward pass that made it",
-        0.9,
-    )
+    text = "freed in the forward pass that made it"
+    judge.give(forward & (gone < next_start) & ~kept, FORWARD_TEMPORARY, text, 0.9)
     user = ahead & (made == USER)
     opening = _opens(passes, born)
-    judge.give(
-        user & opening & trains & (gone > next_end), INPUT, "made before the forward pass", 0.7
-    )
-    judge.give(
-        ahead & trains & ~kept & (gone > next_end),
-        FORWARD_TEMPORARY,
-        "kept by the program beyond backward",
-        0.6,
-    )
-    judge.give(
-        user & ~opening & ~kept, FORWARD_TEMPORARY, "freed between forward and backward", 0.5
-    )
+    beyond = trains & (gone > next_end)
+    judge.give(user & opening & beyond, INPUT, "made before the forward pass", 0.7)
+    text = "kept by the program beyond backward"
+    judge.give(ahead & ~kept & beyond, FORWARD_TEMPORARY, text, 0.6)
+    between = user & ~opening & ~kept
+    judge.give(between, FORWARD_TEMPORARY, "freed between forward and backward", 0.5)
     over = user & trains & ~kept & (following == len(back_start))
     judge.give(over, FORWARD_TEMPORARY, "freed after the last backward pass", 0.5)
     passed = ahead & kept & (following < len(back_start))
@@ -370,20 +216,15 @@ def _by_lifetime(
     passed &= (born >= reached[following]) | (following < max(int(stepped), len(back_start) - 1))
     graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
     judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
-    judge.give(passed, FORWARD_TEMPORARY, "kept by the program beyond backward", 0.6)
+    judge.give(passed, FORWARD_TEMPORARY, text, 0.6)
     # Allocations still live when the recording ends take the role of others like them.
     cut = ahead & kept & ~passed
     if (cut & judge.open).any():
         sizes, size = distinct(rows.size)
         alike = distinct(rows.stack.astype(np.int64) * len(sizes) + size)[1]
         judge.follow(cut, alike.astype(np.int64))
-    recording_grad = (marks & NO_GRAD) == 0
-    judge.give(
-        cut & recording_grad & (made == FORWARD),
-        ACTIVATION,
-        "made in a forward pass and still kept",
-        0.6,
-    )
+    cut &= (marks & NO_GRAD == 0) & (made == FORWARD)
+    judge.give(cut, ACTIVATION, "made in a forward pass and still kept", 0.6)
 
 
 def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
@@ -397,19 +238,6 @@ def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_
         judge.give(buckets, COMMUNICATION, "made by DDP to copy gradients into", 0.9)
     else:
         judge.give(buckets, GRADIENT, "made by DDP, and no gradients beside it", 0.9)
-
-
-def _reached(
-    freeing: NDArray[np.int64], chosen: NDArray[np.bool_], born: NDArray[np.int64], passes: int
-) -> NDArray[np.int64]:
-    """Return how far back each backward pass got: when the oldest memory it freed was made.
-
-    Backward frees in the reverse order of forward, so it had not reached older memory. The value
-    after the last is for a pass that never came, which reached nothing.
-    """
-    reached = np.full(passes + 1, np.iinfo(np.int64).max)
-    np.minimum.at(reached, freeing[chosen], born[chosen])
-    return reached
 
 
 def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -426,6 +254,10 @@ def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
     allocates = np.zeros(history.events + 1, np.int64)
     allocates[rows.alloc_event[rows.alloc_event > START]] = 1
     return np.cumsum(allocates)[rows.free_requested_event]
+
+
+_OF_ITS_PASS = 0.1
+"""A forward pass with gradients keeps at least this part of the bytes that it makes."""
 
 
 def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -451,6 +283,10 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     return much
 
 
+_MUCH = 0.4
+"""A cache is a smaller part than this of what forward passes make; their graph is a larger one."""
+
+
 def _is_much_of_what_was_made(
     history: DeviceHistory, kept: NDArray[np.bool_], made: NDArray[np.bool_]
 ) -> bool:
@@ -460,6 +296,10 @@ def _is_much_of_what_was_made(
     made = made & (rows.alloc_event >= born.min()) & (rows.alloc_event <= born.max())
     size = rows.block_size
     return bool(int(size[kept].sum()) >= _MUCH * int(size[made].sum()))
+
+
+_TOGETHER = 8
+"""At least this many call stacks' memory must be freed in a row, without an allocation between."""
 
 
 def _of_many_stacks(
@@ -476,6 +316,10 @@ def _of_many_stacks(
     many = np.zeros(len(stack), np.bool_)
     many[at] = stacks[group[at]] >= least
     return many
+
+
+_OTHERS = 3
+"""In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
 def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -503,3 +347,119 @@ def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:
     end = np.append(passes.end, START)
     opens: NDArray[np.bool_] = (phase[place] != FORWARD) | (born > end[place])
     return opens
+
+
+_AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
+
+
+def _find_weight_copies(
+    history: DeviceHistory, tables: History, passes: Passes, marks: NDArray[np.int32]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which allocations are autocast's copies of weights, and of which that is sure.
+
+    ``torch.autocast`` casts each float32 weight to half precision where it is first used, and
+    caches the copy until its outermost block ends. A copy has half of its weight's bytes, is made
+    on the weight's line, and does not follow the batch. Where gradients are recorded, the graph
+    keeps it, too.
+
+    Where C++ frames or operators were recorded, a copy is made by a cast inside another operation.
+    With Python frames alone the order tells: autocast copies an operation's bias, then its weight,
+    before the operation makes its result.
+
+    Returns:
+        bool, shape (n_allocations,), both.
+
+    Source: ``cached_cast`` in aten/src/ATen/autocast_mode.cpp.
+    """
+    rows, n = history.allocations, len(history.allocations)
+    copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    order = np.flatnonzero(rows.alloc_event > START)
+    order = order[stable_order(rows.alloc_event[order])]
+    of_half = _has_half_of_a_weight(history, passes, order)
+    if not of_half.any():
+        return copies, sure
+    run = operations(history, tables.stacks)[0][order]
+    casts = marks[order] & CASTS != 0
+    if casts.any():
+        # The input may be cast, too, and have the size of a weight: the weight comes first.
+        at = np.flatnonzero(of_half & casts)
+        pairs = np.stack([run[at], rows.size[order[at]]])
+        found = np.zeros(len(order), np.bool_)
+        found[at[np.unique(pairs, axis=1, return_index=True)[1]]] = True
+        others = unique(rows.size[order[~found & (passes.made[order] == FORWARD)]])
+        sure[order[found]] = ~is_among(rows.size[order[found]], others)
+    else:
+        # A copy is needed until its operation's result is made, the last of a run.
+        new = np.append(True, run[1:] != run[:-1])
+        last = np.append(new[1:], True)
+        result = rows.alloc_event[order][last][run - run[0]]
+        likely = of_half & (rows.free_requested_event[order] > result) & ~last
+        likely &= _hands_on_weights(tables.stacks)[rows.stack[order]]
+        likely &= passes.made[order] == FORWARD
+        size = rows.size[order]
+        pair = likely[:-1] & likely[1:] & ~last[:-1]
+        pair &= (size[1:] > size[:-1]) & (size[1:] % np.maximum(size[:-1], 1) == 0)
+        found = np.append(pair, False) | np.append(False, pair)
+        if found.any() or any(map(_AUTOCASTS.match, tables.stacks.frames.filenames)):
+            found |= likely & new  # a weight without a bias
+    copies[order[found]] = True
+    return copies, sure
+
+
+def _has_half_of_a_weight(
+    history: DeviceHistory, passes: Passes, order: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Say which allocations have half the size of what was made earlier, as weights, and lives."""
+    rows = history.allocations
+    weights = (rows.alloc_event == START) | (passes.made == BUILD)
+    size, number = np.unique(rows.size[weights], return_inverse=True)
+    until = np.full(len(size) + 1, START, np.int64)
+    np.maximum.at(until, number, rows.free_requested_event[weights])
+    double = 2 * rows.size[order]
+    place = np.searchsorted(size, double)
+    same = np.append(size, 0)[place] == double
+    found: NDArray[np.bool_] = same & (until[place] > rows.alloc_event[order]) & ~weights[order]
+    return found
+
+
+def operations(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Number what one Python line makes without another's in between, such as an operation.
+
+    Returns:
+        intp, shape (n_allocations,): ascending in the order of allocation, 0 for all from before
+        the recording; and the event at which each begins, ascending.
+    """
+    rows = history.allocations
+    order = stable_order(rows.alloc_event)
+    born = rows.alloc_event[order]
+    line = np.append(_python_nodes(stacks), -1)[rows.stack[order]]
+    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(order)]
+    new[np.searchsorted(born, START, side="right") :][:1] = True
+    run = np.empty(len(order), np.intp)
+    run[order] = np.cumsum(new) - 1
+    return run, born[new]
+
+
+@once_for_each
+def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
+    """Return each stack's innermost Python node."""
+    native = np.array([is_native_file(file) for file in stacks.frames.filenames], np.int8)
+    return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
+
+
+_USES_WEIGHTS = re.compile(
+    r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
+)
+"""Files whose lines hand a weight to an operation."""
+
+
+def _hands_on_weights(stacks: StackTable) -> NDArray[np.bool_]:
+    """Say of which stacks the innermost Python line hands a weight to an operation."""
+    uses = [bool(_USES_WEIGHTS.match(file)) for file in stacks.frames.filenames]
+    node = np.append(_python_nodes(stacks), -1)
+    if not len(stacks.node_frame):
+        return np.zeros(len(node), np.bool_)
+    found: NDArray[np.bool_] = np.array(uses, np.bool_)[stacks.node_frame[node]] & (node >= 0)
+    return found

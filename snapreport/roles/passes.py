@@ -1,4 +1,8 @@
-"""Find the passes of a program over time: forward, backward, optimizer step, and in between."""
+"""Find the passes of a program over time: forward, backward, optimizer step, and in between.
+
+Each call stack is marked for what the program was doing when it allocated; the marks of what is
+allocated and freed at an event, and named stages, tell which pass ran then.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,9 @@ from numpy.typing import NDArray
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import sum_live
 from snapreport.ground.safe_text import matched
-from snapreport.model.answers import lowest_on_path, marks_on_path
 from snapreport.model.findings import NODE
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, lowest_on_path, marks_on_path
 from snapreport.roles.frames import classify_frames, is_native_file
 from snapreport.roles.stack_kinds import (
     EMPTY,
@@ -23,9 +26,6 @@ from snapreport.roles.stack_kinds import (
     missing_reason,
     parents_with_closures,
 )
-
-# Marks for each call stack: what the program was doing when it allocated.
-
 
 (
     PYTHON,
@@ -54,7 +54,9 @@ from snapreport.roles.stack_kinds import (
     IN_CLOSURE,
     CASTS,
 ) = (np.int32(1 << bit) for bit in range(25))
-"""Bits. PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
+"""Marks of a call stack, as bits: what the program was doing when it allocated.
+
+PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
 IN_OPTIMIZER: in an optimizer step, unless a pass of the model runs inside it.
 RECOMPUTES: under checkpointing, in its forward pass or recomputing in backward. FILLS_BUCKETS: DDP
 makes the buckets in which ranks add up gradients. WORKS: a library's workspace.
@@ -69,14 +71,20 @@ marks of the step around it are left out. CASTS: inside an operation that casts 
 autocast does."""
 
 
+_Finds = Callable[[str], object]
+
+
 def _rule(
     mark: np.int32, function: str = "", file: str = ""
-) -> tuple[np.int32, re.Pattern[str] | None, re.Pattern[str] | None]:
-    """Return a mark with the patterns of function and file that set it; None matches any.
+) -> tuple[np.int32, _Finds | None, _Finds | None]:
+    """Return a mark with what finds its function and its file in a name; None matches any."""
 
-    Of a pattern that begins with ``^``, all alternatives do.
-    """
-    return mark, re.compile(function) if function else None, re.compile(file) if file else None
+    def finder(pattern: str) -> _Finds | None:
+        # search() would try one that begins with ^, as all of its alternatives do, at every letter.
+        compiled = re.compile(pattern)
+        return (compiled.match if pattern[:1] == "^" else compiled.search) if pattern else None
+
+    return mark, finder(function), finder(file)
 
 
 _RULES = (
@@ -132,19 +140,6 @@ _RULES = (
 )
 
 
-_Finds = Callable[[str], object]
-
-
-def _finder(pattern: re.Pattern[str] | None) -> _Finds | None:
-    if pattern is None:
-        return None
-    # search() would try one that begins with ^ at every letter.
-    return pattern.match if pattern.pattern.startswith("^") else pattern.search
-
-
-_FINDERS = [(mark, _finder(function), _finder(file)) for mark, function, file in _RULES]
-
-
 @once_for_each
 def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     """Return the marks of each stack; int32, shape (n_stacks + 1,), the last for NO_STACK."""
@@ -154,7 +149,7 @@ def stack_marks(stacks: StackTable) -> NDArray[np.int32]:
     for i, (name, filename) in enumerate(zip(frames.names, frames.filenames, strict=True)):
         if filename not in known:
             short = matched(filename)
-            fitting = [(mark, at) for mark, at, file in _FINDERS if file is None or file(short)]
+            fitting = [(mark, at) for mark, at, file in _RULES if file is None or file(short)]
             if not is_native_file(filename):
                 fitting.append((PYTHON, None))
             known[filename] = (fitting, {})
@@ -194,21 +189,6 @@ def _casts_inside(stacks: StackTable) -> NDArray[np.bool_]:
 
 NONE, USER, BUILD, LOAD, FORWARD, BACKWARD, OPTIMIZER = range(7)
 """What ran at an event. USER is Python code that is none of the others."""
-
-_STAGES = (
-    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
-    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
-    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
-)
-_PHASES = (
-    (IN_OPTIMIZER | CLIPS, OPTIMIZER),
-    (IN_BACKWARD, BACKWARD),
-    (IN_FORWARD | COMPILED, FORWARD),
-    (LOADS, LOAD),
-    (BUILDS, BUILD),
-    (PYTHON, USER),
-)
-"""Marks and their phase; a stack's phase is the first that it has a mark of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +249,29 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     return Passes(made, kinds[start], start, end)
 
 
+_PHASES = (
+    (IN_OPTIMIZER | CLIPS, OPTIMIZER),
+    (IN_BACKWARD, BACKWARD),
+    (IN_FORWARD | COMPILED, FORWARD),
+    (LOADS, LOAD),
+    (BUILDS, BUILD),
+    (PYTHON, USER),
+)
+"""Marks and their phase; a stack's phase is the first that it has a mark of."""
+
+
 def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
     found = np.zeros(len(marks), np.int8)
     for wanted, phase in reversed(_PHASES):
         found[marks & wanted != 0] = phase
     return found
+
+
+_STAGES = (
+    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
+    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
+    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
+)
 
 
 def _name_by_stages(

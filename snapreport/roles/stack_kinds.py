@@ -1,4 +1,4 @@
-"""Find which frames call stacks have, and where an optimizer's step runs a closure."""
+"""What call stacks tell by themselves: their frames, why there are none, closures, categories."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from numpy.typing import NDArray
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct
 from snapreport.ground.safe_text import matched
-from snapreport.model.answers import lowest_on_path
 from snapreport.model.diagnoses import StackKind
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import Category, Rule
-from snapreport.model.snapshot import NO_STACK, FrameTable, StackTable
+from snapreport.model.snapshot import NO_STACK, FrameTable, StackTable, lowest_on_path
 from snapreport.roles.frames import is_native_file
 
-# Say why an allocation has no frames; each reason is a node of its own in the call tree.
-
-
-# Positions in MISSING_REASONS.
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)
+"""Positions in MISSING_REASONS."""
 
 
 @once_for_both
 def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int8]:
-    """Say for each allocation why it has no frames, or HAS_FRAMES; int8, shape (n,)."""
+    """Say for each allocation why it has no frames, or HAS_FRAMES; int8, shape (n,).
+
+    Each reason is a node of its own in the call tree.
+    """
     rows = history.allocations
     none = rows.stack == NO_STACK
     # One entry more than stacks, for NO_STACK: index -1 picks the last.
@@ -49,15 +48,6 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     return shared(reason)
 
 
-_TORCH = re.compile(r"(^|.{0,400}[/\\])torch[/\\]")
-_OPTIMIZERS = re.compile(r".{0,400}torch[/\\]optim[/\\]")
-_AROUND_STEP = re.compile(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$")
-"""What PyTorch wraps around the step of every optimizer, also of the user's own."""
-_DECORATORS = re.compile(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")
-_CALLS_CLOSURES = ("step", "_directional_evaluate")
-_CLOSURE = re.compile(r"(\w{1,80}_)?closure$")
-
-
 def find_stack_kind(tables: History) -> StackKind:
     """Return which frames a file's stacks have, as one setting for all; ``none`` without frames.
 
@@ -76,6 +66,22 @@ def find_stack_kind(tables: History) -> StackKind:
 @once_for_each
 def _are_native(frames: FrameTable) -> frozenset[bool]:
     return frozenset(is_native_file(name) for name in set(frames.filenames))
+
+
+_STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
+"""Bits of files: of optimizers; around the step of every optimizer, also of the user's own; between
+a step and its closure; PyTorch's own."""
+_FILES = (
+    (_STEPS, re.compile(r".{0,400}torch[/\\]optim[/\\]")),
+    (
+        _AROUND,
+        re.compile(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
+    ),
+    (_BETWEEN, re.compile(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
+)
+_TORCH = re.compile(r"(^|.{0,400}[/\\])torch[/\\]")
+_CALLS_CLOSURES = ("step", "_directional_evaluate")
+_CLOSURE = re.compile(r"(\w{1,80}_)?closure$")
 
 
 @once_for_each
@@ -109,40 +115,17 @@ def parents_with_closures(stacks: StackTable) -> NDArray[np.int32]:
     return shared(np.where(begins, parent[outermost], parent)) if begins.any() else parent
 
 
-_STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
-"""Bits of files: of optimizers; around every optimizer's step; between a step and its closure;
-PyTorch's own."""
-
-
 def _file_bits(filename: str) -> int:
-    bits = 0
-    if is_native_file(filename) or _DECORATORS.match(filename):
-        bits |= _BETWEEN
-    if _TORCH.match(filename):
-        bits |= _WITHIN
-    if _OPTIMIZERS.match(filename):
-        bits |= _STEPS
-    if _AROUND_STEP.match(filename):
-        bits |= _AROUND
+    bits = _BETWEEN if is_native_file(filename) else 0
+    bits |= _WITHIN if _TORCH.match(filename) else 0
+    for bit, pattern in _FILES:
+        bits |= bit if pattern.match(filename) else 0
     return bits
 
 
-# Guess what kind of memory an allocation is from its call stack, by rules; the first match wins.
-#
-# Each category names the rule that matched, so that the guess can be checked; what no rule matches
-# is unknown. Categories that a file itself states have precedence over built-in rules.
-
-
-STATED = "stated by the file"
-NO_RULE = "no rule matches its call stack"
-
-
 def _rule(category: str, function: str = "", file: str = "") -> Rule:
-    return Rule(
-        category,
-        re.compile(function) if function else None,
-        re.compile(file) if file else None,
-    )
+    patterns = (re.compile(pattern) if pattern else None for pattern in (function, file))
+    return Rule(category, *patterns)
 
 
 # The order matters: collectives run inside backward and optimizer code, recomputation inside
@@ -170,10 +153,16 @@ DEFAULT_RULES = (
 )
 
 
+_STATED = "stated by the file"
+
+
 def classify(
     file: History, history: DeviceHistory, rules: Sequence[Rule] | None = None
 ) -> tuple[NDArray[np.int32], tuple[Category, ...]]:
-    """Sort every allocation of a device into a category.
+    """Sort every allocation of a device into a category: its kind of memory, by its call stack.
+
+    Each category names the rule that put it there, so that the guess can be checked; what no rule
+    matches is unknown.
 
     Args:
         file: the file's history.
@@ -208,19 +197,21 @@ def classify(
             categories.append(category)
         number[k] = names[category.name]
         first = categories[number[k]]
-        if first.rule == STATED and category.rule != STATED:
-            categories[number[k]] = Category(first.name, f"{STATED}, or {category.rule}")
+        if first.rule == _STATED and category.rule != _STATED:
+            categories[number[k]] = Category(first.name, f"{_STATED}, or {category.rule}")
     return number[place], tuple(categories)
 
 
 def _category(key: int, texts: list[str], rules: Sequence[Rule]) -> Category:
     if key < len(texts):
-        return Category(texts[key], STATED)
+        return Category(texts[key], _STATED)
     if key < len(texts) + len(rules):
         rule = rules[key - len(texts)]
         return Category(rule.category, rule.text)
     reason = MISSING_REASONS[key - len(texts) - len(rules)]
-    return Category(f"unknown ({reason})" if reason else "unknown", reason or NO_RULE)
+    return Category(
+        f"unknown ({reason})" if reason else "unknown", reason or "no rule matches its call stack"
+    )
 
 
 @once_for_both

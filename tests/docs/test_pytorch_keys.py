@@ -101,7 +101,7 @@ def test_the_page_has_every_argument_that_shapes_a_recording() -> None:
 
 def test_the_page_has_every_key_that_is_read() -> None:
     known = (
-        layout._KNOWN_KEYS | traces._KNOWN_KEYS | traces._SEGMENT_KEYS | traces._BLOCK_KEYS
+        layout._KNOWN_KEYS | traces._EVENT_KEYS | traces._SEGMENT_KEYS | traces._BLOCK_KEYS
         | set(traces._STATES) - {"active_allocated", "inactive"}
         | set(allocator_settings._SETTINGS) | allocator_settings._WITHOUT_EFFECT
         | set(allocator_settings._NOT_MODELLED) | set(allocator_settings._TEXTS)

@@ -61,7 +61,6 @@ def test_it():
         "snapreport.ground.version",
         "snapreport.recorders",
         "snapreport.recorders.hosts",
-        "snapreport.recorders.hosts.pytest_marker",
         "snapreport.recorders.hosts.pytest_plugin",
     ]
     assert not {"torch", "numpy", "click", "apsw"} & set(sys.modules)

@@ -12,7 +12,8 @@ import pytest
 
 import snapreport
 from snapreport.model.snapshot import recorder_info
-from snapreport.recorders.session import cut_before, find_storages
+from snapreport.recorders.finishing import cut_before
+from snapreport.recorders.session import find_storages
 from tests.recording.fake_modules import FakeAdam, FakeModule, FakeTensor, MetaTensor, Shard
 from tests.recording.fake_torch import GIB, FakeGpu, OutOfMemoryError, install
 from tests.recording.folders import MIB

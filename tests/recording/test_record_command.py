@@ -198,7 +198,7 @@ time.sleep(60)
     "after",
     [
         "recorders.system._new_number",  # a folder was just made
-        "recorders.session.join_recorder",  # it has just begun
+        "recorders.session._join_recorder",  # it has just begun
         "api.recording._stop_at_end_of_worker",
     ],
 )

@@ -141,7 +141,7 @@ def test_a_full_disk_is_a_warning_and_no_error(
     def full(*_: object) -> None:
         raise snapreport.OutputError(f"{tmp_path} cannot be written: No space left on device.")
 
-    monkeypatch.setattr(session, "dump", full)
+    monkeypatch.setattr(session, "_dump", full)
     with snapreport.record(tmp_path) as recording:
         gpu.alloc(MIB)
     assert recording.files == {}

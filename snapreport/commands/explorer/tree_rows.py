@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from snapreport.figures.moments import ACTIONS, ALLOC, OTHER, UNKNOWN, trace_kinds
 from snapreport.ground.patterns import Match
-from snapreport.model.answers import add_up_paths, ancestors, marks_on_path
 from snapreport.model.history import DeviceHistory
-from snapreport.model.snapshot import NO_ID, FrameTable, StackTable
+from snapreport.model.snapshot import (
+    NO_ID,
+    FrameTable,
+    StackTable,
+    add_up_paths,
+    ancestors,
+    marks_on_path,
+)
 
 if TYPE_CHECKING:
     from snapreport.diagnosis.compare.two_recordings import ChangeTree

@@ -26,10 +26,9 @@ from snapreport.diagnosis.block_room import BlockRoom, find_room
 from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import is_among, stable_order, unique
 from snapreport.ground.units import format_bytes, format_count, share_in_words
-from snapreport.model.answers import marks_on_path
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, ROLES, Roles
-from snapreport.model.snapshot import StackTable
+from snapreport.model.snapshot import StackTable, marks_on_path
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import (
     BACKWARD,

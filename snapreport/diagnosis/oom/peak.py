@@ -24,12 +24,12 @@ from snapreport.figures.what_if import Members, find_members, find_what_if
 from snapreport.ground.native.columns import is_among, unique
 from snapreport.ground.safe_text import matched
 from snapreport.ground.units import format_bytes, format_count, list_of, plural
-from snapreport.model.answers import WhatIf, marks_on_path
+from snapreport.model.answers import WhatIf
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, Table, View
 from snapreport.model.findings import MISSING_REASONS, NODE, Amounts, DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.roles import ACTIVATION
-from snapreport.model.snapshot import Failure, StackTable
+from snapreport.model.snapshot import Failure, StackTable, marks_on_path
 from snapreport.roles.frames import (
     COMPILED_BACKWARD,
     IN_CPP,

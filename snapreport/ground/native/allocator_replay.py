@@ -71,10 +71,8 @@ class ReplayColumns:
             ValueError: a column has another shape.
         """
         n_ops, n_rows = len(operations["op"]), len(rows["block"])
-        kept = dict(
-            zip(_OF_OPS, taken(np.int64, n_ops, *(operations[k] for k in _OF_OPS)), strict=True)
-        )
-        kept |= zip(_OF_ROWS, taken(np.int64, n_rows, *(rows[k] for k in _OF_ROWS)), strict=True)
+        kept = {name: taken(np.int64, n_ops, operations[name])[0] for name in _OF_OPS}
+        kept |= {name: taken(np.int64, n_rows, rows[name])[0] for name in _OF_ROWS}
         there = np.flatnonzero(kept["block"])
         kept["start_rows"] = there[np.argsort(kept["address"][there], kind="stable")]
         kept["lane_pool"] = taken(np.int64, len(lane_pool), lane_pool)[0]

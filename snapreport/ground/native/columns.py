@@ -1,4 +1,4 @@
-"""Sorts long columns of integers and finds their distinct values, faster than NumPy alone.
+"""Sorts long columns of integers, tells them apart and sweeps over them faster than NumPy alone.
 
 Columns here have small numbers (call sites, kinds), or numbers of fewer than 64 bits (events,
 addresses). NumPy has a radix sort for up to 16 bits, and sorts integers much faster than it finds
@@ -19,10 +19,6 @@ from snapreport.ground.native.library import NO_ROOM, checked, library, taken
 Column: TypeAlias = NDArray[np.int64]
 
 _BITS = 63
-_LONG = 4096
-"""Shorter arrays are not worth calling the library."""
-_FEW = 1 << 16
-"""More distinct numbers than this are sorted: a table of them does not fit in a fast cache."""
 _SPREAD = 4
 """Numbers whose range is more than this many times their count are sorted, not counted."""
 
@@ -90,6 +86,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     place = np.empty(len(values), np.int64)
     place[order] = number
     return sorted_[first], place
+
+
+_LONG = 4096
+"""Shorter arrays are not worth calling the library."""
+_FEW = 1 << 16
+"""More distinct numbers than this are sorted: a table of them does not fit in a fast cache."""
 
 
 def _numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
@@ -238,7 +240,6 @@ def medians(values: NDArray[np.int64], group: NDArray[Any], groups: int) -> NDAr
 
 
 # Sweeps over the events of a recording: curves, and segments with what lies in them.
-
 
 SEGMENT_COLUMNS = 8
 """Of a segment's life: address, its end, start, end, stream, family, final row, expandable."""

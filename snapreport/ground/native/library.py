@@ -1,4 +1,7 @@
-"""Opens the native library, and makes sure that it was made from its sources."""
+"""Opens the native library, made from its sources, and calls what it reads and writes for others.
+
+``columns`` and ``allocator_replay`` have the functions for its other entry points.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.ctypeslib import ndpointer
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from snapreport.ground.errors import NativeLibraryError
 from snapreport.ground.native.compiling import NAME, CompileError, compile_library, is_fresh
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
 
 FOLDER = Path(__file__).parent
 
@@ -66,8 +66,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 NO_ROOM, _OUT_OF_RANGE = -1, -2
 """What some functions return if they fail, as in native.h."""
 
-INTEGERS = ("addr", "size", "stream", "time_us")
-IDS = (
+_INTEGERS = ("addr", "size", "stream", "time_us")
+_IDS = (
     "action", "stack", "compile_context", "metadata", "category", "pool", "forward", "internal",
 )  # fmt: skip
 
@@ -77,8 +77,8 @@ class Events(ctypes.Structure):
 
     _fields_ = (
         ("machine", _P),
-        ("integers", _P * len(INTEGERS)),
-        ("ids", _P * len(IDS)),
+        ("integers", _P * len(_INTEGERS)),
+        ("ids", _P * len(_IDS)),
         *((name, _P) for name in ("traces", "stacks", "stack_frames", "unknowns", "rest")),
         *((f"n_{name}", _SIZE) for name in ("rows", "traces", "stacks")),
         *((f"n_{name}", _SIZE) for name in ("stack_frames", "unknowns", "rest")),
@@ -126,17 +126,7 @@ def library() -> Any:
     return _opened(FOLDER)
 
 
-class _Library:
-    """The functions by name, with their argument types."""
-
-    def __init__(self, loaded: ctypes.CDLL) -> None:
-        for name, (result, *arguments) in _FUNCTIONS.items():
-            function = loaded[f"snapreport_{name}"]
-            function.argtypes, function.restype = arguments, result
-            setattr(self, name, function)
-
-
-def _opened(folder: Path) -> _Library:
+def _opened(folder: Path) -> SimpleNamespace:
     path = folder / NAME
     try:
         wrong = "" if is_fresh(folder) else "was not made from the sources beside it"
@@ -150,7 +140,12 @@ def _opened(folder: Path) -> _Library:
     try:
         if wrong:
             compile_library(folder)
-        return _Library(ctypes.CDLL(str(path)))
+        loaded, functions = ctypes.CDLL(str(path)), SimpleNamespace()
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = loaded[f"snapreport_{name}"]
+            function.argtypes, function.restype = arguments, result
+            setattr(functions, name, function)
+        return functions
     except CompileError as error:
         raise NativeLibraryError(
             f"snapreport's native library {path} {wrong}, and {error}"
@@ -204,7 +199,7 @@ def pointer(structure: Events | Replay | Strips) -> Any:
     return ctypes.byref(structure)
 
 
-def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
+def _copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
     """Return a copy of an array that the library owns."""
     dtype = np.dtype(kind)
     if not length:
@@ -213,13 +208,12 @@ def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
     return np.array(np.frombuffer(memoryview(raw), dtype))
 
 
-def text_at(place: int | None, length: int) -> bytes:
+def _text_at(place: int | None, length: int) -> bytes:
     """Return a copy of bytes that the library owns."""
     return ctypes.string_at(place or 0, length) if length else b""
 
 
-# Reads the rows in the leaves of an SQLite table.
-
+# The rows in the leaves of an SQLite table.
 
 _MOST_TEXTS, _LENGTH_BITS = 64, 6  # as in pages.c
 
@@ -258,8 +252,7 @@ def read_leaves(
     return ids, values, missing, [data[at : at + length].tobytes() for at, length in places]
 
 
-# Reads pickles: checks their opcodes, or reads trace events straight into columns.
-
+# Pickles: their opcodes checked, or their trace events as columns.
 
 # As in events.c.
 _TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
@@ -269,9 +262,8 @@ _UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "la
 
 def scan(data: bytes | mmap.mmap) -> int:
     """Return the place of the first opcode that is not allowed or not complete, or of STOP."""
-    scan = library().scan
     view = np.frombuffer(data, np.uint8)  # keeps the data alive while its address is in use
-    return int(scan(view, len(view)))
+    return int(library().scan(view, len(view)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +271,7 @@ class Columns:
     """The events of a pickle, and the rest of it."""
 
     by_name: dict[str, NDArray[Any]]
-    """A column for each of INTEGERS, int64, and of IDS, int32; all have the same shape (n,)."""
+    """A column for each of _INTEGERS, int64, and of _IDS, int32; all have the same shape (n,)."""
     traces: NDArray[Any]
     """Records of ``begin`` and ``end``, rows of the events; and ``first_keys``, bits."""
     unknowns: NDArray[Any]
@@ -295,20 +287,20 @@ class Columns:
 def columns_of(found: Events) -> Columns:
     """Return a copy of the events of a pickle as columns."""
     columns = {
-        name: copied(place, found.n_rows, kind)
+        name: _copied(place, found.n_rows, kind)
         for names, places, kind in (
-            (INTEGERS, found.integers, np.int64),
-            (IDS, found.ids, np.int32),
+            (_INTEGERS, found.integers, np.int64),
+            (_IDS, found.ids, np.int32),
         )
         for name, place in zip(names, places, strict=True)
     }
     return Columns(
         columns,
-        copied(found.traces, found.n_traces, _TRACE),
-        copied(found.unknowns, found.n_unknowns, _UNKNOWN),
-        copied(found.stacks, found.n_stacks, _STACK)["start"],
-        copied(found.stack_frames, found.n_stack_frames, np.int32),
-        text_at(found.rest, found.n_rest),
+        _copied(found.traces, found.n_traces, _TRACE),
+        _copied(found.unknowns, found.n_unknowns, _UNKNOWN),
+        _copied(found.stacks, found.n_stacks, _STACK)["start"],
+        _copied(found.stack_frames, found.n_stack_frames, np.int32),
+        _text_at(found.rest, found.n_rest),
     )
 
 
@@ -332,8 +324,7 @@ def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
         opened.events_free(pointer(found))
 
 
-# Lays out strips, and writes the rows of ``allocations.json``.
-
+# The rows of ``allocations.json``, laid out as they are written.
 
 _POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
 """Characters of a point at most, with its share of the rest of its row: as in strips.c."""
@@ -398,4 +389,4 @@ class StripRows:
     def up_to(self, row: int) -> Iterator[bytes]:
         """Yield the next rows up to this one, some at a time, with commas between them."""
         while length := library().strips_go_on(pointer(self._strips), row):
-            yield text_at(self._strips.text, length)
+            yield _text_at(self._strips.text, length)

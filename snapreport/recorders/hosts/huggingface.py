@@ -8,7 +8,7 @@ from transformers import TrainerCallback
 
 from snapreport.recorders.hosts.steps import StepCallback
 
-Passed = Any
+_Passed = Any
 """The arguments, state and control that a Trainer passes; we do not change them."""
 
 
@@ -30,18 +30,20 @@ class MemoryCallback(StepCallback, TrainerCallback):
         """
         self._end(error)
 
-    def on_train_begin(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: _Passed, state: _Passed, control: _Passed, **kwargs: Any
+    ) -> None:
         """Start recording, or wait for the first step to record."""
         self._begin(kwargs.get("model"), kwargs.get("optimizer"))
 
-    def on_step_begin(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
+    def on_step_begin(self, args: _Passed, state: _Passed, control: _Passed, **kwargs: Any) -> None:
         """Open the step's stage."""
         self._step_begins()
 
-    def on_step_end(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
+    def on_step_end(self, args: _Passed, state: _Passed, control: _Passed, **kwargs: Any) -> None:
         """Close the step's stage, and end the recording after the last step."""
         self._step_ends()
 
-    def on_train_end(self, args: Passed, state: Passed, control: Passed, **kwargs: Any) -> None:
+    def on_train_end(self, args: _Passed, state: _Passed, control: _Passed, **kwargs: Any) -> None:
         """End the recording if training ends before the last step to record."""
         self._end()

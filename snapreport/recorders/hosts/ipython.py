@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -21,11 +21,7 @@ from IPython.utils.process import arg_split
 import snapreport
 from snapreport.ground.errors import SnapreportError
 
-if TYPE_CHECKING:
-    from snapreport import Recording
-
-
-FOLDER = "cell.memory"
+_FOLDER = "cell.memory"
 
 
 @magics_class
@@ -33,7 +29,7 @@ class MemoryMagics(Magics):
     """The magics that ``%load_ext snapreport`` adds."""
 
     @magic_arguments()
-    @argument("-o", "--output", metavar="FOLDER", default=FOLDER, help="folder for the files")
+    @argument("-o", "--output", metavar="FOLDER", default=_FOLDER, help="folder for the files")
     @argument("--title", metavar="TEXT", help="title of the report; by default the cell's number")
     @argument("--into", metavar="NAME", help="leave the Snapshot in this variable")
     @argument("--stacks", choices=("python", "all"), help="whether to record C++ frames too")
@@ -108,7 +104,7 @@ class MemoryMagics(Magics):
         kept = len(history.input_hist_parsed) - 1 if history is not None else 0
         return kept or self.shell.execution_count
 
-    def _show(self, recording: Recording, into: str | None) -> None:
+    def _show(self, recording: snapreport.Recording, into: str | None) -> None:
         """Show the summary, and link the page."""
         files = recording.files
         if "zip" not in files:

@@ -16,7 +16,7 @@ else:
     except ModuleNotFoundError:
         from pytorch_lightning import Callback
 
-Passed = Any
+_Passed = Any
 """A Trainer, its module, a batch: we do not change them."""
 
 
@@ -28,26 +28,26 @@ class MemoryCallback(StepCallback, Callback):
     has a note with the report's path.
     """
 
-    def on_train_start(self, trainer: Passed, pl_module: Passed) -> None:
+    def on_train_start(self, trainer: _Passed, pl_module: _Passed) -> None:
         """Start recording, or wait for the first batch to record."""
         self._begin(pl_module, trainer.optimizers)
 
     def on_train_batch_start(
-        self, trainer: Passed, pl_module: Passed, batch: Passed, batch_idx: int
+        self, trainer: _Passed, pl_module: _Passed, batch: _Passed, batch_idx: int
     ) -> None:
         """Open the batch's stage."""
         self._step_begins()
 
     def on_train_batch_end(
-        self, trainer: Passed, pl_module: Passed, outputs: Passed, batch: Passed, batch_idx: int
+        self, trainer: _Passed, pl_module: _Passed, outputs: _Passed, batch: _Passed, batch_idx: int
     ) -> None:
         """Close the batch's stage, and end the recording after the last batch."""
         self._step_ends()
 
-    def on_train_end(self, trainer: Passed, pl_module: Passed) -> None:
+    def on_train_end(self, trainer: _Passed, pl_module: _Passed) -> None:
         """End the recording if training ends before the last batch to record."""
         self._end()
 
-    def on_exception(self, trainer: Passed, pl_module: Passed, exception: BaseException) -> None:
+    def on_exception(self, trainer: _Passed, pl_module: _Passed, exception: BaseException) -> None:
         """End the recording if training failed or was interrupted."""
         self._end(exception)

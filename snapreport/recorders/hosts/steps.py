@@ -5,18 +5,14 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import snapreport
 from snapreport.ground.errors import SnapreportError
 
-if TYPE_CHECKING:
-    from snapreport import Recording
-
-
 _LOG = logging.getLogger(__name__)
 
-STEPS = 10
+_STEPS = 10
 """Steps recorded by default: enough to distinguish a leak from a warm-up, and soon over."""
 
 
@@ -24,7 +20,7 @@ class StepCallback:
     """Records steps ``skip`` to ``skip + steps`` of a loop, each a stage of its own."""
 
     def __init__(
-        self, path: Any, *, skip: int = 0, steps: int | None = STEPS, **arguments: Any
+        self, path: Any, *, skip: int = 0, steps: int | None = _STEPS, **arguments: Any
     ) -> None:
         """Take what to record.
 
@@ -46,7 +42,7 @@ class StepCallback:
         self._arguments = arguments
         self._stage = ExitStack()
         self._seen = 0
-        self._recording: Recording | None = None
+        self._recording: snapreport.Recording | None = None
         """Of the running training, or of the last one."""
 
     @property

@@ -88,7 +88,7 @@ def test_the_limit_of_what_may_be_unpacked_can_be_raised(
     path = tmp_path / "large.zip"
     path.write_bytes(bundle)
     monkeypatch.setattr(processes, "RATIO", 1)
-    monkeypatch.setattr(members, "ALWAYS_UNPACKED", size - 1)
+    monkeypatch.setattr(members, "_ALWAYS_UNPACKED", size - 1)
     with pytest.raises(BundleError, match=f"set {processes.MAX_UNPACKED} to more"):
         read_bundle(path)
     monkeypatch.setenv(processes.MAX_UNPACKED, str(size))

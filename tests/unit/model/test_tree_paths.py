@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from snapreport.model.answers import add_up_paths, ancestors, lowest_on_path, with_ancestors
+from snapreport.model.snapshot import add_up_paths, ancestors, lowest_on_path, with_ancestors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ import pytest
 
 from snapreport.model.snapshot import LONGEST_CODE, SOURCE
 from snapreport.names.personal_data import Known
-from snapreport.recorders import line_texts
-from snapreport.recorders.line_texts import distinct_frames, note_line_texts
+from snapreport.recorders import finishing
+from snapreport.recorders.finishing import distinct_frames, note_line_texts
 from tests.builders import frame
 
 NOBODY = Known(frozenset(), frozenset())
@@ -112,10 +112,10 @@ def test_lines_are_cut_and_their_number_is_bounded(
     frames = [frame(f"f{i}", str(path), i + 1) for i in range(30)]
     texts = noted(*frames)
     assert all(text is not None and len(text) == LONGEST_CODE for text in texts)
-    monkeypatch.setattr(line_texts, "MOST_LINES", 7)
+    monkeypatch.setattr(finishing, "_MOST_LINES", 7)
     again = [frame(f"f{i}", str(path), i + 1) for i in range(30)]
     assert [text is not None for text in noted(*again)] == [True] * 7 + [False] * 23
-    monkeypatch.setattr(line_texts, "MOST_LINES", 100)
-    monkeypatch.setattr(line_texts, "MOST_LETTERS", 5 * LONGEST_CODE)
+    monkeypatch.setattr(finishing, "_MOST_LINES", 100)
+    monkeypatch.setattr(finishing, "_MOST_LETTERS", 5 * LONGEST_CODE)
     fresh = [frame(f"f{i}", str(path), i + 1) for i in range(30)]
     assert sum(text is not None for text in noted(*fresh)) == 5

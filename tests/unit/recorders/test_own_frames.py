@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from snapreport.recorders.line_texts import COMMAND, cut_own_frames
+from snapreport.recorders.finishing import COMMAND, cut_own_frames
 from tests.builders import frame
 
 PROGRAM = frame("<module>", "/home/me/train.py", 3)
