@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from snapreport.diagnosis.ranks.rows import changed_alike
+from snapreport.diagnosis.ranks.two_runs import changed_alike
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
 from snapreport.model.diagnoses import SEVERITIES
 from snapreport.model.run import RankFacts, RankFinding, Run, RunDiff, RunFindings
