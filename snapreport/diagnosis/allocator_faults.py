@@ -301,8 +301,8 @@ def find_captures(tables: History, device: DeviceFigures) -> NDArray[np.int64]:
     ``torch.cuda.graph()`` gives back before it captures.
     """
     rows = device.history.allocations
-    private = [pool for pool, ids in enumerate(tables.pools) if ids != (0, 0)]
-    if not private:
+    private = np.flatnonzero(tables.private)
+    if not len(private):
         return np.empty(0, np.int64)
     pools, place = distinct(rows.pool)
     first = np.full(len(pools), device.history.events, np.int64)

@@ -358,7 +358,7 @@ def _active_lately(tables: History, device: DeviceFigures) -> int:
 
 
 def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    if not any(pool != (0, 0) for pool in tables.pools):
+    if not tables.private.any():
         return
     # Graphs captured after the peak hold more, so the end counts as well.
     events = sorted({device.peak.event, device.history.events - 1})

@@ -62,8 +62,10 @@ def reserved_from(curves: Curves) -> int | None:
 
 def reserved_at(curves: Curves, event: int) -> int | None:
     """Return the reserved bytes after an event; None where they are not known."""
-    known = reserved_from(curves)
-    return int(curves["reserved"][event + 1]) if known is not None and event >= known else None
+    if "reserved" not in curves:
+        return None
+    reserved = curves["reserved"][event + 1 :]
+    return int(reserved[0]) if (reserved >= curves["active"][event + 1 :]).all() else None
 
 
 def known_curves(curves: Curves) -> Curves:

@@ -249,12 +249,11 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     there, live, segment = place_blocks(lives, rows, event)
     order = np.argsort(rows.addr[live], kind="stable")
     live = live[order]
-    private = np.array([*(pool != (0, 0) for pool in tables.pools), False])  # the last is for NO_ID
     return Heap(
         address=lives.address[there],
         size=lives.size[there],
         stream=lives.stream[there],
-        private=private[lives.pool[there]],
+        private=tables.private[lives.pool[there]],
         pool=lives.pool[there],
         kind=lives.kind[there],
         expandable=lives.expandable[there],

@@ -222,8 +222,7 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     marks = stack_marks(tables.stacks)[rows.stack]
     passes = find_passes(history, tables)
     _by_statement(judge, tables, rows.category)
-    graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
-    judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
+    judge.give(tables.private[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
     collective = marks & (COMMUNICATES | FILLS_BUCKETS)
     judge.give(collective == COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
     judge.give(marks & WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
