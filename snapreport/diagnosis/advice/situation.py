@@ -94,6 +94,8 @@ class Situation:
 
     def at_most(self, changes: Sequence[Change]) -> int:
         """Return a bound that the allocated peak does not exceed after some changes."""
+        if (known := self._bounds.get(tuple(changes))) is not None:
+            return known
         edits = [edit for each in changes for edit in each.least]
         all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
         first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
@@ -107,7 +109,8 @@ class Situation:
             left, _ = edited_peak(self.room.history, curve, edits, unused)
         else:
             left = int(sizes_left(self.room.history, edits, self.moment, unused).sum())
-        return left + sum(change.extra for change in changes)
+        found = self._bounds[tuple(changes)] = left + sum(change.extra for change in changes)
+        return found
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
@@ -136,6 +139,10 @@ class Situation:
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
+        return {}
+
+    @cached_property
+    def _bounds(self) -> dict[tuple[Change, ...], int]:
         return {}
 
     @property
