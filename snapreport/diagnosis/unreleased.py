@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.diagnosis.advice.changes import inference
-from snapreport.diagnosis.advice.edits import Calls
 from snapreport.diagnosis.advice.planning import as_suggestion, situation_of
-from snapreport.diagnosis.advice.situation import Situation, graph_calls
+from snapreport.diagnosis.advice.situation import Calls, Situation, graph_calls
 from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table
 from snapreport.figures.callsites import name_sites, name_stacks, short_site, site_text

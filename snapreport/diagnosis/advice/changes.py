@@ -9,8 +9,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.edits import Blocks, Change, Edit, are_layers, away, scaled
-from snapreport.diagnosis.advice.situation import LEAKS, Situation, graph_calls, latest_free_after
+from snapreport.diagnosis.advice.edits import Edit, away, scaled
+from snapreport.diagnosis.advice.layers import Blocks, are_layers
+from snapreport.diagnosis.advice.situation import (
+    LEAKS,
+    Change,
+    Situation,
+    graph_calls,
+    latest_free_after,
+)
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import is_among, unique

@@ -14,8 +14,9 @@ from itertools import product
 import numpy as np
 
 from snapreport.diagnosis.advice.changes import find_changes
-from snapreport.diagnosis.advice.edits import Blocks, Change, keep_much, name_caller, sizes_left
-from snapreport.diagnosis.advice.situation import Situation, look_at, only_at
+from snapreport.diagnosis.advice.edits import sizes_left
+from snapreport.diagnosis.advice.layers import Blocks, keep_much, name_caller
+from snapreport.diagnosis.advice.situation import Change, Situation, look_at, only_at
 from snapreport.diagnosis.block_room import WHYS
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.ground.memoize import once_for_each
