@@ -329,7 +329,7 @@ def _judge(live: _Live, gone: _Freed) -> SiteGrowth | None:
             kind = "freed-later"
         elif _is_replaced(live, added, gone, since, growing) or _grew_before(live, added, since):
             return None
-    rates = [_rate(held[since:]), _rate(requested[since:]), more / n]
+    rates = [(held[-1] - held[since]) / n, (requested[-1] - requested[since]) / n, more / n]
     if kind == "leak":
         turn, ones = _turn_of(live, added), np.ones(len(added), np.int64)
         rates = [_typical(turn, each[added], n) for each in (rows.block_size, rows.size)]
@@ -466,17 +466,6 @@ def _is_replaced(
         return False
     found = unique(np.concatenate(turns))
     return int((found > since).sum()) >= _REPLACES * growing
-
-
-def _rate(held: NDArray[np.int64]) -> int:
-    """Return the growth from bound to bound, in bytes.
-
-    It is the mean, or the median if a single jump makes most of the growth.
-    """
-    change = np.diff(held)
-    total = int(held[-1] - held[0])
-    middle = int(median(change))
-    return middle if middle > 0 and 2 * int(change.max()) > total else total // len(change)
 
 
 def _typical(turn: NDArray[np.int64], weight: NDArray[np.int64], turns: int) -> float:
