@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapreport.diagnosis.allocator_faults import find_bursts
+from snapreport.diagnosis.given_back import find_bursts
 from snapreport.diagnosis.oom.verdict import judge
 from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.allocator.settings import replay_settings

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.allocator_faults import find_captures
 from snapreport.diagnosis.finding_tables import site_table, top_table
+from snapreport.diagnosis.given_back import find_captures
 from snapreport.diagnosis.unreleased import (
     MIB,
     SOON,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from snapreport.diagnosis.oom.verdict import OomVerdict, Request
+from snapreport.diagnosis.oom.verdict import OomVerdict, Request, judge
 from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.allocator.settings import FailedSettings, settings_for_failed
-from snapreport.figures.segments import Heap, heap_at
+from snapreport.figures.segments import Heap, allocator_of, heap_at
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import unique
 from snapreport.ground.units import format_bytes, format_count, list_of
@@ -307,3 +307,30 @@ def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: 
     live = heap.row[mine]
     needed = np.maximum(round_sizes(rows.size[live], rounded), heap.bytes[mine])
     return max(pieces - int((needed - heap.bytes[mine]).sum()), 0)
+
+
+# Expandable segments, as findings about any program advise them.
+
+WORTH = 32 << 20
+"""Smaller losses are not worth a finding: the allocator gets memory 2 to 20 MiB at a time, and a
+program of a few hundred MiB always has some of that free."""
+EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are off, and nothing known speaks against them.
+
+    Where a request failed, a replay may show that they would not have served it.
+    """
+    if is_expandable(tables, device):
+        return False
+    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
+    if verdict is None:
+        return True
+    return judge_settings(tables, device, verdict).may_help("expandable_segments:True")
+
+
+def is_expandable(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are on, by the settings or as the segments show."""
+    seen = bool(allocator_of(device).segments.expandable.any())
+    return tables.settings.get("expandable_segments") is True or seen
