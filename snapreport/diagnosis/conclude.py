@@ -12,8 +12,8 @@ from snapreport.diagnosis.answer import reserved_sentences, write_answer
 from snapreport.diagnosis.card_fit import fit_card
 from snapreport.diagnosis.churn import find_churn
 from snapreport.diagnosis.growth import find_growth
-from snapreport.diagnosis.oom.finding import oom_findings
-from snapreport.diagnosis.oom.peak import cpu_oom_finding, cpu_request_words, peak_finding
+from snapreport.diagnosis.oom.finding import cpu_oom_finding, cpu_request_words, oom_findings
+from snapreport.diagnosis.peak import peak_finding
 from snapreport.diagnosis.recording_mistakes import recorded
 from snapreport.diagnosis.recording_warnings import (
     device_warnings,

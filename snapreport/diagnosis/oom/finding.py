@@ -1,4 +1,4 @@
-"""Put verdicts in words: why a request for memory failed."""
+"""Findings about requests for memory that failed: the verdict in words, evidence, advice."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from snapreport.diagnosis.finding_tables import (
     tell_of_kept,
     top_table,
 )
-from snapreport.diagnosis.oom.peak import look_into_compiled
 from snapreport.diagnosis.oom.settings import (
     advise_on_settings,
     judge_settings,
     settings_words,
 )
 from snapreport.diagnosis.oom.verdict import CAUSES, Cause, OomVerdict, judge
+from snapreport.diagnosis.peak import look_into_compiled, peak_finding
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.segments import heap_at
 from snapreport.ground.cards import card_of
@@ -37,7 +37,7 @@ from snapreport.model.diagnoses import (
 )
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
-from snapreport.model.snapshot import NO_STACK, StackTable
+from snapreport.model.snapshot import NO_STACK, Failure, StackTable
 from snapreport.roles.frames import function_of, tree_frames
 
 _MOST = 5
@@ -135,14 +135,123 @@ def _finding(
     )
 
 
+def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterator[Suggestion]:
+    """Yield the cheapest changes that would have freed the missing bytes, if any could.
+
+    Only if memory was truly full: where it was fragmented, freeing some need not help.
+    """
+    if verdict.cause != "full" or situation is None:
+        return
+    missing = verdict.missing + verdict.needed_most - verdict.needed
+    there = only_at(situation, verdict.event)
+    plan = make_plan(there, there.peak - missing)
+    if plan.reached == "no" or not plan.steps:
+        return
+    offered = [step.suggestion for step in plan.steps]
+    names = [f"{each.code} ({each.number} parts)" if each.number else each.code for each in offered]
+    which = f"{list_of(names)} {'together' if len(names) > 1 else 'alone'}"
+    yield Suggestion(
+        "plan",
+        f"The cheapest changes that make room for this request: {which}. About"
+        f" {format_bytes(plan.peak - plan.expected)} less would have been live when it failed;"
+        f" {format_bytes(missing)} were missing. Other moments may need more: snapreport plan"
+        " --fit SIZE looks at all of them.",
+        "\n".join(each.change for each in offered if each.change),
+    )
+
+
+def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
+    yield Figure("cause", of.cause, "text", CAUSES[of.cause])
+    yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
+    yield Figure(
+        "free on the device", of.device_free, meaning="by the driver's count at that moment"
+    )
+    if of.missing > 0:
+        yield Figure(
+            "missing",
+            of.missing,
+            most=of.missing + of.needed_most - of.needed,
+            meaning=f"of the {format_bytes(of.needed)} that the device had to give for it",
+        )
+    yield Figure("allocated", of.allocated, meaning="in use by the program")
+    yield Figure("slack", of.slack, meaning="what blocks hold beyond what was asked for")
+    yield Figure("awaiting free", of.pending, meaning="freed, but another stream may still use it")
+    yield Figure("inactive", of.inactive, meaning="reserved, and free for later requests")
+    yield Figure(
+        "largest hole",
+        of.hole,
+        meaning="in segments that could have served the request",
+    )
+    yield Figure(
+        "could go back",
+        of.returnable,
+        meaning="to the driver: what is in segments that nothing uses",
+    )
+    yield Figure("reserved", of.reserved, meaning="got from the driver by PyTorch")
+    yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
+    if of.foreign:
+        yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
+    if capacity is not None:
+        yield Figure("memory of the device", capacity, meaning="measured while recording")
+        others = max(capacity - of.ceiling, 0)
+        yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
+    elif not of.foreign:
+        yield Figure("held by others", None, meaning="not recorded")
+
+
+def _removals(verdict: OomVerdict) -> Iterator[Table]:
+    if not verdict.removals:
+        return
+    size = len(verdict.removals[0].sites)
+    checked = format_count(verdict.checked)
+    if size == 1:
+        title = "Without any one of these, all else unchanged, there would have been room"
+    else:
+        title = (
+            f"No call site alone would have made room ({checked} tried). Without these together,"
+            " all else unchanged, there would have been room"
+        )
+    yield Table(
+        title,
+        (Column("bytes"), Column("call sites", "text")),
+        tuple((each.bytes, " + ".join(each.sites)) for each in verdict.removals),
+    )
+
+
+def _pools(verdict: OomVerdict) -> Table:
+    return top_table(
+        "Reserved memory by pool, stream and kind of segment",
+        {
+            "reserved": "bytes", "allocated": "bytes", "awaiting free": "bytes",
+            "inactive": "bytes", "largest hole": "bytes", "could serve it": "text", "pool": "text",
+        },
+        [
+            (
+                each.reserved,
+                each.allocated,
+                each.pending,
+                each.inactive,
+                each.largest_hole,
+                "yes" if each.serves else "no",
+                f"{each.pool}, {_stream_name(each.stream)}, {each.kind}",
+            )
+            for each in verdict.pools
+        ],
+        HOLDERS,
+    )  # fmt: skip
+
+
+def _stream_name(stream: int) -> str:
+    return "default stream" if stream == 0 else f"stream {stream:#x}"
+
+
+# Why it failed.
+
+
 _THERE = ("fragmented", "stranded", "locked", "waiting", "other-stream")
 """Causes where free memory existed, but not for this request."""
 _TIGHT = 0.9
 """With at least this part in use, even if this request were served, another would soon fail."""
-_NEAR = 0.9
-"""A card is only guessed if PyTorch could have had at least this part of its memory."""
-
-
 _TITLES = {
     "full": "",
     "fragmented": "; free memory was in pieces",
@@ -261,6 +370,10 @@ def _fullest_pool(of: OomVerdict) -> str:
     return f"{_pool_sentence(of, max(private, key=lambda each: each.inactive).pool)} "
 
 
+_NEAR = 0.9
+"""A card is only guessed if PyTorch could have had at least this part of its memory."""
+
+
 def _outside(verdict: OomVerdict, capacity: int | None) -> str:
     """Say what is held outside PyTorch's allocator, as far as that is known.
 
@@ -283,6 +396,9 @@ def _outside(verdict: OomVerdict, capacity: int | None) -> str:
         f"{text}. Of {card.title}, for example, with {format_bytes(card.bytes)}, {rest} would have"
         " been held by others and by CUDA itself."
     )
+
+
+# What to do about it.
 
 
 def _make_room(verdict: OomVerdict) -> Iterator[Suggestion]:
@@ -348,111 +464,60 @@ def _remedies(verdict: OomVerdict) -> Iterator[Suggestion]:
         )
 
 
-def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterator[Suggestion]:
-    """Yield the cheapest changes that would have freed the missing bytes, if any could.
+# A program that ended because the CPU ran out of memory: the profiler records no failed request.
 
-    Only if memory was truly full: where it was fragmented, freeing some need not help.
+
+def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> Finding:
+    """Say what was asked for and what was live, though the profiler records no failed request.
+
+    Args:
+        device: the CPU's figures; the failure came after its last event.
+        failed: what ended the program.
     """
-    if verdict.cause != "full" or situation is None:
-        return
-    missing = verdict.missing + verdict.needed_most - verdict.needed
-    there = only_at(situation, verdict.event)
-    plan = make_plan(there, there.peak - missing)
-    if plan.reached == "no" or not plan.steps:
-        return
-    offered = [step.suggestion for step in plan.steps]
-    names = [f"{each.code} ({each.number} parts)" if each.number else each.code for each in offered]
-    which = f"{list_of(names)} {'together' if len(names) > 1 else 'alone'}"
-    yield Suggestion(
-        "plan",
-        f"The cheapest changes that make room for this request: {which}. About"
-        f" {format_bytes(plan.peak - plan.expected)} less would have been live when it failed;"
-        f" {format_bytes(missing)} were missing. Other moments may need more: snapreport plan"
-        " --fit SIZE looks at all of them.",
-        "\n".join(each.change for each in offered if each.change),
-    )
-
-
-def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
-    yield Figure("cause", of.cause, "text", CAUSES[of.cause])
-    yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
-    yield Figure(
-        "free on the device", of.device_free, meaning="by the driver's count at that moment"
-    )
-    if of.missing > 0:
-        yield Figure(
-            "missing",
-            of.missing,
-            most=of.missing + of.needed_most - of.needed,
-            meaning=f"of the {format_bytes(of.needed)} that the device had to give for it",
+    last, asked = device.history.events - 1, failed.cpu_request or 0
+    held = device.end.allocated
+    noted = tables.noted(device.device)
+    there = (noted.capacity if noted else 0) or 0
+    figures = [Figure("asked for", asked)] if asked else []
+    if there:
+        figures.append(Figure("the machine's memory", there))
+    peak = None
+    said = f"That ended the program, when PyTorch held {format_bytes(held)} of the CPU's memory."
+    if asked > there > 0:
+        said += (
+            f" The request alone is for more than the {format_bytes(there)} that this machine has:"
+            " freeing memory would not be enough. The request must be smaller."
         )
-    yield Figure("allocated", of.allocated, meaning="in use by the program")
-    yield Figure("slack", of.slack, meaning="what blocks hold beyond what was asked for")
-    yield Figure("awaiting free", of.pending, meaning="freed, but another stream may still use it")
-    yield Figure("inactive", of.inactive, meaning="reserved, and free for later requests")
-    yield Figure(
-        "largest hole",
-        of.hole,
-        meaning="in segments that could have served the request",
-    )
-    yield Figure(
-        "could go back",
-        of.returnable,
-        meaning="to the driver: what is in segments that nothing uses",
-    )
-    yield Figure("reserved", of.reserved, meaning="got from the driver by PyTorch")
-    yield Figure("reserved and free", of.ceiling, meaning="all that PyTorch could have had then")
-    if of.foreign:
-        yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
-    if capacity is not None:
-        yield Figure("memory of the device", capacity, meaning="measured while recording")
-        others = max(capacity - of.ceiling, 0)
-        yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
-    elif not of.foreign:
-        yield Figure("held by others", None, meaning="not recorded")
-
-
-def _removals(verdict: OomVerdict) -> Iterator[Table]:
-    if not verdict.removals:
-        return
-    size = len(verdict.removals[0].sites)
-    checked = format_count(verdict.checked)
-    if size == 1:
-        title = "Without any one of these, all else unchanged, there would have been room"
     else:
-        title = (
-            f"No call site alone would have made room ({checked} tried). Without these together,"
-            " all else unchanged, there would have been room"
+        said += (
+            " The rest of the machine's memory was not recorded: other programs, and memory of this"
+            " one outside PyTorch."
         )
-    yield Table(
-        title,
-        (Column("bytes"), Column("call sites", "text")),
-        tuple((each.bytes, " + ".join(each.sites)) for each in verdict.removals),
+        if device.peak.allocated:
+            peak = peak_finding(tables, device)
+            said += " The suggestions would have lowered what PyTorch held at its peak."
+    return Finding(
+        "oom",
+        "critical",
+        f"Out of memory: {cpu_request_words(failed)}",
+        said,
+        evidence=(
+            *figures,
+            Figure("allocated", held, meaning="by PyTorch, when the request failed"),
+            Figure("most allocated", device.peak.allocated, meaning="at the peak"),
+        ),
+        tables=(
+            *held_tables(tables, device, last, "What held it,"),
+            *(peak.tables if peak else ()),
+        ),
+        suggestions=peak.suggestions if peak else (),
+        view=View(event=last, curve="allocated"),
+        bytes=asked,
     )
 
 
-def _pools(verdict: OomVerdict) -> Table:
-    return top_table(
-        "Reserved memory by pool, stream and kind of segment",
-        {
-            "reserved": "bytes", "allocated": "bytes", "awaiting free": "bytes",
-            "inactive": "bytes", "largest hole": "bytes", "could serve it": "text", "pool": "text",
-        },
-        [
-            (
-                each.reserved,
-                each.allocated,
-                each.pending,
-                each.inactive,
-                each.largest_hole,
-                "yes" if each.serves else "no",
-                f"{each.pool}, {_stream_name(each.stream)}, {each.kind}",
-            )
-            for each in verdict.pools
-        ],
-        HOLDERS,
-    )  # fmt: skip
-
-
-def _stream_name(stream: int) -> str:
-    return "default stream" if stream == 0 else f"stream {stream:#x}"
+def cpu_request_words(failed: Failure) -> str:
+    """Say in a few words which request failed."""
+    asked = failed.cpu_request
+    what = f"{format_bytes(asked)} of the CPU's memory" if asked else "the CPU's memory"
+    return f"a request for {what} failed" + (f" in {failed.place}" if failed.place else "")
