@@ -1,9 +1,9 @@
 """Call sites, and call stacks merged into trees.
 
-The call site of a stack is the one frame that a reader would look up. It is the innermost Python frame that is not library-internal (``frame_kinds``): in user code or
-a model library. Where there is none (C++ threads of the autograd engine, say), it is compiled
-code, else the innermost Python frame, else the autograd node at work, else the innermost C++ frame
-that is not machinery.
+The call site of a stack is the one frame that a reader would look up. It is the innermost Python
+frame that is not library-internal (``frame_kinds``): in user code or a model library. Where there
+is none (C++ threads of the autograd engine, say), it is compiled code, else the innermost Python
+frame, else the autograd node at work, else the innermost C++ frame that is not machinery.
 
 A folded tree keeps the frames outside of PyTorch, and the autograd nodes, compiled or not, as
 backward threads have no other useful frames; all other frames pass their bytes to the frame around

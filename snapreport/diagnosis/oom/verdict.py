@@ -403,19 +403,12 @@ def _find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> t
         largest.tolist(),
         total(holes.segment, returnable_bytes(heap, holes)),
         total(holes.segment, whole_bytes(heap, holes)),
+        [bool(serves[group == k].any()) for k in range(used.shape[1])],
         strict=True,
     )
     found = [
-        PoolUse(
-            _pool_name(pools, pool),
-            stream,
-            _KINDS.get(kind, "unknown"),
-            *sizes,
-            serves=bool(serves[group == k].any()),
-        )
-        for k, ((pool, stream, kind), sizes) in enumerate(
-            zip(used.T.tolist(), columns, strict=True)
-        )
+        PoolUse(_pool_name(pools, pool), stream, _KINDS.get(kind, "unknown"), *column)
+        for (pool, stream, kind), column in zip(used.T.tolist(), columns, strict=True)
     ]
     return tuple(sorted(found, key=lambda each: -each.reserved))
 

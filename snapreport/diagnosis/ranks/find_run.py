@@ -10,7 +10,7 @@ from statistics import median
 
 from snapreport.diagnosis.ranks.holders import because, main_cause
 from snapreport.diagnosis.ranks.odd_ranks import above, clock, peaks_text
-from snapreport.diagnosis.ranks.one_kind import OneKind
+from snapreport.diagnosis.ranks.one_kind import OneKind, find_copies, find_imbalances
 from snapreport.diagnosis.ranks.rows import (
     Row,
     list_compared,
@@ -54,12 +54,18 @@ def find_run(run: Run) -> RunFindings:
         ),
         groups=tuple(groups),
         odd=tuple(odd),
-        imbalances=tuple(each for kind in kinds for each in kind.imbalances()),
+        imbalances=tuple(
+            each
+            for kind in kinds
+            for each in find_imbalances(
+                kind.rows, kind.table.allocated, kind.grouped, [some.core for some in kind.unlike]
+            )
+        ),
         missing=missing_ranks(run),
         broken=tuple(place for place, rank in enumerate(run.ranks) if rank.error),
         first_failure=first,
         growth=tuple(growth),
-        replicated=tuple(each for kind in kinds for each in kind.copies()),
+        replicated=tuple(each for kind in kinds for each in find_copies(kind.rows, kind.table)),
         notes=write_notes(run, kinds),
     )
     gains = kinds[0].everyone_gains() if kinds else None

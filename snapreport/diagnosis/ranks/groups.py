@@ -172,8 +172,6 @@ def _by_pattern(parts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[_Dr
         if len(parts[number]) >= max(3, len(rows) // _LARGE + 1)
         and count * _FEW > len(parts[number])
     }
-    if sum(many[number] for number in many if number not in own) * _LARGE > len(rows):
-        return [_Draft(list(range(len(rows))), [])]  # no pattern at all
     drafts: dict[int, _Draft] = {}
     for member, place in enumerate(places):
         number, home = label[member], chosen[place]

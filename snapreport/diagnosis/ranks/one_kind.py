@@ -100,15 +100,6 @@ class OneKind:
                     found.append(self._off(place, member))
         return found
 
-    def imbalances(self) -> list[Imbalance]:
-        """Return the imbalance along each dimension of the layout, and within each group."""
-        cores = [unlike.core for unlike in self.unlike]
-        return find_imbalances(self.rows, self.table.allocated, self.grouped, cores)
-
-    def copies(self) -> list[Replicated]:
-        """Return what all ranks along a data-parallel dimension hold in equal amounts."""
-        return find_copies(self.rows, self.table)
-
     def everyone_gains(self) -> int | None:
         """Return the median bytes that a rank gains per step, if nearly all gain some."""
         if not all_growing(self.grown, self.table.allocated):
