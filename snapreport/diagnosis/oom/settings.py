@@ -138,20 +138,18 @@ def advise_on_settings(
         found += _of_settings(tables, device, verdict)
     worth = max(_WORTH * verdict.missing, 1)
     kept = sorted((each for each in found if each[0] >= worth), key=lambda each: -each[0])
-    serve = settings.replayed.serve if settings.replayed and settings.there is not None else ()
-    return (
-        *(
+    replayed, there, serve = settings.replayed, settings.there, []
+    if replayed is not None and there is not None:
+        serve = [
             _setting(
                 value,
                 f"Set {value}: by the model of the allocator, this request would"
-                f" {_PROBABLY[settings.replayed.late]}have been served with the"
-                f" {format_bytes(settings.there)} that PyTorch could have had. This has not been"
-                " measured.",
+                f" {_PROBABLY[replayed.late]}have been served with the {format_bytes(there)} that"
+                " PyTorch could have had. This has not been measured.",
             )
-            for value in serve
-        ),
-        *(suggestion for _, suggestion in kept),
-    )
+            for value in replayed.serve
+        ]
+    return (*serve, *(suggestion for _, suggestion in kept))
 
 
 def _is_enough(size: int, verdict: OomVerdict) -> str:
