@@ -466,7 +466,8 @@ _KEPT_BY = {
 
 # The results of one step that are still live in the next.
 SOON = 2
-"""Memory freed within this many turns after its own is held over, not kept."""
+"""Memory freed within this many turns after its own is held over, not kept; what grew in one of so
+many last turns still grows."""
 _AGAIN = 0.5
 """A call site counts if its memory is held over in at least this part of the turns."""
 _OWN = ("parameter", "optimizer state", "optimizer", "gradient")
@@ -595,6 +596,10 @@ _NEARLY_ALL = 0.8
 
 def kept_by_calls(tables: History, device: DeviceFigures) -> tuple[Situation, Calls] | None:
     """Return the calls of a model that keep their graphs, where memory grows with each.
+
+    Where no backward pass was recorded, results that are added up (``total += loss``) or collected
+    (``outputs.append(...)``) keep all that it would need. The rhythm of allocations does not tell
+    such calls from the layers of a single one, which keep theirs in the same way.
 
     Returns:
         None where there is a backward pass, or only the last few calls keep theirs, or little.

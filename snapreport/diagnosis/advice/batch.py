@@ -1,4 +1,10 @@
-"""How the size of each allocation depends on the batch size: fixed, linear or quadratic."""
+"""The peak at a batch size that nobody ran, from recordings at other sizes.
+
+Where the recordings make the same allocations in the same order, each allocation has a known size
+at each recorded batch, and its law gives the size at any other. The curve is added up again from
+these sizes, so the peak may move to another moment. The results are estimates, not bounds: a
+program that pads to a multiple, or splits large work, behaves differently between recorded sizes.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +34,8 @@ from snapreport.model.roles import (
 from snapreport.model.snapshot import FrameTable, StackTable
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
+
+# How sizes depend on the batch: fixed, linear or quadratic.
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,13 +297,7 @@ def _by_stack(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
 
 
-# The peak at a batch size that nobody ran, from recordings at other sizes.
-#
-# Where the recordings make the same allocations in the same order, each allocation has a known size
-# at each recorded batch, and its law gives the size at any other. The curve is added up again from
-# these sizes, so the peak may move to another moment. The results are estimates, not bounds: a
-# program that pads to a multiple, or splits large work, behaves differently between recorded sizes.
-
+# The program at several sizes.
 
 _FIXED = (
     PARAMETER, BUFFER, GRADIENT, STATE, WEIGHT_COPY, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,
