@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
 from snapreport.bundle import is_zip, read_manifest, write_bundle
-from snapreport.diagnosis.trust import find_warnings
+from snapreport.diagnosis.recording_warnings import find_warnings
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.cards import wanted_card
 from snapreport.ground.errors import BundleError, CutError

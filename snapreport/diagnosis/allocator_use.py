@@ -1,204 +1,48 @@
-"""Findings about segments given back to the driver: retries, and memory fetched again and again."""
+"""Memory lost in the allocator: fragmentation, unused segments, private pools, slack, rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.diagnosis.allocator_faults import (
-    Burst,
-    Tightest,
-    find_bursts,
-    find_private_pools,
-    find_slack,
-    find_tightest,
-    served_like,
-)
 from snapreport.diagnosis.finding_tables import tell_of_kept, top_table
-from snapreport.diagnosis.oom.settings import judge_settings
-from snapreport.diagnosis.oom.verdict import judge
-from snapreport.figures.callsites import name_stacks
+from snapreport.diagnosis.given_back import find_given_back
+from snapreport.diagnosis.oom.settings import (
+    EXPANDABLE,
+    WORTH,
+    expandable_may_help,
+    is_expandable,
+)
 from snapreport.figures.curves import peak_without, reserved_at
 from snapreport.figures.segments import (
+    Heap,
     allocator_of,
     find_holes,
     heap_at,
     returnable_bytes,
     whole_bytes,
 )
-from snapreport.ground.native.columns import is_among, median
-from snapreport.ground.units import format_bytes, plural, times
-from snapreport.history.block_sizes import split_rules
-from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
+from snapreport.ground.native.columns import distinct, is_among, median, sum_groups, unique
+from snapreport.ground.units import format_bytes
+from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED
+from snapreport.history.block_sizes import round_sizes, split_rules
+from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
+from snapreport.model.snapshot import NO_ID, pool_name
 from snapreport.roles.steps import find_iterations
-
-WORTH = 32 << 20
-"""Smaller losses are not worth a finding: the allocator gets memory 2 to 20 MiB at a time, and a
-program of a few hundred MiB always has some of that free."""
-_CYCLES = 3
-"""Segments given back and fetched again this often are thrash. Once or twice is a program that
-cleans up between its parts."""
-_COMES_BACK = 0.25
-"""A burst counts if at least this part of it was fetched again before the next."""
-EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-
-
-def find_given_back(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings about segments that a device's allocator gave back."""
-    bursts = find_bursts(tables, device)
-    yield from _retries(tables, device, [each for each in bursts if each.kind == "retry"])
-    yield from _thrash(
-        tables, device, [each for each in bursts if each.kind in ("emptied", "other")]
-    )
-
-
-def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
-    """Say whether expandable segments are off, and nothing known speaks against them.
-
-    Where a request failed, a replay may show that they would not have served it.
-    """
-    if is_expandable(tables, device):
-        return False
-    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
-    if verdict is None:
-        return True
-    return judge_settings(tables, device, verdict).may_help("expandable_segments:True")
-
-
-def is_expandable(tables: History, device: DeviceFigures) -> bool:
-    """Say whether expandable segments are on, by the settings or as the segments show."""
-    seen = bool(allocator_of(device).segments.expandable.any())
-    return tables.settings.get("expandable_segments") is True or seen
-
-
-def _retries(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
-    if not bursts:
-        return
-    given = sum(burst.bytes for burst in bursts)
-    curve = allocator_of(device).fragmentation
-    # Memory that was free, but could not be given back when the allocator was short of it.
-    pieces = max(int(curve[burst.last_event + 1]) for burst in bursts)
-    suggestions: tuple[Suggestion, ...] = ()
-    if pieces >= WORTH and expandable_may_help(tables, device):
-        suggestions = (
-            Suggestion(
-                "allocator-setting",
-                "Switch on expandable segments: what is free in them can be given back even while"
-                f" other parts are in use. Up to {format_bytes(pieces)} were free in segments"
-                " partly in use when this happened.",
-                EXPANDABLE,
-            ),
-        )
-    yield Finding(
-        "allocator-retries",
-        "warning",
-        f"The device was full: unused memory had to be given back {times(len(bursts))} to"
-        f" serve {'a request' if len(bursts) == 1 else 'requests'}",
-        "The driver had no memory left for a request. So the allocator gave back the segments that"
-        " nothing used, and asked again. That worked, but it is slow, as it waits for the GPU. The"
-        " recording does not mark such retries; they show in the order and the call stacks of its"
-        " events.",
-        evidence=(
-            Figure("retries", len(bursts), "count"),
-            Figure("segments given back", sum(burst.count for burst in bursts), "count"),
-            Figure("bytes given back", given),
-            Figure("first at event", bursts[0].first_event, "event"),
-            Figure("last at event", bursts[-1].last_event, "event"),
-        ),
-        tables=(_burst_table(tables, bursts, "Which requests this was for"),),
-        suggestions=suggestions,
-        view=View("events", event=bursts[0].last_event),
-        bytes=max(burst.bytes for burst in bursts),
-    )
-
-
-def _thrash(tables: History, device: DeviceFigures, bursts: Sequence[Burst]) -> Iterator[Finding]:
-    back = [burst for burst in bursts if burst.got_again >= max(_COMES_BACK * burst.bytes, 1)]
-    if len(back) < _CYCLES:
-        return
-    again = sum(burst.got_again for burst in back)
-    most = max(burst.got_again for burst in back)
-    emptied = sum(burst.kind == "emptied" for burst in back)
-    suggestions: tuple[Suggestion, ...] = ()
-    if emptied:
-        suggestions = (
-            Suggestion(
-                "keep-cache",
-                "Leave out torch.cuda.empty_cache() in the loop: PyTorch had to fetch"
-                f" {format_bytes(again)} again afterwards. A call waits for the GPU, and"
-                f" {plural(sum(burst.count for burst in back), 'segment was', 'segments were')}"
-                " given back in all. Without these calls the program is faster, but needs no less"
-                " memory.",
-                frees=Frees.exactly(0),
-            ),
-        )
-    peak = device.peaks.get("reserved")
-    large = peak is not None and most >= _COMES_BACK * peak.bytes
-    yield Finding(
-        "segment-thrash",
-        "warning" if large else "note",
-        f"PyTorch gave memory back to the driver {times(len(back))}, only to fetch"
-        f" {format_bytes(again)} of it again",
-        "Getting memory from the driver and giving it back is slow. PyTorch keeps unused memory to"
-        " avoid just that."
-        + (
-            f" The program called torch.cuda.empty_cache() {times(emptied)}."
-            if emptied
-            else " The recording does not show what made it give memory back."
-        ),
-        evidence=(
-            Figure("times given back and fetched again", len(back), "count"),
-            Figure("bytes fetched again", again),
-            Figure("most at once", most),
-            Figure("segments given back", sum(burst.count for burst in back), "count"),
-            Figure("by empty_cache()", emptied, "count"),
-            Figure("first at event", back[0].first_event, "event"),
-        ),
-        tables=(_burst_table(tables, back, "Who gave memory back"),),
-        suggestions=suggestions,
-        view=View("events", event=back[0].last_event),
-        bytes=most,
-    )
-
-
-def _burst_table(tables: History, bursts: Sequence[Burst], title: str) -> Table:
-    """Add bursts up by their call site."""
-    held: dict[str, list[int]] = {}
-    names = name_stacks(tables.stacks, [burst.stack for burst in bursts])
-    for burst, name in zip(bursts, names, strict=True):
-        sums = held.setdefault(name, [0, 0, 0])
-        sums[0] += burst.bytes
-        sums[1] += burst.count
-        sums[2] += 1
-    order = sorted(held, key=lambda name: -held[name][0])
-    return top_table(
-        title,
-        {"call site": "text", "given back": "bytes", "segments": "count", "times": "count"},
-        [(name, *held[name]) for name in order],
-    )
-
-
-# Findings about memory lost in the allocator: fragmentation, unused segments, pools, slack.
-
 
 _LOST, _LOST_MUCH = 0.05, 0.2
 """Fragments from this part of reserved memory on are worth a note, and from the second a warning.
 Programs whose tensor sizes vary little stay below the first."""
 _UNUSED = 0.1
 """Unused segments from this part of reserved memory on are worth a note: some are always kept."""
-_ENOUGH = 4
-"""With at least this many steps, the second half of them is a fair sample of those to come."""
 _SLACK, _SLACK_MUCH = 0.02, 0.1
 """Slack from this part of the allocated peak on is worth a note, and from the second a warning.
 Rounding to 512 bytes alone costs far less."""
-_MANY_POOLS = 3
-"""From this many private pools on, it is likely that each belongs to a graph for one shape."""
-_PINNED_WORTH = 1 << 20
-_SEVERAL = 4
-"""From this many allocations on, it is no accident that the sizes of all are powers of two."""
 
 
 def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -219,6 +63,110 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
     yield from _slack(tables, device)
     if device.recorded:
         yield from find_given_back(tables, device)
+
+
+# Fragmentation, and segments that nothing uses.
+
+
+@dataclass(frozen=True)
+class Tightest:
+    """The state when reserved memory last rose to a new maximum.
+
+    Nothing that was free then could serve the request.
+    """
+
+    event: int
+    """The event of the allocation for which it rose; the allocated peak's if it never rose."""
+    grew: bool
+    """Whether it rose in the recording, for a request of the large pool."""
+    reserved: int
+    active: int
+    pieces: int
+    """Inactive bytes in segments partly in use, of the request's pool, stream and kind; of all
+    pools, streams and kinds if reserved memory never rose."""
+    whole: int
+    """Bytes in wholly unused segments of the same pool, stream and kind."""
+    elsewhere: int
+    """Inactive bytes of other pools, streams and kinds."""
+    beyond: int
+    """The reserved peak minus the active peak: the most that better packing could save."""
+    private: bool = False
+    """Whether the request was for a private pool."""
+
+
+def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
+    """Return the state when reserved memory reached its maximum; None where it is not known.
+
+    Reserved memory only grows when no cached block serves a request, so what is free just then is
+    what the allocator could not use. Segments of the small pool are left out: they have 2 MiB, and
+    free memory of other pools may not serve them.
+    """
+    if "reserved" not in device.peaks or device.peak.inactive is None:
+        return None
+    beyond = int(device.curves["reserved"].max()) - int(device.curves["active"].max())
+    event = _raised_for(device)
+    if event is None:
+        pieces = device.peak.fragmentation or 0
+        return Tightest(
+            event=device.peak.event,
+            grew=False,
+            reserved=device.peak.reserved or 0,
+            active=device.peak.active,
+            pieces=pieces,
+            whole=device.peak.inactive - pieces,
+            elsewhere=0,
+            beyond=max(beyond, 0),
+        )
+    heap = heap_at(tables, device, event)
+    same = _served_like(device, heap, event)
+    if not len(same):  # the new allocation lies in no segment: events are missing
+        return None
+    free = heap.size - heap.used
+    return Tightest(
+        event=event,
+        grew=True,
+        reserved=int(device.curves["reserved"][event + 1]),
+        active=int(device.curves["active"][event + 1]),
+        pieces=int(free[same & (heap.used > 0)].sum()),
+        whole=int(free[same & (heap.used == 0)].sum()),
+        elsewhere=int(free[~same].sum()),
+        beyond=max(beyond, 0),
+        private=bool(heap.private[same].any()),
+    )
+
+
+def served_like(device: DeviceFigures, heap: Heap, found: Tightest) -> NDArray[np.bool_] | None:
+    """Say in which segments ``found.pieces`` are; bool, shape (n_segments,), None for all.
+
+    Args:
+        heap: at that event.
+        found: from ``find_tightest``.
+    """
+    return _served_like(device, heap, found.event) if found.grew else None
+
+
+def _served_like(device: DeviceFigures, heap: Heap, event: int) -> NDArray[np.bool_]:
+    """Say which segments could serve the event's allocation; empty if no segment holds it."""
+    mine = heap.segment[device.history.allocations.alloc_event[heap.row] == event]
+    same = np.ones(len(heap.address) if len(mine) else 0, np.bool_)
+    for column in (heap.pool, heap.stream, heap.kind) if len(mine) else ():
+        same &= column == column[mine[0]]
+    return same
+
+
+def _raised_for(device: DeviceFigures) -> int | None:
+    """Return the event of the allocation whose large segment last set a reserved maximum."""
+    events, reserved = device.reserved_events, device.reserved_bytes
+    if len(events) < 2:
+        return None
+    record = np.append(False, reserved[1:] > np.maximum.accumulate(reserved)[:-1])
+    record &= np.diff(reserved, prepend=reserved[0]) > SMALL_SEGMENT
+    if not record.any():
+        return None
+    made = device.history.allocations.alloc_event
+    # The segment comes first, in several parts if expandable, then what it is for.
+    after = made[made > int(events[record][-1])]
+    return int(after.min()) if len(after) else None
 
 
 def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
@@ -280,6 +228,10 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
         view=View("allocator", event=tightest.event),
         bytes=lost,
     )
+
+
+_ENOUGH = 4
+"""With at least this many steps, the second half of them is a fair sample of those to come."""
 
 
 def _unused(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
@@ -357,8 +309,15 @@ def _active_lately(tables: History, device: DeviceFigures) -> int:
     return int(active[int(turns.starts[len(turns) // 2]) :].max())
 
 
+# Private pools.
+
+
+_MANY_POOLS = 3
+"""From this many private pools on, it is likely that each belongs to a graph for one shape."""
+
+
 def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    if not any(pool != (0, 0) for pool in tables.pools):
+    if not tables.private.any():
         return
     # Graphs captured after the peak hold more, so the end counts as well.
     events = sorted({device.peak.event, device.history.events - 1})
@@ -438,6 +397,26 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     )
 
 
+def find_private_pools(
+    tables: History, device: DeviceFigures, event: int
+) -> list[tuple[str, int, int, int]]:
+    """Return what private pools hold after an event, the one with most inactive bytes first.
+
+    Args:
+        event: -1 for the start.
+
+    Returns:
+        of each its name, as ``1,0 (CUDA graph)``, and its reserved, active and inactive bytes.
+    """
+    heap = heap_at(tables, device, event)
+    pools = []
+    for pool in unique(heap.pool[heap.private & (heap.pool != NO_ID)]).tolist():
+        inside = heap.pool == pool
+        reserved, active = int(heap.size[inside].sum()), int(heap.used[inside].sum())
+        pools.append((pool_name(tables.pools[pool]), reserved, active, reserved - active))
+    return sorted(pools, key=lambda each: -each[-1])
+
+
 def _whole_in_mempools(tables: History, device: DeviceFigures, event: int) -> int:
     """Add up the wholly unused segments of pools that may be a MemPool's, after an event."""
     heap = heap_at(tables, device, event)
@@ -447,73 +426,48 @@ def _whole_in_mempools(tables: History, device: DeviceFigures, event: int) -> in
     return int(whole_bytes(heap, holes)[inside].sum())
 
 
-def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
-    rows, peak = device.history.allocations, device.peak
-    limit = split_rules(tables.settings, "host").pinned_limit
-    size, block = rows.size, rows.block_size
-    live = rows.live_at(peak.event)
-    rounds = (
-        "PyTorch's allocator of pinned memory rounds every request up to a power of two, so that"
-        " blocks can be used again."
+# Slack, and what rounding of pinned memory costs.
+
+
+@dataclass(frozen=True, eq=False)
+class Slack:
+    """Block bytes beyond what was asked for, over what is live at the allocated peak."""
+
+    total: int
+    unsplit: int
+    """The part that is there because a larger free block was handed out whole."""
+    divided: int
+    """The part that ``roundup_power2_divisions`` added."""
+    lower: NDArray[np.int64]
+    """The least bytes of each class of requested sizes: a power of two; int64, shape (n,)."""
+    count: NDArray[np.int64]
+    """Allocations in each class; ``requested`` and ``slack`` are their bytes, per class."""
+    requested: NDArray[np.int64]
+    slack: NDArray[np.int64]
+
+
+def find_slack(tables: History, device: DeviceFigures) -> Slack:
+    """Split the slack at the allocated peak by the size that was asked for, and by its cause."""
+    history, rows = device.history, device.history.allocations
+    live = rows.live_at(device.peak.event)
+    size, block = rows.size[live], rows.block_size[live]
+    rules = split_rules(tables.settings, history.device.kind)
+    rounded = np.minimum(round_sizes(size, rules), block)
+    plain = np.minimum(
+        round_sizes(size, replace(rules, divisions=(), pinned_limit=UNLIMITED)), block
     )
-    if (size == block).all():
-        whole = (block & (block - 1)) == 0
-        most = int(((block // 2 - 1)[live & (block <= limit)]).sum())
-        if len(rows) < _SEVERAL or not whole.all() or most < _PINNED_WORTH:
-            return
-        yield Finding(
-            "pinned-rounding",
-            "note",
-            f"Up to {format_bytes(most)} of the {format_bytes(peak.allocated)} at the peak may be"
-            " rounding: all sizes are powers of two",
-            f"{rounds} This recording has only the sizes of blocks, not what was asked for. All are"
-            " powers of two, so up to half of this memory may never have been asked for.",
-            evidence=(
-                Figure("rounding at the peak, at most", most),
-                Figure("allocated at the peak", peak.allocated),
-            ),
-            view=View(event=peak.event),
-            bytes=most,
-        )
-        return
-    lost = int((block - size)[live].sum())
-    if lost < max(_SLACK * peak.allocated, _PINNED_WORTH):
-        return
-    large = (size > _PINNED_WORTH) & (size <= limit)
-    left, _ = peak_without(
-        device.curves["allocated"],
-        (block - size)[large],
-        rows.alloc_event[large],
-        rows.ends("allocated")[large],
-    )
-    suggestions = []
-    if left < peak.allocated:
-        suggestions.append(
-            Suggestion(
-                "allocator-setting",
-                "Do not round pinned memory above 1 MiB, where your PyTorch has this setting:"
-                f" {format_bytes(peak.allocated - left)} less at the peak. A freed block then only"
-                " serves requests of its own size, which suits programs that ask for the same sizes"
-                " again and again.",
-                "export PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1",
-                frees=Frees.exactly(peak.allocated - left),
-            )
-        )
-    yield Finding(
-        "pinned-rounding",
-        "warning" if lost >= _SLACK_MUCH * peak.allocated else "note",
-        f"{format_bytes(lost)} of the {format_bytes(peak.allocated)} at the peak are rounding:"
-        f" {format_bytes(peak.requested)} were asked for",
-        rounds,
-        evidence=(
-            Figure("rounding at the peak", lost),
-            Figure("share of the peak", round(lost / peak.allocated, 4), "share"),
-            Figure("at event", peak.event, "event"),
-        ),
-        suggestions=tuple(suggestions),
-        view=View(event=peak.event),
-        bytes=lost,
+    power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
+    classes, place = distinct(power)
+    requested = sum_groups(place, size, len(classes))
+    slack = sum_groups(place, block - size, len(classes))
+    return Slack(
+        total=int((block - size).sum()),
+        unsplit=int((block - rounded).sum()),
+        divided=int((rounded - plain).sum()),
+        lower=np.left_shift(np.int64(1), classes.astype(np.int64)),
+        count=np.bincount(place, minlength=len(classes)).astype(np.int64),
+        requested=requested,
+        slack=slack,
     )
 
 
@@ -584,4 +538,79 @@ def _slack(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         suggestions=tuple(suggestions),
         view=View("allocator", event=device.peak.event),
         bytes=found.total,
+    )
+
+
+_PINNED_WORTH = 1 << 20
+_SEVERAL = 4
+"""From this many allocations on, it is no accident that the sizes of all are powers of two."""
+
+
+def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
+    rows, peak = device.history.allocations, device.peak
+    limit = split_rules(tables.settings, "host").pinned_limit
+    size, block = rows.size, rows.block_size
+    live = rows.live_at(peak.event)
+    rounds = (
+        "PyTorch's allocator of pinned memory rounds every request up to a power of two, so that"
+        " blocks can be used again."
+    )
+    if (size == block).all():
+        whole = (block & (block - 1)) == 0
+        most = int(((block // 2 - 1)[live & (block <= limit)]).sum())
+        if len(rows) < _SEVERAL or not whole.all() or most < _PINNED_WORTH:
+            return
+        yield Finding(
+            "pinned-rounding",
+            "note",
+            f"Up to {format_bytes(most)} of the {format_bytes(peak.allocated)} at the peak may be"
+            " rounding: all sizes are powers of two",
+            f"{rounds} This recording has only the sizes of blocks, not what was asked for. All are"
+            " powers of two, so up to half of this memory may never have been asked for.",
+            evidence=(
+                Figure("rounding at the peak, at most", most),
+                Figure("allocated at the peak", peak.allocated),
+            ),
+            view=View(event=peak.event),
+            bytes=most,
+        )
+        return
+    lost = int((block - size)[live].sum())
+    if lost < max(_SLACK * peak.allocated, _PINNED_WORTH):
+        return
+    large = (size > _PINNED_WORTH) & (size <= limit)
+    left, _ = peak_without(
+        device.curves["allocated"],
+        (block - size)[large],
+        rows.alloc_event[large],
+        rows.ends("allocated")[large],
+    )
+    suggestions = []
+    if left < peak.allocated:
+        suggestions.append(
+            Suggestion(
+                "allocator-setting",
+                "Do not round pinned memory above 1 MiB, where your PyTorch has this setting:"
+                f" {format_bytes(peak.allocated - left)} less at the peak. A freed block then only"
+                " serves requests of its own size, which suits programs that ask for the same sizes"
+                " again and again.",
+                "export PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1",
+                frees=Frees.exactly(peak.allocated - left),
+            )
+        )
+    yield Finding(
+        "pinned-rounding",
+        "warning" if lost >= _SLACK_MUCH * peak.allocated else "note",
+        f"{format_bytes(lost)} of the {format_bytes(peak.allocated)} at the peak are rounding:"
+        f" {format_bytes(peak.requested)} were asked for",
+        rounds,
+        evidence=(
+            Figure("rounding at the peak", lost),
+            Figure("share of the peak", round(lost / peak.allocated, 4), "share"),
+            Figure("at event", peak.event, "event"),
+        ),
+        suggestions=tuple(suggestions),
+        view=View(event=peak.event),
+        bytes=lost,
     )

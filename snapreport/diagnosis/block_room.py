@@ -27,6 +27,8 @@ class BlockRoom:
     history: DeviceHistory
     curve: NDArray[np.int64]
     """The allocated curve of that; shape (n_events + 1,)."""
+    recorded: NDArray[np.int64]
+    """The allocated curve of the recording."""
     unused: NDArray[np.int64]
     """By how much each block was larger in the recording."""
     possible: NDArray[np.int64]
@@ -69,12 +71,14 @@ def find_room(device: DeviceHistory, file: History) -> BlockRoom:
     if device.device.kind != "cpu":
         most = most_unused(size, split_rules(file.settings, device.device.kind))
         possible = np.maximum(most, unused)
-    curve = sum_live(size, rows.alloc_event, rows.free_requested_event, device.events)
-    bare = replace(device, allocations=replace(rows, block_size=size)) if unused.any() else device
-    return BlockRoom(bare, curve, unused, possible)
+    lives = (rows.alloc_event, rows.free_requested_event, device.events)
+    curve = recorded = sum_live(rows.block_size, *lives)
+    if unused.any():
+        curve = sum_live(size, *lives)
+        device = replace(device, allocations=replace(rows, block_size=size))
+    return BlockRoom(device, curve, recorded, unused, possible)
 
 
-_EVERY = slice(None)
 WHYS = (
     "any block that is made after some of it is gone may be up to 1 MiB larger than its request",
     "all other blocks are as large as in the recording",
@@ -88,7 +92,7 @@ def freed_by(
     device: DeviceHistory,
     rows: NDArray[np.int64],
     begin: NDArray[np.int64],
-    within: slice = _EVERY,
+    within: slice = slice(None),
     whys: tuple[str, str, str] = WHYS,
 ) -> Frees:
     """Return how far the allocated peak falls if some allocations are gone from an event on each.
@@ -102,15 +106,13 @@ def freed_by(
     room, own = find_room(device, file), device.allocations
     bare, end = room.history.allocations.block_size, own.free_requested_event[rows]
     begin = np.minimum(np.maximum(begin, own.alloc_event[rows]), end)
-    lives = (own.alloc_event, own.free_requested_event, device.events)
-    curve = sum_live(own.block_size, *lives)
     unused, worst = room.after(int(begin.min(initial=device.events)))
 
     def falls(curve_then: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
         then = curve_then - sum_live(weight[rows], begin, end, device.events)
-        return max(int(curve[within].max()) - int(then[within].max()), 0)
+        return max(int(room.recorded[within].max()) - int(then[within].max()), 0)
 
-    expected = falls(curve, own.block_size)
+    expected = falls(room.recorded, own.block_size)
     least, most = falls(worst, bare + unused), falls(room.curve, bare)
     found = min(least, expected), expected, max(most, expected)
     return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))

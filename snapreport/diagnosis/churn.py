@@ -1,4 +1,4 @@
-"""Measure memory that is reallocated, short-lived, held too long or waiting for a stream."""
+"""Memory that is reallocated, short-lived, held too long or waiting for a stream."""
 
 from __future__ import annotations
 
@@ -27,17 +27,77 @@ from snapreport.model.snapshot import NO_TIME
 from snapreport.roles.stack_kinds import HAS_FRAMES
 from snapreport.roles.steps import OPTIMIZER_STEP, find_iterations
 
+MIB = 1 << 20
+
+
+def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield the findings about a device's churn."""
+    if not device.recorded:
+        return
+    yield from _remade(tables, device)
+    yield from _transients(tables, device)
+    yield from _held_through(tables, device)
+    yield from _pending(tables, device)
+
+
+# Made again at once.
+
+
 AT_ONCE = 8
 """The most events between a free and an allocation made again at once: the free's own two events,
 and those of one or two other tensors."""
+_OFTEN, _SHARE = 200, 0.1
+"""Allocations made again at once are worth a note if there are at least so many, and this part of
+all allocations: fewer cost no time that anyone would notice."""
+
+
+def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Find the allocations made just after one of the same call site and size was freed."""
+    rows = device.history.allocations
+    made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
+    sizes, size = distinct(rows.size[made])
+    key = label_sites(device.history, tables.stacks)[0][made] * len(sizes) + size
+    order = stable_order(key)
+    made, key = made[order], key[order]
+    wait = rows.alloc_event[made[1:]] - rows.free_requested_event[made[:-1]]
+    again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
+    found, made_in_all = np.sort(made[1:][again]), device.sizes.made
+    count = len(found)
+    if count < _OFTEN or count < _SHARE * made_in_all:
+        return
+    share = count / made_in_all
+    one = int(rows.alloc_event[found[count // 2]])
+    turned_over = int(rows.block_size[found].sum())
+    yield Finding(
+        "churn",
+        "note",
+        f"{format_count(count)} allocations ({rounded_share(share)}) were made just after one like"
+        " them was freed",
+        "The same line freed a tensor and at once made another of the same size. The allocator"
+        " reuses the memory, so none is lost. But each allocation costs a little time on the CPU:"
+        " many of them show where many small operations run one after the other.",
+        evidence=(
+            Figure("made again at once", count, "count"),
+            Figure("share of allocations", round(share, 4), "share"),
+            Figure("bytes turned over", turned_over, meaning="their blocks, added up"),
+            Figure("allocations in the recording", made_in_all, "count"),
+        ),
+        tables=(site_table(tables, device.history, found, "Who made them", heading="in all"),),
+        view=View("events", event=one),  # the list of events shows the free just before it
+    )
+
+
+# Short-lived at the peak.
+
+
 SHORT = 0.02
 """Memory is short-lived if it lives for at most this part of a step (without steps: of the
 recording): a few operations."""
 _SHORT_EVENTS = 8
 """Lives of up to this many events always count as short: a single operation may take as many."""
-_NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
-"""Categories that an optimizer step uses. Gradients made by the autograd engine's threads have only
-the category of the backward pass."""
+_TRANSIENT = 0.2
+"""Short-lived memory is worth a note if it is this part of the peak, and the peak would fall by
+this part without it: below that there is more to gain elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,53 +112,6 @@ class Transients:
     """The most events for which memory may live and count as short-lived."""
     peak_falls: int
     """How far the peak falls without any short-lived allocation of their call sites."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldThrough:
-    """Memory live throughout an optimizer step that the optimizer does not use."""
-
-    rows: NDArray[np.int64]
-    """The allocations; int64."""
-    most: int
-    """Block bytes at most live through one optimizer step."""
-    event: int
-    """The first event of that optimizer step."""
-    stages: int
-    """Optimizer steps looked at."""
-    frees: Frees
-    """How far the peak would fall had they been freed as the optimizer step began."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pending:
-    """Freed memory that waits for another stream."""
-
-    rows: NDArray[np.int64]
-    """The allocations that waited; int64."""
-    most: int
-    """Block bytes that waited at once, at most."""
-    event: int
-    """When that was first."""
-    peak_falls: int
-    """How far the active peak would fall had nothing waited."""
-    byte_events: NDArray[np.int64]
-    """For each of ``rows``, its block bytes times the events that it waited; int64."""
-    longest: int
-    """The most events that one waited."""
-
-
-def find_remade(tables: History, device: DeviceFigures) -> NDArray[np.int64]:
-    """Return the allocations made just after one of the same call site and size was freed."""
-    rows = device.history.allocations
-    made = np.flatnonzero(rows.alloc_event >= 0)  # in birth order
-    sizes, size = distinct(rows.size[made])
-    key = label_sites(device.history, tables.stacks)[0][made] * len(sizes) + size
-    order = stable_order(key)
-    made, key = made[order], key[order]
-    wait = rows.alloc_event[made[1:]] - rows.free_requested_event[made[:-1]]
-    again = (key[1:] == key[:-1]) & (wait > 0) & (wait <= AT_ONCE)
-    return np.sort(made[1:][again])
 
 
 def find_transients(tables: History, device: DeviceFigures) -> Transients:
@@ -117,128 +130,6 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     same = np.flatnonzero(short & there[key])
     falls = freed_by(tables, history, same, rows.alloc_event[same]).expected
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
-
-
-def find_held_through(tables: History, device: DeviceFigures) -> HeldThrough | None:
-    """Find memory live all through an optimizer step that does not need it; None without a step.
-
-    Only memory freed later in the recording counts: the rest may be kept on purpose.
-    """
-    history, rows, stages = device.history, device.history.allocations, device.history.stages
-    optimizer = [
-        i
-        for i, name in enumerate(stages.name)
-        if OPTIMIZER_STEP.match(name)
-        and stages.start_time_us[i] != NO_TIME
-        and stages.end_time_us[i] != NO_TIME
-        and 0 <= stages.start_event[i] < stages.end_event[i] <= history.events
-    ]
-    if not optimizer:
-        return None
-    needed = [i for i, each in enumerate(device.categories) if each.name in _NEEDED]
-    start, end = stages.start_event[optimizer], stages.end_event[optimizer]
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    candidates = np.flatnonzero(
-        (rows.alloc_event >= 0)
-        & (rows.free_requested_event < history.events)
-        & ~is_among(device.category, needed)
-        & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
-    )
-    # Is each allocation still live when the first optimizer step after it ends?
-    place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
-    there = place < len(start)
-    candidates, place = candidates[there], place[there]
-    through = rows.free_requested_event[candidates] >= end[place]
-    chosen, place = candidates[through], place[through]
-    held = sum_groups(place, rows.block_size[chosen], len(start))
-    most = int(held.argmax())
-    return HeldThrough(
-        rows=chosen,
-        most=int(held[most]),
-        event=int(start[most]),
-        stages=len(start),
-        frees=freed_by(tables, history, chosen, start[place]),
-    )
-
-
-def find_pending(device: DeviceFigures) -> Pending:
-    """Find the memory whose free waited for another stream."""
-    history, rows = device.history, device.history.allocations
-    # Where nothing waited, the two events of a free follow each other.
-    waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)
-    events = rows.free_event[waited] - rows.free_requested_event[waited]
-    curve: NDArray[np.int64] = sum_live(
-        rows.block_size[waited],
-        rows.free_requested_event[waited],
-        rows.free_event[waited],
-        history.events,
-    )
-    most = int(curve.argmax())
-    active = device.curves["active"]
-    return Pending(
-        rows=waited,
-        most=int(curve[most]),
-        event=most - 1,
-        peak_falls=int(active.max()) - int((active - curve).max()),
-        byte_events=rows.block_size[waited] * events,
-        longest=int(events.max(initial=0)),
-    )
-
-
-# Findings about memory allocated more often, or kept longer, than needed.
-
-
-MIB = 1 << 20
-_OFTEN, _SHARE = 200, 0.1
-"""Allocations made again at once are worth a note if there are at least so many, and this part of
-all allocations: fewer cost no time that anyone would notice."""
-_TRANSIENT = 0.2
-"""Short-lived memory is worth a note if it is this part of the peak, and the peak would fall by
-this part without it: below that there is more to gain elsewhere."""
-_HELD, _HELD_COSTS = 0.05, 0.1
-"""Memory held through an optimizer step is worth a note from this part of the peak on, and a
-warning if the peak would fall by the second part without it."""
-_PENDING, _PENDING_COSTS = 0.02, 0.25
-"""The same for memory waiting for another stream, as parts of the active peak. Some waiting is the
-price of working on two streams at once."""
-
-
-def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings about a device's churn."""
-    if not device.recorded:
-        return
-    yield from _remade(tables, device)
-    yield from _transients(tables, device)
-    yield from _held_through(tables, device)
-    yield from _pending(tables, device)
-
-
-def _remade(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    found, made = find_remade(tables, device), device.sizes.made
-    count, rows = len(found), device.history.allocations
-    if count < _OFTEN or count < _SHARE * made:
-        return
-    share = count / made
-    one = int(rows.alloc_event[found[count // 2]])
-    turned_over = int(rows.block_size[found].sum())
-    yield Finding(
-        "churn",
-        "note",
-        f"{format_count(count)} allocations ({rounded_share(share)}) were made just after one like"
-        " them was freed",
-        "The same line freed a tensor and at once made another of the same size. The allocator"
-        " reuses the memory, so none is lost. But each allocation costs a little time on the CPU:"
-        " many of them show where many small operations run one after the other.",
-        evidence=(
-            Figure("made again at once", count, "count"),
-            Figure("share of allocations", round(share, 4), "share"),
-            Figure("bytes turned over", turned_over, meaning="their blocks, added up"),
-            Figure("allocations in the recording", made, "count"),
-        ),
-        tables=(site_table(tables, device.history, found, "Who made them", heading="in all"),),
-        view=View("events", event=one),  # the list of events shows the free just before it
-    )
 
 
 def _transients(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -277,47 +168,139 @@ def _transients(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     )
 
 
+# Held through an optimizer step.
+
+
+_NEEDED = ("parameter", "gradient", "backward", "optimizer", "optimizer state")
+"""Categories that an optimizer step uses. Gradients made by the autograd engine's threads have only
+the category of the backward pass."""
+_HELD, _HELD_COSTS = 0.05, 0.1
+"""Memory held through an optimizer step is worth a note from this part of the peak on, and a
+warning if the peak would fall by the second part without it."""
+
+
 def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    found = find_held_through(tables, device)
-    peak = device.peak.allocated
-    if found is None or found.most < max(_HELD * peak, MIB):
+    """Find memory live all through an optimizer step that does not need it.
+
+    Only memory freed later in the recording counts: the rest may be kept on purpose.
+    """
+    history, rows, stages = device.history, device.history.allocations, device.history.stages
+    optimizer = [
+        i
+        for i, name in enumerate(stages.name)
+        if OPTIMIZER_STEP.match(name)
+        and stages.start_time_us[i] != NO_TIME
+        and stages.end_time_us[i] != NO_TIME
+        and 0 <= stages.start_event[i] < stages.end_event[i] <= history.events
+    ]
+    if not optimizer:
         return
-    costs = found.frees.expected >= max(_HELD_COSTS * peak, MIB)
+    needed = [i for i, each in enumerate(device.categories) if each.name in _NEEDED]
+    start, end = stages.start_event[optimizer], stages.end_event[optimizer]
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    candidates = np.flatnonzero(
+        (rows.alloc_event >= 0)
+        & (rows.free_requested_event < history.events)
+        & ~is_among(device.category, needed)
+        & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
+    )
+    # Is each allocation still live when the first optimizer step after it ends?
+    place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
+    there = place < len(start)
+    candidates, place = candidates[there], place[there]
+    through = rows.free_requested_event[candidates] >= end[place]
+    chosen, place = candidates[through], place[through]
+    held = sum_groups(place, rows.block_size[chosen], len(start))
+    most, event, peak = int(held.max()), int(start[held.argmax()]), device.peak.allocated
+    if most < max(_HELD * peak, MIB):
+        return
+    # Had they been freed as the optimizer step began.
+    frees = freed_by(tables, history, chosen, start[place])
+    costs = frees.expected >= max(_HELD_COSTS * peak, MIB)
     yield Finding(
         "held-across-stages",
         "warning" if costs else "note",
-        f"{format_bytes(found.most)} made before an optimizer step stays live all through it",
+        f"{format_bytes(most)} made before an optimizer step stays live all through it",
         "An optimizer needs parameters, gradients and its own state. As far as its call stacks"
         " show, this memory is none of these, and it is freed only after the optimizer step. It may"
         " be the loss, the model's outputs or the batch, held by a variable."
         + (
-            f" Without it the peak would be {format_bytes(found.frees.expected)} lower."
-            if found.frees.expected
+            f" Without it the peak would be {format_bytes(frees.expected)} lower."
+            if frees.expected
             else " It does not raise the peak."
         ),
         evidence=(
-            Figure(
-                "held through an optimizer step", found.most, meaning="the most of any such step"
-            ),
-            Figure("that optimizer step, from event", found.event, "event"),
-            Figure("optimizer steps", found.stages, "count"),
-            Figure("peak falls by", found.frees.expected, meaning="added up again without it"),
+            Figure("held through an optimizer step", most, meaning="the most of any such step"),
+            Figure("that optimizer step, from event", event, "event"),
+            Figure("optimizer steps", len(start), "count"),
+            Figure("peak falls by", frees.expected, meaning="added up again without it"),
         ),
-        tables=(site_table(tables, device.history, found.rows, "What was held, over all steps"),),
+        tables=(site_table(tables, device.history, chosen, "What was held, over all steps"),),
         suggestions=(
             Suggestion(
                 "free-earlier",
                 "Delete these variables after loss.backward() and before optimizer.step(). The"
-                f" peak would be {format_bytes(found.frees.expected)} lower, added up again without"
+                f" peak would be {format_bytes(frees.expected)} lower, added up again without"
                 " them.",
                 "del outputs, loss",
-                frees=found.frees,
+                frees=frees,
             ),
         )
         if costs
         else (),
-        view=View("live", event=found.event),
-        bytes=found.most,
+        view=View("live", event=event),
+        bytes=most,
+    )
+
+
+# Freed, and waiting for another stream.
+
+
+_PENDING, _PENDING_COSTS = 0.02, 0.25
+"""The same for memory waiting for another stream, as parts of the active peak. Some waiting is the
+price of working on two streams at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """Freed memory that waits for another stream."""
+
+    rows: NDArray[np.int64]
+    """The allocations that waited; int64."""
+    most: int
+    """Block bytes that waited at once, at most."""
+    event: int
+    """When that was first."""
+    peak_falls: int
+    """How far the active peak would fall had nothing waited."""
+    byte_events: NDArray[np.int64]
+    """For each of ``rows``, its block bytes times the events that it waited; int64."""
+    longest: int
+    """The most events that one waited."""
+
+
+def find_pending(device: DeviceFigures) -> Pending:
+    """Find the memory whose free waited for another stream."""
+    history, rows = device.history, device.history.allocations
+    # Where nothing waited, the two events of a free follow each other.
+    waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)
+    events = rows.free_event[waited] - rows.free_requested_event[waited]
+    curve: NDArray[np.int64] = sum_live(
+        rows.block_size[waited],
+        rows.free_requested_event[waited],
+        rows.free_event[waited],
+        history.events,
+    )
+    most = int(curve.argmax())
+    active = device.curves["active"]
+    return Pending(
+        rows=waited,
+        most=int(curve[most]),
+        event=most - 1,
+        peak_falls=int(active.max()) - int((active - curve).max()),
+        byte_events=rows.block_size[waited] * events,
+        longest=int(events.max(initial=0)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables for findings: the first of many rows, what made allocations, and what held the memory."""
+"""What several findings say alike: tables of rows, call sites and holders, and of kept segments."""
 
 from __future__ import annotations
 

@@ -1,15 +1,22 @@
-"""Findings about mistakes in recording, with the lines that avoid them next time."""
+"""Mistakes in how a recording was made, and how to record again so that it shows more.
+
+No history, memory from before it, events that a full ring lost, call stacks left out, and a file
+written too early or too late.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import Curves, event_times, reserved_at
+from snapreport.ground.native.columns import median
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import (
     CurvePeak,
@@ -25,10 +32,11 @@ from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ROLES, Roles
 from snapreport.model.snapshot import NO_TIME
-from snapreport.roles.stack_kinds import EMPTY, HAS_FRAMES, NOT_RECORDED
-
-# Suggestions for how to record again, so that the next recording shows more.
-
+from snapreport.roles.stack_kinds import (
+    EMPTY,
+    HAS_FRAMES,
+    NOT_RECORDED,
+)
 
 _STEPS = 10
 
@@ -70,54 +78,10 @@ def record_stacks(text: str) -> Suggestion:
     )
 
 
-def larger_ring(loss: Loss) -> Suggestion:
-    """Return how to keep every event, or at least enough steps."""
-    text = "Leave max_entries out: PyTorch then keeps every event."
-    if not loss.full:
-        text = (
-            "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
-            " event."
-        )
-    if loss.events_per_step is None:
-        return record_again(text, RECORD.change)
-    entries = _round_up(loss.events_per_step * _STEPS)
-    text += (
-        f" Or make the ring larger: a step ({loss.step_name}) has about"
-        f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
-        f" max_entries={entries:_}."
-    )
-    code = RECORD.change.replace("history()", f"history(max_entries={entries:_})")
-    return record_again(text, code)
-
-
-def _round_up(count: int) -> int:
-    """Round up to one or two digits and zeros: a number that one would type."""
-    unit = int(10 ** max(len(str(count)) - 2, 0))
-    return -(-count // unit) * unit
+# No history.
 
 
 _RECORDING = View(tab="recording")
-GONE = MappingProxyType(
-    {
-        "lost": "Older events are lost",
-        "missing": "Older events are missing",
-        "suspected": "Older events may be lost",
-    }
-)
-"""How each ``Loss.state`` of lost events is worded."""
-LATE = 0.1
-"""Memory from before the recording is worth a note from this part of the peak on, and a warning if
-that part has neither a call stack nor a role. The parameters of a model are a quarter to a fifth of
-the peak where AdamW trains them, less with activations."""
-_NO_ROLE = ROLES.index("unknown")
-_MISSING = 0.05
-"""Missing call stacks are worth a finding from this part of all bytes on."""
-_LAST = 0.02
-"""The peak is at the end if it is within this last part of the events."""
-_GROWN = 0.95
-"""Memory still grew if a quarter of the events earlier it was below this part of the peak."""
-_FREED = 0.5
-"""The final state differs from that of the failure if this part of it was freed in between."""
 
 
 def recorded(history: DeviceHistory, tables: History) -> bool:
@@ -201,6 +165,49 @@ def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str
     return "There is a single event, as when recording is switched on at the very end."
 
 
+def _nothing_allocated(tables: History) -> Finding:
+    """Report that nothing was allocated, and how to record the processes that train instead."""
+    recorder = tables.recorder
+    nothing = Finding(
+        "nothing-allocated",
+        "note",
+        "Nothing was allocated: 0 segments and 0 events",
+        "The file holds no memory of this device.",
+    )
+    if recorder is None or any(len(each.segments) or each.events for each in tables.devices):
+        return nothing
+    suggestions = (
+        record_again(
+            "Record in the processes that train: have their launcher start these commands.",
+            "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
+            "deepspeed --no_local_rank --module snapreport record train.py\n"
+            "mpirun ... python -m snapreport record train.py  # in place of python train.py\n"
+            'with snapreport.record("out"): ...  # in the function that a worker of Ray runs',
+        ),
+    )
+    if not recorder.children_s:
+        said = f"{nothing.explanation} If other processes train, record in those."
+        return replace(nothing, explanation=said, suggestions=suggestions)
+    return Finding(
+        "nothing-allocated",
+        "warning",
+        "Nothing was allocated in this process; child processes did the work",
+        f"They took {format_count(recorder.children_s)} s of processor time, and a recording sees"
+        " only its own process.",
+        suggestions=suggestions,
+    )
+
+
+# Memory from before the first event.
+
+
+LATE = 0.1
+"""Memory from before the recording is worth a note from this part of the peak on, and a warning if
+that part has neither a call stack nor a role. The parameters of a model are a quarter to a fifth of
+the peak where AdamW trains them, less with activations."""
+_NO_ROLE = ROLES.index("unknown")
+
+
 def baseline_faults(
     history: DeviceHistory,
     tables: History,
@@ -268,6 +275,19 @@ def baseline_faults(
         )
 
 
+# Lost events: a recording is a ring of the newest ones.
+
+
+GONE = MappingProxyType(
+    {
+        "lost": "Older events are lost",
+        "missing": "Older events are missing",
+        "suspected": "Older events may be lost",
+    }
+)
+"""How each ``Loss.state`` of lost events is worded."""
+
+
 def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
     """Yield the finding that events were lost, or may have been."""
     if history.events < 2 or loss.state not in GONE:
@@ -297,6 +317,193 @@ def ring_faults(history: DeviceHistory, loss: Loss) -> Iterator[Finding]:
         suggestions=(larger_ring(loss),),
         view=_RECORDING,
     )
+
+
+def larger_ring(loss: Loss) -> Suggestion:
+    """Return how to keep every event, or at least enough steps."""
+    text = "Leave max_entries out: PyTorch then keeps every event."
+    if not loss.full:
+        text = (
+            "Leave max_entries out, and do not stop recording in between: PyTorch then keeps every"
+            " event."
+        )
+    if loss.events_per_step is None:
+        return record_again(text, RECORD.change)
+    entries = _round_up(loss.events_per_step * _STEPS)
+    text += (
+        f" Or make the ring larger: a step ({loss.step_name}) has about"
+        f" {format_count(loss.events_per_step)} events here, so {_STEPS} of them need"
+        f" max_entries={entries:_}."
+    )
+    code = RECORD.change.replace("history()", f"history(max_entries={entries:_})")
+    return record_again(text, code)
+
+
+def _round_up(count: int) -> int:
+    """Round up to one or two digits and zeros: a number that one would type."""
+    unit = int(10 ** max(len(str(count)) - 2, 0))
+    return -(-count // unit) * unit
+
+
+# A smaller round number of events is too likely by chance, and nobody asks for so small a ring.
+_SMALLEST_RING = 500
+# People type 100000 or 1 << 16; a recording rarely stops at such a number by chance.
+_ROUND_TO = 50_000
+# If at most this share of events leave nothing live that is freed later, a full ring would hardly
+# begin just behind one of them.
+_RARE = 0.1
+
+
+def find_loss(
+    history: DeviceHistory, tables: History, reason: np.ndarray[Any, Any], start_reserved: int
+) -> Loss:
+    """Judge whether events from before the first one are missing.
+
+    ``lost`` means proven: the file says so, or the ring looks full and there are blocks allocated
+    while recording was on whose events are not in the file. If the ring is not full, those events
+    may have been dropped when recording was stopped (``missing``).
+
+    Args:
+        reason: int8, shape (n_allocations,), as from ``missing_reason``.
+        start_reserved: bytes reserved before the first event.
+    """
+    rows, events = history.allocations, history.events
+    baseline = rows.alloc_event == START
+    made = int((baseline & (rows.free_event == events) & (reason == HAS_FRAMES)).sum())
+    unmatched = int((baseline & (rows.free_event < events)).sum())
+    entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
+    most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
+    said = _said(history, tables)
+    if said is False:
+        # Blocks from before with a call stack are then of an earlier recording that was dropped.
+        return Loss("none", ("the file says that the ring did not overflow",), most, False)
+    if said is None and start_reserved == 0 and not baseline.any():
+        # Whatever the length: all that could be missing was freed and given back.
+        nothing = "nothing was allocated or reserved before the first event"
+        return Loss("none", (nothing,), most, False)
+    proofs, signs = [], []
+    if said:
+        proofs.append("the file says that the ring overflowed")
+    if made:
+        proofs.append(
+            f"{plural(made, 'block has', 'blocks have')} a call stack from an event that is not in"
+            " the file"
+        )
+    if most is not None and events >= most:
+        signs.append(f"there are {format_count(events)} events, as many as the ring holds")
+    elif most is None and _is_round(events) and not _begins_at_rest(history):
+        signs.append(
+            f"there are {format_count(events)} events, a round number, as when the ring is full"
+        )
+    full = bool(said or signs)
+    if unmatched and _is_shared(history, tables) and (made or events >= _SMALLEST_RING):
+        signs.append(f"another device has exactly {format_count(events)} events too")
+        full = full or bool(made)
+    if not proofs and not signs:
+        return Loss("not known", (), most, False)
+    return Loss(
+        ("lost" if full else "missing") if proofs else "suspected",
+        (*proofs, *signs, *_supporting(history, unmatched)),
+        most,
+        full,
+        *events_per_step(history),
+    )
+
+
+def _said(history: DeviceHistory, tables: History) -> bool | None:
+    """Return whether the device's ring overflowed by the file; None if the file does not say."""
+    value = tables.settings.get("trace_alloc_overflowed")
+    if value is None or not history.device.on_card:
+        return None
+    if isinstance(value, list):
+        found = _of_device(history, value)
+        return None if found is None else bool(found)
+    # One flag for all devices: rings have one size, so a ring with fewer events is not full.
+    return bool(value) and history.events == max(each.events for each in tables.devices)
+
+
+def _of_device(history: DeviceHistory, value: Any) -> Any:
+    """Return a setting's value for the device: its own out of a list, or the one for all."""
+    if not isinstance(value, list):
+        return value
+    ordinal = history.device.ordinal
+    return value[ordinal] if history.device.on_card and ordinal < len(value) else None
+
+
+def _is_round(events: int) -> bool:
+    """Whether somebody might choose this number: 5000, 100000, 65536."""
+    if events < _SMALLEST_RING:
+        return False
+    digits = str(events).rstrip("0")
+    power_of_two = events >= 1024 and events & (events - 1) == 0
+    return len(digits) == 1 or power_of_two or events % _ROUND_TO == 0
+
+
+def _begins_at_rest(history: DeviceHistory) -> bool:
+    """Whether nothing that lives briefly was live before the first event, where that is rare later.
+
+    A ring that overflows begins at any event, in the middle of a step as a rule: then memory is
+    freed that was allocated before it. So this tells more than a round number of events does.
+    """
+    rows, events = history.allocations, history.events
+    brief = rows.free_event < events
+    if (rows.alloc_event[brief] == START).any():
+        return False
+    born = np.bincount(rows.alloc_event[brief], minlength=events)
+    freed = np.bincount(rows.free_event[brief], minlength=events)
+    return int((np.cumsum(born - freed) == 0).sum()) <= _RARE * events
+
+
+def _is_shared(history: DeviceHistory, tables: History) -> bool:
+    return sum(each.events == history.events for each in tables.devices) > 1
+
+
+def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
+    """Return signs that fit lost events, but also a late start."""
+    stages = history.stages
+    ended = int(((stages.end_event == START) & (stages.start_time_us != NO_TIME)).sum())
+    headless = int((stages.start_time_us == NO_TIME).sum())
+    signs = []
+    if unmatched:
+        signs.append(
+            f"{plural(unmatched, 'free is', 'frees are')} of memory that was not allocated in the"
+            " recording"
+        )
+    if headless:
+        signs.append(f"{plural(headless, 'stage has', 'stages have')} an end but no start")
+    if ended:
+        signs.append(f"{plural(ended, 'stage')} ended before the first event")
+    return signs
+
+
+# Annotations that mark a step of the program, the best first.
+_STEP_NAMES = ("ProfilerStep", "Optimizer.step")
+_NUMBER = re.compile(r"#\d+$")
+
+
+def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
+    """Return the events per step of the program, and the name of the stage that marks steps.
+
+    It is the median over complete steps, and None if no annotation marks steps.
+    """
+    starts: dict[str, list[int]] = {}
+    for name, event in zip(history.stages.name, history.stages.start_event.tolist(), strict=True):
+        if event >= 0 and name.startswith(_STEP_NAMES):
+            starts.setdefault(_NUMBER.sub("", name), []).append(event)
+    for wanted in _STEP_NAMES:
+        for name, found in starts.items():
+            lengths = np.diff(found)
+            lengths = lengths[lengths > 0]
+            if name.startswith(wanted) and len(lengths):
+                return int(median(lengths)), name
+    return None, ""
+
+
+# Missing call stacks.
+
+
+_MISSING = 0.05
+"""Missing call stacks are worth a finding from this part of all bytes on."""
 
 
 def stack_faults(
@@ -353,6 +560,17 @@ def stack_faults(
         )
 
 
+# A file written too early, or too late.
+
+
+_LAST = 0.02
+"""The peak is at the end if it is within this last part of the events."""
+_GROWN = 0.95
+"""Memory still grew if a quarter of the events earlier it was below this part of the peak."""
+_FREED = 0.5
+"""The final state differs from that of the failure if this part of it was freed in between."""
+
+
 def end_faults(
     history: DeviceHistory, tables: History, curves: Curves, ooms: tuple[OomEvent, ...]
 ) -> Iterator[Finding]:
@@ -384,39 +602,6 @@ def end_faults(
         )
     if ooms and history.events > 1:
         yield from _late(history, curves, ooms[-1])
-
-
-def _nothing_allocated(tables: History) -> Finding:
-    """Report that nothing was allocated, and how to record the processes that train instead."""
-    recorder = tables.recorder
-    nothing = Finding(
-        "nothing-allocated",
-        "note",
-        "Nothing was allocated: 0 segments and 0 events",
-        "The file holds no memory of this device.",
-    )
-    if recorder is None or any(len(each.segments) or each.events for each in tables.devices):
-        return nothing
-    suggestions = (
-        record_again(
-            "Record in the processes that train: have their launcher start these commands.",
-            "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
-            "deepspeed --no_local_rank --module snapreport record train.py\n"
-            "mpirun ... python -m snapreport record train.py  # in place of python train.py\n"
-            'with snapreport.record("out"): ...  # in the function that a worker of Ray runs',
-        ),
-    )
-    if not recorder.children_s:
-        said = f"{nothing.explanation} If other processes train, record in those."
-        return replace(nothing, explanation=said, suggestions=suggestions)
-    return Finding(
-        "nothing-allocated",
-        "warning",
-        "Nothing was allocated in this process; child processes did the work",
-        f"They took {format_count(recorder.children_s)} s of processor time, and a recording sees"
-        " only its own process.",
-        suggestions=suggestions,
-    )
 
 
 def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:

@@ -1,211 +1,104 @@
-"""Warnings that a reader of a recording's figures needs, in plain words."""
+"""Warnings that a reader of a recording's figures needs, in plain words.
+
+A bundle's manifest has them. They take a few milliseconds, all findings several times that, so they
+can be computed alone.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from snapreport.diagnosis.recording_mistakes import (
     baseline_faults,
     end_faults,
+    find_loss,
     history_faults,
     how_to_record,
     record_again,
     ring_faults,
     stack_faults,
 )
-from snapreport.figures.curves import Curves, reserved_at, reserved_from
-from snapreport.ground.native.columns import median
+from snapreport.figures.curves import (
+    Curves,
+    event_times,
+    find_curves,
+    find_peaks,
+    reserved_at,
+    reserved_from,
+    time_at,
+)
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
 from snapreport.model.diagnoses import (
     Closing,
     CurvePeak,
     Figure,
     Finding,
-    Loss,
     OomEvent,
     View,
     by_severity,
 )
 from snapreport.model.history import INTERNAL, START, DeviceHistory, History
 from snapreport.model.roles import Roles
-from snapreport.model.snapshot import MOVES, NO_TIME
-from snapreport.roles.stack_kinds import HAS_FRAMES, find_stack_kind, missing_reason
-
-# Find out whether the oldest events were lost: a recording is a ring of the newest ones.
-
-
-# A smaller round number of events is too likely by chance, and nobody asks for so small a ring.
-_SMALLEST_RING = 500
-# People type 100000 or 1 << 16; a recording rarely stops at such a number by chance.
-_ROUND_TO = 50_000
-# If at most this share of events leave nothing live that is freed later, a full ring would hardly
-# begin just behind one of them.
-_RARE = 0.1
-# Annotations that mark a step of the program, the best first.
-_STEP_NAMES = ("ProfilerStep", "Optimizer.step")
-_NUMBER = re.compile(r"#\d+$")
+from snapreport.model.snapshot import ACTIVE, INACTIVE, MOVES, NO_TIME
+from snapreport.roles.lifetimes import find_roles
+from snapreport.roles.stack_kinds import find_stack_kind, missing_reason
 
 
-def find_loss(
-    history: DeviceHistory, tables: History, reason: np.ndarray[Any, Any], start_reserved: int
-) -> Loss:
-    """Judge whether events from before the first one are missing.
+def find_warnings(history: History) -> list[Finding]:
+    """Return every warning of ``find()``, those about the file before those about a device.
 
-    ``lost`` means proven: the file says so, or the ring looks full and there are blocks allocated
-    while recording was on whose events are not in the file. If the ring is not full, those events
-    may have been dropped when recording was stopped (``missing``).
-
-    Args:
-        reason: int8, shape (n_allocations,), as from ``missing_reason``.
-        start_reserved: bytes reserved before the first event.
+    If several devices have events, a warning about one begins with its name.
     """
-    rows, events = history.allocations, history.events
-    baseline = rows.alloc_event == START
-    made = int((baseline & (rows.free_event == events) & (reason == HAS_FRAMES)).sum())
-    unmatched = int((baseline & (rows.free_event < events)).sum())
-    entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
-    most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
-    said = _said(history, tables)
-    if said is False:
-        # Blocks from before with a call stack are then of an earlier recording that was dropped.
-        return Loss("none", ("the file says that the ring did not overflow",), most, False)
-    if said is None and start_reserved == 0 and not baseline.any():
-        # Whatever the length: all that could be missing was freed and given back.
-        nothing = "nothing was allocated or reserved before the first event"
-        return Loss("none", (nothing,), most, False)
-    proofs, signs = [], []
-    if said:
-        proofs.append("the file says that the ring overflowed")
-    if made:
-        proofs.append(
-            f"{plural(made, 'block has', 'blocks have')} a call stack from an event that is not in"
-            " the file"
+    found = list(file_warnings(history))
+    several = sum(1 for device in history.devices if device.events) > 1
+    for device in history.devices:
+        curves = find_curves(device, history.layout != "profiler")
+        peaks = find_peaks(device, curves, event_times(device))
+        closing = find_closing(device, curves, history.layout != "no-segments")
+        ooms = find_ooms(device, curves)
+        roles = partial(find_roles, device, history)
+        for warning in device_warnings(
+            device, history, curves, ooms, closing, peaks["allocated"], roles
+        ):
+            if warning.code == "nothing-allocated" and len(history.devices) > 1:
+                continue
+            title = f"{device.device}: {warning.title}" if several else warning.title
+            found.append(replace(warning, title=title))
+    return [*by_severity(found)]
+
+
+def file_warnings(history: History) -> tuple[Finding, ...]:
+    """Return the warnings about the file as a whole."""
+    found = []
+    if not any(device.events or len(device.segments) for device in history.devices):
+        found.append(
+            Finding(
+                "nothing-allocated",
+                "note",
+                "Nothing was allocated: 0 segments and 0 events in the file",
+                "The snapshot is empty: nothing was allocated when it was written, and no history"
+                " was recorded.",
+                suggestions=(how_to_record(history),),
+            )
         )
-    if most is not None and events >= most:
-        signs.append(f"there are {format_count(events)} events, as many as the ring holds")
-    elif most is None and _is_round(events) and not _begins_at_rest(history):
-        signs.append(
-            f"there are {format_count(events)} events, a round number, as when the ring is full"
+    if history.oddities:
+        names = ", ".join(
+            f"{name} ({format_count(n)})" for name, n in sorted(history.oddities.items())[:8]
         )
-    full = bool(said or signs)
-    if unmatched and _is_shared(history, tables) and (made or events >= _SMALLEST_RING):
-        signs.append(f"another device has exactly {format_count(events)} events too")
-        full = full or bool(made)
-    if not proofs and not signs:
-        return Loss("not known", (), most, False)
-    return Loss(
-        ("lost" if full else "missing") if proofs else "suspected",
-        (*proofs, *signs, *_supporting(history, unmatched)),
-        most,
-        full,
-        *events_per_step(history),
-    )
-
-
-def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:
-    """Return the events per step of the program, and the name of the stage that marks steps.
-
-    It is the median over complete steps, and None if no annotation marks steps.
-    """
-    starts: dict[str, list[int]] = {}
-    for name, event in zip(history.stages.name, history.stages.start_event.tolist(), strict=True):
-        if event >= 0 and name.startswith(_STEP_NAMES):
-            starts.setdefault(_NUMBER.sub("", name), []).append(event)
-    for wanted in _STEP_NAMES:
-        for name, found in starts.items():
-            lengths = np.diff(found)
-            lengths = lengths[lengths > 0]
-            if name.startswith(wanted) and len(lengths):
-                return int(median(lengths)), name
-    return None, ""
-
-
-def _said(history: DeviceHistory, tables: History) -> bool | None:
-    """Return whether the device's ring overflowed by the file; None if the file does not say."""
-    value = tables.settings.get("trace_alloc_overflowed")
-    if value is None or not history.device.on_card:
-        return None
-    if isinstance(value, list):
-        found = _of_device(history, value)
-        return None if found is None else bool(found)
-    # One flag for all devices: rings have one size, so a ring with fewer events is not full.
-    return bool(value) and history.events == max(each.events for each in tables.devices)
-
-
-def _of_device(history: DeviceHistory, value: Any) -> Any:
-    """Return a setting's value for the device: its own out of a list, or the one for all."""
-    if not isinstance(value, list):
-        return value
-    ordinal = history.device.ordinal
-    return value[ordinal] if history.device.on_card and ordinal < len(value) else None
-
-
-def _is_round(events: int) -> bool:
-    """Whether somebody might choose this number: 5000, 100000, 65536."""
-    if events < _SMALLEST_RING:
-        return False
-    digits = str(events).rstrip("0")
-    power_of_two = events >= 1024 and events & (events - 1) == 0
-    return len(digits) == 1 or power_of_two or events % _ROUND_TO == 0
-
-
-def _begins_at_rest(history: DeviceHistory) -> bool:
-    """Whether nothing that lives briefly was live before the first event, where that is rare later.
-
-    A ring that overflows begins at any event, in the middle of a step as a rule: then memory is
-    freed that was allocated before it. So this tells more than a round number of events does.
-    """
-    rows, events = history.allocations, history.events
-    brief = rows.free_event < events
-    if (rows.alloc_event[brief] == START).any():
-        return False
-    born = np.bincount(rows.alloc_event[brief], minlength=events)
-    freed = np.bincount(rows.free_event[brief], minlength=events)
-    return int((np.cumsum(born - freed) == 0).sum()) <= _RARE * events
-
-
-def _is_shared(history: DeviceHistory, tables: History) -> bool:
-    return sum(each.events == history.events for each in tables.devices) > 1
-
-
-def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
-    """Return signs that fit lost events, but also a late start."""
-    stages = history.stages
-    ended = int(((stages.end_event == START) & (stages.start_time_us != NO_TIME)).sum())
-    headless = int((stages.start_time_us == NO_TIME).sum())
-    signs = []
-    if unmatched:
-        signs.append(
-            f"{plural(unmatched, 'free is', 'frees are')} of memory that was not allocated in the"
-            " recording"
+        found.append(
+            Finding(
+                "unknown-keys",
+                "note",
+                f"{plural(sum(history.oddities.values()), 'part')} of the file not read",
+                f"This version does not know them, and they count nowhere: {names}.",
+            )
         )
-    if headless:
-        signs.append(f"{plural(headless, 'stage has', 'stages have')} an end but no start")
-    if ended:
-        signs.append(f"{plural(ended, 'stage')} ended before the first event")
-    return signs
-
-
-_KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
-_RECORDING = View(tab="recording")
-_REJECTED = "num_oom_rejections"
-_UNKNOWN = MappingProxyType(
-    {
-        "alloc": "no allocation is known",
-        "free_requested": "allocated memory may have fallen earlier than shown",
-        "free_completed": "active and requested memory may have fallen later than shown",
-        "segment_alloc": "reserved memory is not known before the end",
-        "segment_free": "reserved memory is not known before the end",
-    }
-)
-"""What cannot be known without a kind of events."""
-_MILD = (("free_requested",), ("free_completed",))
-"""Left out alone, these change little: the two events of a free mostly come at once."""
+    return tuple(found)
 
 
 def device_warnings(
@@ -246,6 +139,27 @@ def device_warnings(
     return by_severity(found)
 
 
+def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
+    """Return the requests that failed, in order."""
+    other = history.other
+    return tuple(
+        OomEvent(
+            event=(event := int(other.event[i])),
+            time_us=time_at(other.time_us, i),
+            size=int(other.size[i]),
+            device_free=int(other.addr[i]),
+            allocated=int(curves["allocated"][event + 1]),
+            reserved=reserved_at(curves, event),
+            stack=int(other.stack[i]),
+        )
+        for i, action in enumerate(other.action)
+        if action == "oom"
+    )
+
+
+_RECORDING = View(tab="recording")
+
+
 def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
     for oom in ooms[:3]:
         yield Finding(
@@ -262,6 +176,9 @@ def _of_oom(ooms: tuple[OomEvent, ...]) -> Iterator[Finding]:
             f"{format_count(len(ooms) - 3)} more requests failed",
             "The first three are listed one by one.",
         )
+
+
+_REJECTED = "num_oom_rejections"
 
 
 def _of_rejected(history: DeviceHistory, tables: History) -> Iterator[Finding]:
@@ -329,15 +246,18 @@ def _of_sizes(history: DeviceHistory, peak: CurvePeak) -> Iterator[Finding]:
     )
 
 
-def unknown_actions(history: DeviceHistory) -> dict[str, int]:
-    """Count the events of unknown kinds, by name."""
-    unknown: dict[str, int] = {}
-    if set(history.other.action) <= _KNOWN_EVENTS:
-        return unknown
-    for action in history.other.action:
-        if action not in _KNOWN_EVENTS and not action.startswith(INTERNAL):
-            unknown[action] = unknown.get(action, 0) + 1
-    return unknown
+_UNKNOWN = MappingProxyType(
+    {
+        "alloc": "no allocation is known",
+        "free_requested": "allocated memory may have fallen earlier than shown",
+        "free_completed": "active and requested memory may have fallen later than shown",
+        "segment_alloc": "reserved memory is not known before the end",
+        "segment_free": "reserved memory is not known before the end",
+    }
+)
+"""What cannot be known without a kind of events."""
+_MILD = (("free_requested",), ("free_completed",))
+"""Left out alone, these change little: the two events of a free mostly come at once."""
 
 
 def _of_skipped(history: DeviceHistory) -> Iterator[Finding]:
@@ -357,6 +277,20 @@ def _of_skipped(history: DeviceHistory) -> Iterator[Finding]:
         suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
         view=_RECORDING,
     )
+
+
+_KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
+
+
+def unknown_actions(history: DeviceHistory) -> dict[str, int]:
+    """Count the events of unknown kinds, by name."""
+    unknown: dict[str, int] = {}
+    if set(history.other.action) <= _KNOWN_EVENTS:
+        return unknown
+    for action in history.other.action:
+        if action not in _KNOWN_EVENTS and not action.startswith(INTERNAL):
+            unknown[action] = unknown.get(action, 0) + 1
+    return unknown
 
 
 def _of_events(history: DeviceHistory) -> Iterator[Finding]:
@@ -422,6 +356,32 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         )
 
 
+def _quoted(name: str) -> str:
+    return f"'{name[:40]}'"
+
+
+def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
+    """Compare the end of the curves with the final segments; no segments count as 0 bytes.
+
+    Args:
+        curves: the device's.
+        stated: whether the file has a final state.
+
+    Returns:
+        The differences; None without a final state, or if the device did nothing.
+    """
+    segments = history.segments
+    if not stated or not (len(segments) or history.events):
+        return None
+    in_use = segments.block_state != INACTIVE
+    held = segments.block_state == ACTIVE
+    return Closing(
+        requested=int(curves["requested"][-1]) - int(segments.block_requested[in_use].sum()),
+        allocated=int(curves["allocated"][-1]) - int(segments.block_size[held].sum()),
+        active=int(curves["active"][-1]) - int(segments.block_size[in_use].sum()),
+    )
+
+
 def _of_closing(closing: Closing | None) -> Iterator[Finding]:
     if closing is None or closing.closes:
         return
@@ -458,53 +418,17 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
     missing = int((curves["active"] - curves["reserved"]).max())
     missing = max(missing, -int(curves["reserved"].min()))
     if missing > 0:
+        known = reserved_from(curves) or 0
+        until = "" if known >= history.events else f" before event {format_count(known)}"
         yield Finding(
             "reserved-too-low",
             "warning",
             f"Segment events are missing: at least {format_bytes(missing)} of reserved memory",
             "At some events more is active than reserved, which is impossible: segment events are"
             " missing from the recording. How much was reserved is not known"
-            f"{_until(history, curves)}.",
+            f"{until}.",
             evidence=(Figure("active above reserved, at most", missing),),
             suggestions=(record_again("Record every kind of event: leave skip_actions out."),),
             view=View(tab="allocator", curve="reserved"),
             bytes=missing,
         )
-
-
-def _until(history: DeviceHistory, curves: Curves) -> str:
-    known = reserved_from(curves) or 0
-    return "" if known >= history.events else f" before event {format_count(known)}"
-
-
-def file_warnings(history: History) -> tuple[Finding, ...]:
-    """Return the warnings about the file as a whole."""
-    found = []
-    if not any(device.events or len(device.segments) for device in history.devices):
-        found.append(
-            Finding(
-                "nothing-allocated",
-                "note",
-                "Nothing was allocated: 0 segments and 0 events in the file",
-                "The snapshot is empty: nothing was allocated when it was written, and no history"
-                " was recorded.",
-                suggestions=(how_to_record(history),),
-            )
-        )
-    if history.oddities:
-        names = ", ".join(
-            f"{name} ({format_count(n)})" for name, n in sorted(history.oddities.items())[:8]
-        )
-        found.append(
-            Finding(
-                "unknown-keys",
-                "note",
-                f"{plural(sum(history.oddities.values()), 'part')} of the file not read",
-                f"This version does not know them, and they count nowhere: {names}.",
-            )
-        )
-    return tuple(found)
-
-
-def _quoted(name: str) -> str:
-    return f"'{name[:40]}'"

@@ -1,30 +1,21 @@
-"""Say how well a replay through the model of PyTorch's allocator matches the recording."""
+"""How far the figures of a recording can be trusted: what it covers, lost, and knows exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.recording_mistakes import GONE
+from snapreport.diagnosis.recording_mistakes import GONE, find_loss
 from snapreport.diagnosis.recording_warnings import (
-    device_warnings,
     file_warnings,
-    find_loss,
     unknown_actions,
 )
 from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.curves import (
-    Curves,
-    event_times,
-    find_curves,
-    find_peaks,
     find_reserved_parts,
-    reserved_from,
-    time_at,
 )
 from snapreport.ground.units import (
     format_bytes,
@@ -35,13 +26,11 @@ from snapreport.ground.units import (
 )
 from snapreport.model.diagnoses import (
     Check,
-    Closing,
     CurvePeak,
     Figure,
     Finding,
     Mark,
     MissingStacks,
-    OomEvent,
     OwnCounters,
     ReservedParts,
     Suggestion,
@@ -49,81 +38,136 @@ from snapreport.model.diagnoses import (
     TrustFacts,
     Verdict,
     Window,
-    by_severity,
 )
 from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFigures
-from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.history import START, History
 from snapreport.model.replays import CAUSES, FactualReplay
-from snapreport.model.snapshot import ACTIVE, INACTIVE, NO_TIME, RecordedDevice
-from snapreport.roles.lifetimes import find_roles
+from snapreport.model.snapshot import NO_TIME, RecordedDevice
 from snapreport.roles.stack_kinds import find_stack_kind
 
-_MODEL = "A model of PyTorch's allocator puts"
 
-
-def check_replay(found: FactualReplay) -> Check:
-    """Say how far the model matches the allocator, and what follows if it does not fully.
-
-    No other figure depends on it.
-    """
-    mark: Mark = "ok" if found.explains else "unknown"
-    return Check("replay", mark, "Replay", _sentence(found), _figures(found))
-
-
-def _sentence(found: FactualReplay) -> str:
-    if found.cause == "other-allocator":
-        return (
-            "The model covers only CUDA's own allocator, and another allocator made this recording."
-        )
-    count = format_count(found.allocations)
-    if found.exact and found.not_modelled:
-        return (
-            f"{_MODEL} all {count} allocations at their recorded addresses; but no other settings"
-            f" are tried on this recording: {found.not_modelled}."
-        )
-    if found.exact:
-        if found.allocations == 1:
-            return f"{_MODEL} the only allocation at its recorded address{_same(found)}."
-        return f"{_MODEL} all {count} allocations at their recorded addresses{_same(found)}."
-    if found.placed == found.allocations:
-        how = f"all {count} allocations at their recorded addresses, but handles segments otherwise"
-    else:
-        share = share_in_words(found.placed, found.allocations)
-        how = f"{share} of the allocations at their recorded addresses"
-    return (
-        f"{_MODEL} {how}; so no other settings are tried on this recording. Likely cause:"
-        f" {CAUSES[found.cause]}."
+def judge_recording(tables: History, device: DeviceFigures) -> Trust:
+    """Return everything that shows whether a device's figures can be trusted."""
+    facts = _facts(tables, device)
+    found = (*device.warnings, *file_warnings(tables))
+    verdict = _verdict(device, facts)
+    return Trust(
+        verdict=verdict,
+        sentence=_verdict_sentence(verdict, device, facts),
+        facts=facts,
+        checks=tuple(_write_checks(found, tables, device, facts)),
+        fixes=_fixes(found),
     )
 
 
-def _same(found: FactualReplay) -> str:
-    return ", and reserves the same at every event, to the byte" if found.reserved_equal else ""
+def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
+    history = device.history
+    modelled = model_device(tables, history)
 
+    def parts(amounts: Amounts) -> ReservedParts | None:
+        if amounts.reserved is None or amounts.inactive is None:
+            return None
+        return find_reserved_parts(history, amounts.reserved, amounts.event)
 
-def _figures(found: FactualReplay) -> tuple[Figure, ...]:
-    figures = [Figure("at their recorded address", found.placed, "count")]
-    if found.segment_events:
-        figures.append(Figure("segment events the same", found.segment_events_met, "count"))
-    if found.divergence is None:
-        return tuple(figures)
-    return (
-        Figure("allocations", found.allocations, "count"),
-        figures[0],
-        Figure("segment events", found.segment_events, "count"),
-        *figures[1:],
-        Figure("reserved at most, by the model", found.peak_reserved_model),
-        Figure("first departs at event", found.divergence, "count"),
+    return TrustFacts(
+        window=_window(device),
+        loss=find_loss(history, tables, device.missing, device.start.reserved or 0),
+        missing=_missing(device),
+        stack_kind=find_stack_kind(tables),
+        inferred_blocks=device.inferred_blocks,
+        peaks=device.peaks,
+        closing=device.closing,
+        at_peak=parts(device.peak) if device.recorded else None,
+        at_end=parts(device.end),
+        unknown_actions=unknown_actions(history),
+        anomalies=history.anomalies,
+        blocks_known=history.blocks_known,
+        oddities=tables.oddities,
+        replay=None if modelled is None else modelled.factual,
     )
 
 
-# Say how far a recording can be trusted: one sentence, and the answer to every check.
+def _window(device: DeviceFigures) -> Window:
+    rows, events = device.history.allocations, device.history.events
+    freed = (rows.alloc_event == START) & (rows.free_event < events)
+    return Window(
+        events=events,
+        first_time_us=device.first_time_us,
+        last_time_us=device.last_time_us,
+        stages=len(device.stages),
+        cut_at_start=sum(stage.cut in ("start", "both") for stage in device.stages),
+        cut_at_end=sum(stage.cut in ("end", "both") for stage in device.stages),
+        start_allocated=device.start.allocated,
+        start_reserved=device.start.reserved,
+        unmatched=int(freed.sum()),
+        unmatched_bytes=int(rows.size[freed].sum()),
+    )
 
 
-# Call stacks missing for less than this part of the peak change no answer.
-_FEW_MISSING = 0.05
+def _missing(device: DeviceFigures) -> tuple[MissingStacks, ...]:
+    rows, live = device.history.allocations, device.history.allocations.live_at(device.peak.event)
+
+    def count(chosen: NDArray[np.bool_]) -> tuple[int, int]:
+        return int(chosen.sum()), int(rows.block_size[chosen].sum())
+
+    found = [
+        MissingStacks(
+            text, *count(device.missing == place), *count(live & (device.missing == place))
+        )
+        for place, text in enumerate(MISSING_REASONS)
+        if text and (device.missing == place).any()
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.peak_bytes, -each.bytes)))
 
 
-def verdict_sentence(verdict: Verdict, device: DeviceFigures, facts: TrustFacts) -> str:
+_MORE_RESERVED = 1.1
+"""If what was reserved before the first event exceeds the later active peak by this factor, more
+must have been in use before: fragmentation alone explains less."""
+
+
+def _verdict(device: DeviceFigures, facts: TrustFacts) -> Verdict:
+    codes = {each.code for each in device.warnings}
+    loss, peak = facts.loss, device.peaks["allocated"]
+    if not device.history.events and not len(device.history.segments):
+        return "nothing"
+    differs = any(each is not None and each.difference for each in (facts.at_peak, facts.at_end))
+    if codes & {"does-not-close", "odd-events", "reserved-too-low"} or differs:
+        return "doubtful"
+    if not device.history.blocks_known:
+        return "doubtful"
+    if not device.recorded:
+        return "no history"
+    if loss.state in ("lost", "missing") or (loss.state == "suspected" and loss.full):
+        return "earlier"
+    if used_more_before(device) or (peak.event == START and peak.bytes):
+        return "earlier"
+    if "dumped-early" in codes:
+        return "later"
+    if "started-late" in codes:
+        return "window"
+    return "trusted"
+
+
+def used_more_before(device: DeviceFigures) -> bool:
+    """Say whether more was reserved before the first event than was ever in use after it."""
+    reserved = device.start.reserved
+    return reserved is not None and reserved > _MORE_RESERVED * device.peaks["active"].bytes
+
+
+def _fixes(warnings: Sequence[Finding]) -> tuple[Suggestion, ...]:
+    """Return each way to record better once, that of the most pressing finding first."""
+    found: dict[str, Suggestion] = {}
+    for finding in warnings:
+        if finding.code != "oom":
+            for each in finding.suggestions:
+                found.setdefault(each.text, each)
+    return tuple(found.values())
+
+
+# The verdict in a sentence: first what can be trusted, then why.
+
+
+def _verdict_sentence(verdict: Verdict, device: DeviceFigures, facts: TrustFacts) -> str:
     """Say the verdict: first what can be trusted, then why."""
     closing = facts.closing
     sound = (
@@ -216,6 +260,13 @@ def _width(facts: TrustFacts) -> str:
     return f" The allocated peak may be up to {format_bytes(width)} higher." if width else ""
 
 
+# The answer to every check.
+
+
+_MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
+"""The worst last."""
+
+
 class _Account:
     """Answers checks from the findings: if a finding concerns a check, it is the answer."""
 
@@ -259,11 +310,11 @@ class _Account:
         return Check(code, worst, title, f"{always} {titles}".strip(), tuple(figures), codes)
 
 
-_MARKS: tuple[Mark, ...] = ("ok", "unknown", "not ok")
-"""The worst last."""
+# Call stacks missing for less than this part of the peak change no answer.
+_FEW_MISSING = 0.05
 
 
-def write_checks(
+def _write_checks(
     found: Sequence[Finding], tables: History, device: DeviceFigures, facts: TrustFacts
 ) -> Iterator[Check]:
     """Yield the answer to each check of a recording, the most important first."""
@@ -412,204 +463,54 @@ def _reserved(account: _Account, device: DeviceFigures, facts: TrustFacts) -> Ch
     )  # fmt: skip
 
 
-# How far the figures of a recording can be trusted: what it covers, lost, and knows exactly.
+_MODEL = "A model of PyTorch's allocator puts"
 
 
-_MORE_RESERVED = 1.1
-"""If what was reserved before the first event exceeds the later active peak by this factor, more
-must have been in use before: fragmentation alone explains less."""
+def check_replay(found: FactualReplay) -> Check:
+    """Say how far the model matches the allocator, and what follows if it does not fully.
 
-
-def judge_recording(tables: History, device: DeviceFigures) -> Trust:
-    """Return everything that shows whether a device's figures can be trusted."""
-    facts = _facts(tables, device)
-    found = (*device.warnings, *file_warnings(tables))
-    verdict = _verdict(device, facts)
-    return Trust(
-        verdict=verdict,
-        sentence=verdict_sentence(verdict, device, facts),
-        facts=facts,
-        checks=tuple(write_checks(found, tables, device, facts)),
-        fixes=_fixes(found),
-    )
-
-
-def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
-    history = device.history
-    modelled = model_device(tables, history)
-    return TrustFacts(
-        window=_window(device),
-        loss=find_loss(history, tables, device.missing, device.start.reserved or 0),
-        missing=_missing(device),
-        stack_kind=find_stack_kind(tables),
-        inferred_blocks=device.inferred_blocks,
-        peaks=device.peaks,
-        closing=device.closing,
-        at_peak=_parts(device, device.peak) if device.recorded else None,
-        at_end=_parts(device, device.end),
-        unknown_actions=unknown_actions(history),
-        anomalies=history.anomalies,
-        blocks_known=history.blocks_known,
-        oddities=tables.oddities,
-        replay=None if modelled is None else modelled.factual,
-    )
-
-
-def _window(device: DeviceFigures) -> Window:
-    rows, events = device.history.allocations, device.history.events
-    freed = (rows.alloc_event == START) & (rows.free_event < events)
-    return Window(
-        events=events,
-        first_time_us=device.first_time_us,
-        last_time_us=device.last_time_us,
-        stages=len(device.stages),
-        cut_at_start=sum(stage.cut in ("start", "both") for stage in device.stages),
-        cut_at_end=sum(stage.cut in ("end", "both") for stage in device.stages),
-        start_allocated=device.start.allocated,
-        start_reserved=device.start.reserved,
-        unmatched=int(freed.sum()),
-        unmatched_bytes=int(rows.size[freed].sum()),
-    )
-
-
-def _missing(device: DeviceFigures) -> tuple[MissingStacks, ...]:
-    rows, live = device.history.allocations, device.history.allocations.live_at(device.peak.event)
-
-    def count(chosen: NDArray[np.bool_]) -> tuple[int, int]:
-        return int(chosen.sum()), int(rows.block_size[chosen].sum())
-
-    found = [
-        MissingStacks(
-            text, *count(device.missing == place), *count(live & (device.missing == place))
-        )
-        for place, text in enumerate(MISSING_REASONS)
-        if text and (device.missing == place).any()
-    ]
-    return tuple(sorted(found, key=lambda each: (-each.peak_bytes, -each.bytes)))
-
-
-def _parts(device: DeviceFigures, amounts: Amounts) -> ReservedParts | None:
-    if amounts.reserved is None or amounts.inactive is None:
-        return None
-    return find_reserved_parts(device.history, amounts.reserved, amounts.event)
-
-
-def _verdict(device: DeviceFigures, facts: TrustFacts) -> Verdict:
-    codes = {each.code for each in device.warnings}
-    loss, peak = facts.loss, device.peaks["allocated"]
-    if not device.history.events and not len(device.history.segments):
-        return "nothing"
-    differs = any(each is not None and each.difference for each in (facts.at_peak, facts.at_end))
-    if codes & {"does-not-close", "odd-events", "reserved-too-low"} or differs:
-        return "doubtful"
-    if not device.history.blocks_known:
-        return "doubtful"
-    if not device.recorded:
-        return "no history"
-    if loss.state in ("lost", "missing") or (loss.state == "suspected" and loss.full):
-        return "earlier"
-    if used_more_before(device) or (peak.event == START and peak.bytes):
-        return "earlier"
-    if "dumped-early" in codes:
-        return "later"
-    if "started-late" in codes:
-        return "window"
-    return "trusted"
-
-
-def used_more_before(device: DeviceFigures) -> bool:
-    """Say whether more was reserved before the first event than was ever in use after it."""
-    reserved = device.start.reserved
-    return reserved is not None and reserved > _MORE_RESERVED * device.peaks["active"].bytes
-
-
-def _fixes(warnings: Sequence[Finding]) -> tuple[Suggestion, ...]:
-    """Return each way to record better once, that of the most pressing finding first."""
-    found: dict[str, Suggestion] = {}
-    for finding in warnings:
-        if finding.code != "oom":
-            for each in finding.suggestions:
-                found.setdefault(each.text, each)
-    return tuple(found.values())
-
-
-# Check a recording against itself: failed requests, the final state, and every warning.
-#
-# A bundle's manifest has these warnings. They take a few milliseconds, all findings several times
-# that, so they can be computed alone.
-
-
-def find_warnings(history: History) -> list[Finding]:
-    """Return every warning of ``find()``, those about the file before those about a device.
-
-    If several devices have events, a warning about one begins with its name.
+    No other figure depends on it.
     """
-    found = list(file_warnings(history))
-    several = sum(1 for device in history.devices if device.events) > 1
-    for device in history.devices:
-        curves = find_curves(device, history.layout != "profiler")
-        peaks = find_peaks(device, curves, event_times(device))
-        closing = find_closing(device, curves, history.layout != "no-segments")
-        ooms = find_ooms(device, curves)
-        roles = partial(find_roles, device, history)
-        for warning in device_warnings(
-            device, history, curves, ooms, closing, peaks["allocated"], roles
-        ):
-            if warning.code == "nothing-allocated" and len(history.devices) > 1:
-                continue
-            title = f"{device.device}: {warning.title}" if several else warning.title
-            found.append(replace(warning, title=title))
-    return [*by_severity(found)]
+    figures = [Figure("at their recorded address", found.placed, "count")]
+    if found.segment_events:
+        figures.append(Figure("segment events the same", found.segment_events_met, "count"))
+    if found.divergence is not None:
+        figures.insert(0, Figure("allocations", found.allocations, "count"))
+        figures.insert(2, Figure("segment events", found.segment_events, "count"))
+        figures.append(Figure("reserved at most, by the model", found.peak_reserved_model))
+        figures.append(Figure("first departs at event", found.divergence, "count"))
+    mark: Mark = "ok" if found.explains else "unknown"
+    return Check("replay", mark, "Replay", _how_replayed(found), tuple(figures))
 
 
-def find_closing(history: DeviceHistory, curves: Curves, stated: bool = True) -> Closing | None:
-    """Compare the end of the curves with the final segments; no segments count as 0 bytes.
-
-    Args:
-        curves: the device's.
-        stated: whether the file has a final state.
-
-    Returns:
-        The differences; None without a final state, or if the device did nothing.
-    """
-    segments = history.segments
-    if not stated or not (len(segments) or history.events):
-        return None
-    in_use = segments.block_state != INACTIVE
-    held = segments.block_state == ACTIVE
-    return Closing(
-        requested=int(curves["requested"][-1]) - int(segments.block_requested[in_use].sum()),
-        allocated=int(curves["allocated"][-1]) - int(segments.block_size[held].sum()),
-        active=int(curves["active"][-1]) - int(segments.block_size[in_use].sum()),
+def _how_replayed(found: FactualReplay) -> str:
+    if found.cause == "other-allocator":
+        return (
+            "The model covers only CUDA's own allocator, and another allocator made this recording."
+        )
+    count = format_count(found.allocations)
+    if found.exact and found.not_modelled:
+        return (
+            f"{_MODEL} all {count} allocations at their recorded addresses; but no other settings"
+            f" are tried on this recording: {found.not_modelled}."
+        )
+    if found.exact:
+        same = ", and reserves the same at every event, to the byte" if found.reserved_equal else ""
+        if found.allocations == 1:
+            return f"{_MODEL} the only allocation at its recorded address{same}."
+        return f"{_MODEL} all {count} allocations at their recorded addresses{same}."
+    if found.placed == found.allocations:
+        how = f"all {count} allocations at their recorded addresses, but handles segments otherwise"
+    else:
+        share = share_in_words(found.placed, found.allocations)
+        how = f"{share} of the allocations at their recorded addresses"
+    return (
+        f"{_MODEL} {how}; so no other settings are tried on this recording. Likely cause:"
+        f" {CAUSES[found.cause]}."
     )
 
 
-def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
-    """Return the requests that failed, in order."""
-    other = history.other
-    known = reserved_from(curves)
-    found = []
-    for i, action in enumerate(other.action):
-        if action != "oom":
-            continue
-        event = int(other.event[i])
-        found.append(
-            OomEvent(
-                event=event,
-                time_us=time_at(other.time_us, i),
-                size=int(other.size[i]),
-                device_free=int(other.addr[i]),
-                allocated=int(curves["allocated"][event + 1]),
-                reserved=int(curves["reserved"][event + 1])
-                if known is not None and event >= known
-                else None,
-                stack=int(other.stack[i]),
-            )
-        )
-    return tuple(found)
-
-
-# Compare PyTorch's own counters with our figures, where a recording has both.
+# PyTorch's own counters, where a recording has them.
 
 
 def own_counters(noted: RecordedDevice | None, peaks: dict[str, CurvePeak]) -> OwnCounters | None:

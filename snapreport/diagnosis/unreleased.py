@@ -1,8 +1,10 @@
-"""Memory that a program has let go of, or means to have, and that stays: cycles and old attempts.
+"""Memory that stays after its last use: what a program has let go of, or means to have.
 
 An object that refers to itself, by whatever way, is not freed when it is dropped, but when Python's
-garbage collector next looks: a saw-tooth over steps. And what an exception's traceback or a
-forgotten variable refers to is still there when the same lines make it again.
+garbage collector next looks: a saw-tooth over steps. What an exception's traceback or a forgotten
+variable refers to is still there when the same lines make it again. A variable keeps the results of
+one step until the next has made its own. And a result that needs gradients holds all that its
+backward pass would need, for as long as somebody adds it up or collects it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.diagnosis.advice.changes import inference
+from snapreport.diagnosis.advice.planning import as_suggestion, situation_of
+from snapreport.diagnosis.advice.situation import Calls, Situation, graph_calls
 from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table
-from snapreport.diagnosis.step_growth import bounds_until
-from snapreport.figures.callsites import name_sites, name_stacks, short_site
-from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
+from snapreport.figures.callsites import name_sites, name_stacks, short_site, site_text
+from snapreport.ground.native.columns import (
+    distinct,
+    is_among,
+    median,
+    stable_order,
+    sum_live,
+    unique,
+)
 from snapreport.ground.units import format_bytes, format_count, times
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
@@ -28,10 +39,26 @@ from snapreport.model.roles import Iterations
 from snapreport.model.snapshot import StackTable
 from snapreport.roles.frames import is_native_file
 from snapreport.roles.passes import BUILD, OF_MODULES, find_passes, stack_marks
+from snapreport.roles.stack_kinds import HAS_FRAMES
 
 MIB = 1 << 20
-_VISIBLE, _COSTS = 0.01, 0.1
-"""Worth a note from this part of the peak on, and a warning if the peak falls by the second."""
+VISIBLE, _COSTS = 0.01, 0.1
+"""Worth a note from this part of the peak on, and a warning if the peak falls by the second, or
+would without what calls of a model keep."""
+
+
+def find_unreleased(
+    tables: History, device: DeviceFigures, turns: Iterations | None
+) -> Iterator[Finding]:
+    """Yield the findings about reference cycles and earlier attempts."""
+    if turns is not None:
+        yield from _cycles(tables, device, turns)
+    yield from _earlier(tables, device)
+
+
+# What the garbage collector frees.
+
+
 _TURNS = 4
 """One line drops what it holds of a turn or two; the collector, what so many turns have left."""
 _TIMES = 2
@@ -46,12 +73,10 @@ _HOLDS_NOTHING = re.compile(
     r"(^|[/\\])torch[/\\](nn[/\\](functional\.py|modules[/\\])|_tensor\.py|functional\.py|autograd[/\\])"
 )
 """Files of PyTorch whose functions keep nothing from one call to the next."""
-_SAME = 0.8
-"""Models are alike, and live, if this part of their bytes is."""
 
 
 @dataclass(frozen=True, eq=False)
-class Collected:
+class _Collected:
     """Memory that was freed by the garbage collector."""
 
     rows: NDArray[np.int64]
@@ -70,38 +95,7 @@ class Collected:
     """How far the allocated peak would fall without the cycles."""
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """Memory of an earlier attempt that is live when the same lines have built a model again."""
-
-    rows: NDArray[np.int64]
-    event: int
-    """The last event of building again."""
-    failed: int | None
-    """The event of the request that failed between the two; None if none did."""
-    held: int
-    """Bytes of it that are live at ``event``."""
-    held_at_failure: int
-    """Bytes of it that were live when a later request failed; 0 if none did."""
-    dropped: bool
-    """Whether most of it was freed later in the recording, so that it was not needed."""
-    frees: Frees
-    """How far the allocated peak would fall had it been freed before building again."""
-
-
-def find_unreleased(
-    tables: History, device: DeviceFigures, turns: Iterations | None
-) -> Iterator[Finding]:
-    """Yield the findings about memory that outlives its last use."""
-    collected = None if turns is None else find_collected(tables, device, turns)
-    if collected is not None:
-        yield _cycles(tables, device, collected)
-    attempt = find_attempt(tables, device)
-    if attempt is not None:
-        yield _earlier(tables, device, attempt)
-
-
-def find_collected(tables: History, device: DeviceFigures, turns: Iterations) -> Collected | None:
+def _find_collected(tables: History, device: DeviceFigures, turns: Iterations) -> _Collected | None:
     """Find memory of many turns that is freed at once, where nothing but the collector frees it."""
     history, rows, bounds = device.history, device.history.allocations, turns.bounds
     until = bounds_until(bounds, history.events)
@@ -132,13 +126,13 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
     kept = [burst[is_among(told[freed[burst]], of_cycles)] for burst in bursts]
     kept = [burst for burst in kept if len(unique(turn[burst])) >= _TURNS]
     sums = [int(rows.block_size[freed[burst]].sum()) for burst in kept]
-    if len(kept) < _TIMES or max(sums) < max(_VISIBLE * device.peak.allocated, MIB):
+    if len(kept) < _TIMES or max(sums) < max(VISIBLE * device.peak.allocated, MIB):
         return None
     largest = kept[int(np.argmax(sums))]
     # The recording ends before all of it is collected.
     same = np.flatnonzero(made & is_among(told, of_cycles))
     ends = np.append(bounds, history.events)[until[rows.alloc_event[same] - START]]
-    return Collected(
+    return _Collected(
         rows=freed[np.concatenate(kept)],
         times=len(kept),
         most=max(sums),
@@ -147,6 +141,20 @@ def find_collected(tables: History, device: DeviceFigures, turns: Iterations) ->
         stack=int(rows.free_stack[freed[largest[0]]]),
         frees=_without_cycles(tables, device, same, ends),
     )
+
+
+def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
+    """Count the bounds up to each event, so that no row has to search for its own.
+
+    Args:
+        bounds: int64, ascending, none before START or after ``events``.
+        events: how many events there are.
+
+    Returns:
+        int64, shape (events + 2,): for START, each event, and the one after the last.
+    """
+    lengths = np.diff(bounds, prepend=START, append=events + 1)
+    return np.repeat(np.arange(len(bounds) + 1), lengths)
 
 
 def _python_paths(stacks: StackTable, chosen: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -200,13 +208,16 @@ def _without_cycles(
     )
 
 
-def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding:
+def _cycles(tables: History, device: DeviceFigures, turns: Iterations) -> Iterator[Finding]:
+    found = _find_collected(tables, device, turns)
+    if found is None:
+        return
     peak, history = device.peak.allocated, device.history
     largest = found.rows[int(history.allocations.block_size[found.rows].argmax())]
     who = short_site(name_sites(history, tables.stacks, np.array([largest]))[0])
     where = short_site(name_stacks(tables.stacks, [found.stack])[0])
     costs = found.frees.expected >= max(_COSTS * peak, MIB)
-    return Finding(
+    yield Finding(
         "reference-cycles",
         "warning" if costs else "note",
         f"{format_bytes(found.most)} from {format_count(found.turns)} steps was freed at once by"
@@ -246,15 +257,41 @@ def _cycles(tables: History, device: DeviceFigures, found: Collected) -> Finding
     )
 
 
-def find_attempt(tables: History, device: DeviceFigures) -> Attempt | None:
+# An earlier attempt.
+
+
+_SAME = 0.8
+"""Models are alike, and live, if this part of their bytes is."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    """Memory of an earlier attempt that is live when the same lines have built a model again."""
+
+    rows: NDArray[np.int64]
+    event: int
+    """The last event of building again."""
+    failed: int | None
+    """The event of the request that failed between the two; None if none did."""
+    held: int
+    """Bytes of it that are live at ``event``."""
+    held_at_failure: int
+    """Bytes of it that were live when a later request failed; 0 if none did."""
+    dropped: bool
+    """Whether most of it was freed later in the recording, so that it was not needed."""
+    frees: Frees
+    """How far the allocated peak would fall had it been freed before building again."""
+
+
+def _find_attempt(tables: History, device: DeviceFigures) -> _Attempt | None:
     """Find the model that was still live when the same lines had built it again, the largest."""
     history, rows = device.history, device.history.allocations
     passes = find_passes(history, tables)
     built = (passes.made == BUILD) & (stack_marks(tables.stacks)[rows.stack] & OF_MODULES != 0)
     built &= rows.alloc_event > START
-    least = max(_VISIBLE * device.peak.allocated, MIB)
+    least = max(VISIBLE * device.peak.allocated, MIB)
     models: list[tuple[int, int, NDArray[np.int64], Counter[tuple[int, int]]]] = []
-    found: list[Attempt] = []
+    found: list[_Attempt] = []
     for start, end in zip(*(each.tolist() for each in passes.of(BUILD)), strict=True):
         made = np.flatnonzero(built & (rows.alloc_event >= start) & (rows.alloc_event <= end))
         if int(rows.block_size[made].sum()) < least:
@@ -287,7 +324,7 @@ def _live(device: DeviceFigures, chosen: NDArray[np.int64], event: int) -> int:
 
 def _attempt(
     tables: History, device: DeviceFigures, first: int, last: int, start: int, end: int
-) -> Attempt:
+) -> _Attempt:
     """Measure what was made from one event on and is live after another, which begins again.
 
     Args:
@@ -315,7 +352,7 @@ def _attempt(
     failures = [oom.event for oom in device.ooms]
     between = [event for event in failures if last < event < start]
     dropped = int(size[until < device.history.events].sum())
-    return Attempt(
+    return _Attempt(
         rows=chosen,
         event=end,
         failed=between[-1] if between else None,
@@ -336,7 +373,10 @@ def _attempt(
     )
 
 
-def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
+def _earlier(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    found = _find_attempt(tables, device)
+    if found is None:
+        return
     history, held = device.history, format_bytes(found.held)
     largest = found.rows[int(history.allocations.block_size[found.rows].argmax())]
     subject = short_site(name_sites(history, tables.stacks, np.array([largest]))[0])
@@ -358,7 +398,7 @@ def _earlier(tables: History, device: DeviceFigures, found: Attempt) -> Finding:
         frees = Frees.exactly(found.held_at_failure)
     elif not device.ooms and found.frees.expected:
         frees = found.frees
-    return Finding(
+    yield Finding(
         "earlier-attempt",
         "warning" if wasted and (costs or found.held_at_failure) else "note",
         what.format(held),
@@ -422,3 +462,195 @@ _KEPT_BY = {
     ),
 }
 """What is said if a request failed between the two, and if none did."""
+
+
+# The results of one step that are still live in the next.
+SOON = 2
+"""Memory freed within this many turns after its own is held over, not kept; what grew in one of so
+many last turns still grows."""
+_AGAIN = 0.5
+"""A call site counts if its memory is held over in at least this part of the turns."""
+_OWN = ("parameter", "optimizer state", "optimizer", "gradient")
+"""Categories that are meant to outlive a step."""
+_GRADIENTS = ("backward",)
+"""Categories that may hide gradients: the engine's own threads make them without Python frames."""
+
+
+def is_own(
+    device: DeviceFigures, rows: NDArray[np.int64], names: tuple[str, ...] = _OWN
+) -> NDArray[np.bool_]:
+    """Say for some allocations whether they are meant to outlive a step; shape (n,)."""
+    own = [i for i, category in enumerate(device.categories) if category.name in names]
+    return is_among(device.category[rows], own)
+
+
+_TRAINS = ("backward", "gradient", "optimizer", "optimizer state")
+
+
+def step_figures(turns: Iterations) -> tuple[Figure, ...]:
+    """Return the figures that say which steps the others are about."""
+    return (
+        Figure("steps of the program", len(turns), "count", turns.how),
+        Figure(
+            "confidence in the steps",
+            round(turns.confidence, 2),
+            "share",
+            "100% where the file names the steps; less where they are inferred",
+        ),
+    )
+
+
+def trains(device: DeviceFigures) -> bool:
+    """Whether any memory is for training."""
+    return any(category.name in _TRAINS for category in device.categories)
+
+
+def find_held_over(
+    tables: History,
+    device: DeviceFigures,
+    turns: Iterations,
+    number: NDArray[np.int64],
+    growing: NDArray[np.int64],
+) -> Iterator[Finding]:
+    """Yield the finding about what was made in one turn and is freed soon after it.
+
+    Args:
+        turns: of the program.
+        number: each allocation's call site.
+        growing: the call sites that grow, which have findings of their own.
+    """
+    bounds, peak = turns.bounds, device.peak.allocated
+    history = device.history
+    rows = history.allocations
+    until = bounds_until(bounds, history.events)
+    enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
+    soon = (leave > enter) & (leave - enter <= SOON) & (rows.alloc_event > START)
+    # What is still live at the last bound may live on: its end is not known.
+    soon &= rows.free_requested_event < history.events
+    soon &= device.missing == HAS_FRAMES  # without frames it may be a gradient
+    chosen = np.flatnonzero(soon)
+    chosen = chosen[~is_own(device, chosen, _OWN + _GRADIENTS)]
+    # The last items of a growing list are also freed soon after their turns.
+    chosen = chosen[~is_among(number[chosen], growing)]
+    sites = number[chosen]
+    pairs = unique(sites * (len(bounds) + 1) + enter[chosen]) // (len(bounds) + 1)
+    often = np.bincount(pairs) >= _AGAIN * (len(bounds) - 1) if len(chosen) else sites
+    chosen = chosen[often[sites]] if len(chosen) else chosen
+    if not len(chosen):
+        return
+    held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
+    # Without the first turn: nothing is held over into it.
+    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
+    frees = freed_by(tables, history, chosen, bounds[enter[chosen]] - 1, within=later)
+    typical = int(median(held[2:])) if len(held) > 2 else 0  # the median over the steps
+    if typical < max(VISIBLE * peak, MIB):
+        return
+    # Without training it may be input of the next step.
+    costs = frees.expected >= _COSTS * peak and trains(device)
+    effect = (
+        f" Freed in time, the peak of these steps would be {format_bytes(frees.expected)} lower."
+        if frees.expected
+        else " It does not raise the peak of these steps."
+    )
+    suggestion = Suggestion(
+        "free-earlier",
+        "Delete the variables that hold results of the last step (outputs, loss, the"
+        " batch) before the next one begins, or make them in a function: a variable in a loop"
+        " keeps its tensor until another is assigned. The peak of these steps would be"
+        f" {format_bytes(frees.expected)} lower, added up again without them.",
+        "del outputs, loss",
+        frees=frees,
+    )
+    yield Finding(
+        "outlives-step",
+        "warning" if costs else "note",
+        f"{format_bytes(typical)} made in one step is still live in the next",
+        "This memory is live between two steps: made in the first, and freed only in a later"
+        f" one.{effect} The steps are known {turns.how}.",
+        evidence=(
+            Figure("live between steps", typical, meaning="the median over them"),
+            Figure("peak falls by", frees.expected),
+            Figure("allocations", len(chosen), "count"),
+            *step_figures(turns),
+        ),
+        tables=(
+            site_table(
+                tables,
+                history,
+                chosen,
+                "What outlived its step, over all of them",
+            ),
+        ),
+        suggestions=(suggestion,) if frees.expected >= VISIBLE * peak else (),
+        view=View("live", event=int(turns.bounds[len(turns) // 2]) - 1),
+        bytes=max(frees.expected, typical),
+    )
+
+
+# The graphs of calls of a model that no backward pass followed.
+
+
+_NEARLY_ALL = 0.8
+"""Memory grows with calls if at least this part of them keep it, not only the last few."""
+
+
+def kept_by_calls(tables: History, device: DeviceFigures) -> tuple[Situation, Calls] | None:
+    """Return the calls of a model that keep their graphs, where memory grows with each.
+
+    Where no backward pass was recorded, results that are added up (``total += loss``) or collected
+    (``outputs.append(...)``) keep all that it would need. The rhythm of allocations does not tell
+    such calls from the layers of a single one, which keep theirs in the same way.
+
+    Returns:
+        None where there is a backward pass, or only the last few calls keep theirs, or little.
+    """
+    if find_passes(device.history, tables).train:
+        return None
+    situation = situation_of(tables, device)
+    if situation is None:
+        return None
+    calls = graph_calls(situation)
+    much = _held(device, calls) >= max(VISIBLE * situation.peak, MIB)
+    grows = calls.kept and calls.held >= _NEARLY_ALL * len(calls.starts)
+    return (situation, calls) if grows and much else None
+
+
+def _held(device: DeviceFigures, calls: Calls) -> int:
+    return int(device.history.allocations.block_size[calls.rows].sum())
+
+
+def kept_graphs(
+    tables: History, device: DeviceFigures, situation: Situation, calls: Calls
+) -> Finding:
+    """Report calls that keep their graphs."""
+    peak = device.peak.allocated
+    grown = _held(device, calls)
+    caller = site_text(tables.stacks, calls.caller) if calls.caller >= 0 else ""
+    place = f", made from {short_site(caller)}" if caller else ""
+    code = tables.stacks.frames.code(calls.caller) if caller else ""
+    line = f" The line reads “{code}”." if code else ""
+    failed = bool(device.ooms)
+    return Finding(
+        "kept-graphs",
+        "critical" if failed and grown >= _COSTS * peak else
+        "warning" if grown >= _COSTS * peak else "note",
+        f"{format_bytes(calls.kept)} more stays live with each of {format_count(calls.held)} calls"
+        f" of a model{place}",
+        "Each call keeps what its backward pass would need, and no backward pass was recorded. The"
+        " program holds what the calls returned, in a list or a sum of losses for example, and with"
+        f" it all that led to it: {format_bytes(grown)} at the peak.{line} Call the model under"
+        " torch.no_grad() or torch.inference_mode(), or keep only numbers (.item()) and copies"
+        " without the graph (.detach()).",
+        subject=caller,
+        evidence=(
+            Figure("kept by each call", calls.kept, meaning="the mean at the peak"),
+            Figure("calls", len(calls.starts), "count"),
+            Figure("calls that keep it at the peak", calls.held, "count"),
+            Figure("kept at the peak", grown),
+        ),
+        tables=(site_table(tables, device.history, calls.rows, "What the calls kept"),),
+        suggestions=tuple(as_suggestion(situation, change) for change in inference(situation)),
+        view=View("stacks", event=device.peak.event, curve="allocated"),
+        bytes=grown,
+        per_step=calls.kept,
+    )  # fmt: skip

@@ -1,9 +1,14 @@
-"""The call site of a stack: the one frame that a reader would look up.
+"""Call sites, and call stacks merged into trees.
 
-It is the innermost Python frame that is not library-internal (``frame_kinds``): in user code or
-a model library. Where there is none (C++ threads of the autograd engine, say), it is compiled
-code, else the innermost Python frame, else the autograd node at work, else the innermost C++ frame
-that is not machinery.
+The call site of a stack is the one frame that a reader would look up. It is the innermost Python
+frame that is not library-internal (``frame_kinds``): in user code or a model library. Where there
+is none (C++ threads of the autograd engine, say), it is compiled code, else the innermost Python
+frame, else the autograd node at work, else the innermost C++ frame that is not machinery.
+
+A folded tree keeps the frames outside of PyTorch, and the autograd nodes, compiled or not, as
+backward threads have no other useful frames; all other frames pass their bytes to the frame around
+them. The lines of a compiled backward are one frame. A stack with no such frame is shown by its
+call site alone. The page folds in the same way.
 """
 
 from __future__ import annotations
@@ -156,14 +161,6 @@ def name_stacks(stacks: StackTable, chosen: Sequence[int]) -> list[str]:
     return [site_text(stacks, frame) if frame >= 0 else none for frame in frames]
 
 
-# Call stacks merged into trees of other shapes: from the allocation outwards, or folded.
-#
-# A folded tree keeps the frames outside of PyTorch, and the autograd nodes, compiled or not, as
-# backward threads have no other useful frames; all other frames pass their bytes to the frame
-# around them. The lines of a compiled backward are one frame. A stack with no such frame is shown
-# by its call site alone. The page folds in the same way.
-
-
 @dataclass(frozen=True, eq=False)
 class CallPaths:
     """The nodes of a tree of call stacks; a node's parent has a smaller number."""
@@ -295,9 +292,6 @@ class _Paths:
         return CallPaths(parent, frame, depth, end)
 
 
-# The call tree: live allocations merged by call stack, from the outermost frame.
-
-
 def find_call_tree(
     history: DeviceHistory,
     stacks: StackTable,
@@ -318,7 +312,7 @@ def find_call_tree(
         event: -1 for the start.
         curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
         upward: from the frame that allocated to the outermost one, not the other way round.
-        folded: without library-internal frames, as ``figures.trees.call_paths`` has it.
+        folded: without library-internal frames.
     """
     rows = history.allocations
     live = rows.live_at(event, curve)

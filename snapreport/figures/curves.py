@@ -1,4 +1,4 @@
-"""The four curves of one device: bytes after every event, the start included."""
+"""The four curves of one device (bytes after every event), and what they say of a single event."""
 
 from __future__ import annotations
 
@@ -62,8 +62,10 @@ def reserved_from(curves: Curves) -> int | None:
 
 def reserved_at(curves: Curves, event: int) -> int | None:
     """Return the reserved bytes after an event; None where they are not known."""
-    known = reserved_from(curves)
-    return int(curves["reserved"][event + 1]) if known is not None and event >= known else None
+    if "reserved" not in curves:
+        return None
+    reserved = curves["reserved"][event + 1 :]
+    return int(reserved[0]) if (reserved >= curves["active"][event + 1 :]).all() else None
 
 
 def known_curves(curves: Curves) -> Curves:
@@ -142,11 +144,10 @@ def time_at(times: NDArray[np.int64], event: int) -> int | None:
     return int(times[event])
 
 
-# What reserved memory consists of at one event, every part counted by itself.
-
-
 def find_reserved_parts(history: DeviceHistory, reserved: int, event: int) -> ReservedParts:
-    """Return the parts after an event; where all is well they add up to ``reserved``.
+    """Return the parts after an event, each counted by itself.
+
+    Where all is well they add up to ``reserved``.
 
     Args:
         history: the device.
@@ -194,9 +195,6 @@ def place_blocks(
     return there, live[inside], segment[inside].astype(np.int64)
 
 
-# The curves at one event and what follows from them: slack, inactive bytes, fragmentation.
-
-
 def find_amounts(
     history: DeviceHistory,
     curves: Curves,
@@ -241,9 +239,6 @@ def find_fragmentation(history: DeviceHistory, event: int) -> int:
     return int((size - used)[used > 0].sum())
 
 
-# Memory by category over time: a curve for each group; together they add up to the total.
-
-
 def find_profile(
     history: DeviceHistory,
     number: NDArray[np.int64],
@@ -252,7 +247,7 @@ def find_profile(
     curve: str = "allocated",
     points: int = 0,
 ) -> Profile:
-    """Add up each group's live bytes after some events.
+    """Add up each group's live bytes after some events; together the groups are the total.
 
     Args:
         history: the device.

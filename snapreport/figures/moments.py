@@ -1,4 +1,7 @@
-"""The entries of a trace by event: what happened there, and to which allocation."""
+"""Moments of a recording: what happened at an event, and the ways in which people name one.
+
+People name a time, a stage, a span or an allocation.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,6 @@ def entry_at(history: DeviceHistory, event: int) -> TraceEntry | None:
         return TraceEntry(event, other.action[i], address, size, NO_ID, stack)
     stack = int((rows.stack if kind == ALLOC else rows.free_stack)[i])
     return TraceEntry(event, ACTIONS[kind], int(rows.addr[i]), int(rows.size[i]), i, stack)
-
-
-# From the ways people name a moment to an event: a time, a stage, a span, an allocation.
 
 
 def check_event(event: int, events: int) -> int:

@@ -1,4 +1,4 @@
-"""A rank's curves in a few hundred cells, so that ranks can be laid side by side."""
+"""What is compared between ranks: curves in a few hundred cells, and what held the peak."""
 
 from __future__ import annotations
 
@@ -84,9 +84,6 @@ def _cells(
         np.maximum.reduceat(allocated, edges)[::2],
         None if reserved is None else np.maximum.reduceat(reserved, edges)[::2],
     )
-
-
-# What held a rank's peak: call sites and roles, and the most in each stage, by the same names.
 
 
 MOST_HOLDERS = 64

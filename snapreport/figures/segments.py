@@ -1,4 +1,8 @@
-"""What the allocator did with its segments: fragmentation after every event, pools and kinds."""
+"""A device's segments: what they waste over time, what is in them at an event, what keeps them.
+
+A plain segment only goes back to the driver as a whole. Of an expandable one single pages do, so
+each page counts as a segment of its own.
+"""
 
 from __future__ import annotations
 
@@ -166,9 +170,6 @@ def _infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]
     return replace(lives, pool=pool, kind=kind)
 
 
-# The segments of a device at one event, the blocks in them, and the holes between.
-
-
 @dataclass(frozen=True, eq=False)
 class Heap:
     """Segments in address order, with their active blocks in address order."""
@@ -249,12 +250,11 @@ def heap_at(tables: History, device: DeviceFigures, event: int) -> Heap:
     there, live, segment = place_blocks(lives, rows, event)
     order = np.argsort(rows.addr[live], kind="stable")
     live = live[order]
-    private = np.array([*(pool != (0, 0) for pool in tables.pools), False])  # the last is for NO_ID
     return Heap(
         address=lives.address[there],
         size=lives.size[there],
         stream=lives.stream[there],
-        private=private[lives.pool[there]],
+        private=tables.private[lives.pool[there]],
         pool=lives.pool[there],
         kind=lives.kind[there],
         expandable=lives.expandable[there],
@@ -298,12 +298,6 @@ def whole_bytes(heap: Heap, holes: Holes) -> NDArray[np.int64]:
     first = -(-holes.start // granule) * granule
     last = (holes.start + holes.size) // granule * granule
     return np.maximum(last - first, 0)
-
-
-# Segments that cannot go back to the driver because of one or two small live blocks.
-#
-# A plain segment only goes back as a whole; of an expandable one, single pages do, so each page
-# counts as a segment of its own.
 
 
 FEW = 2

@@ -1,4 +1,4 @@
-"""What the allocations of each role hold at a moment, and by what evidence the roles are known."""
+"""What roles, stages and steps use, and a device's curves and allocations summed up."""
 
 from __future__ import annotations
 
@@ -66,9 +66,6 @@ def evidence_texts(roles: Roles) -> list[str]:
     ]
 
 
-# How much memory each stage began with, ended with, peaked at and allocated.
-
-
 def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ...]:
     """Measure every stage of one device, in allocated bytes.
 
@@ -105,9 +102,9 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
                 depth=depth,
                 start_event=start,
                 end_event=end,
-                start_time_us=_time(start_us),
-                end_time_us=_time(end_us),
-                cut=_cut(cut, end_us == NO_TIME),
+                start_time_us=None if start_us == NO_TIME else start_us,
+                end_time_us=None if end_us == NO_TIME else end_us,
+                cut=("", "end", "start", "both")[2 * cut + (end_us == NO_TIME)],
                 start_bytes=None if unstarted else start_bytes,
                 end_bytes=None if gone else end_bytes,
                 peak_bytes=None if gone else int(inside[peak]),
@@ -129,19 +126,6 @@ def _may_have_lost_events(history: DeviceHistory) -> bool:
     rows = history.allocations
     baseline = rows.alloc_event == START
     return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_event < history.events))).any())
-
-
-def _time(time_us: int) -> int | None:
-    return None if time_us == NO_TIME else time_us
-
-
-def _cut(start: bool, end: bool) -> str:
-    return {(True, True): "both", (True, False): "start", (False, True): "end"}.get(
-        (start, end), ""
-    )
-
-
-# How much memory each step of the program took, and which of the steps are alike.
 
 
 ALIKE = 0.01
@@ -269,9 +253,6 @@ def _kinds(steady: NDArray[np.bool_]) -> list[Kind]:
         "steady" if alike else "warm-up" if i < first else "other"
         for i, alike in enumerate(steady.tolist())
     ]
-
-
-# One curve over the whole recording: its least, its average over time, its most.
 
 
 def curves_statistics(

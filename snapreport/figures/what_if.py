@@ -1,4 +1,4 @@
-"""The most of a curve over many spans at once, and where it is first attained."""
+"""How far the peak falls when some allocations are taken away: exactly, for every group at once."""
 
 from __future__ import annotations
 
@@ -24,202 +24,10 @@ from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import Rule
 from snapreport.model.snapshot import StackTable
 
-
-def range_maxima(
-    values: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of each span of a curve, and the first place that has it.
-
-    Args:
-        values: int64, shape (n,).
-        low, high: int64, shape (m,): the span is ``low <= place < high``, never empty.
-
-    Returns:
-        int64, shape (m,): the maxima; and int64, shape (m,): their places.
-
-    Each span is covered by two that are 2**k long. The maxima of all such spans come from those
-    half as long, so one array is enough if the spans are answered in order of their length.
-    """
-    most, place = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
-    if not len(low):
-        return most, place
-    power = np.frexp((high - low).astype(np.float64))[1] - 1  # the largest that fits
-    order = stable_order(power)
-    bounds = np.searchsorted(power[order], np.arange(int(power.max()) + 2))
-    longest = values.copy()
-    first = np.arange(len(values), dtype=np.int64)
-    for k in range(int(power.max()) + 1):
-        if k:
-            half = 1 << (k - 1)
-            later = longest[half:] > longest[:-half]
-            first = np.where(later, first[half:], first[:-half])
-            longest = np.maximum(longest[half:], longest[:-half])
-        asked = order[bounds[k] : bounds[k + 1]]
-        left, right = low[asked], high[asked] - (1 << k)
-        # The two may overlap: then of equal maxima that of the left one comes first.
-        at = np.where(longest[right] > longest[left], right, left)
-        most[asked], place[asked] = longest[at], first[at]
-    return most, place
-
-
-class Heights:
-    """Answers which is the most of a curve over spans, in a bounded number of steps for each.
-
-    Within a span whole blocks of the curve are known already, so that a span of a long recording
-    takes about as long as one of a short recording.
-    """
-
-    BLOCK = 1024
-
-    def __init__(self, values: NDArray[np.int64]) -> None:
-        """Take a curve; int64, shape (n,), n > 0."""
-        self.values = values
-        self._blocks = np.maximum.reduceat(values, np.arange(0, len(values), self.BLOCK))
-
-    def most(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the most of each span ``low <= place < high``, none empty; int64, shape (m,)."""
-        spans = zip(low.tolist(), high.tolist(), strict=True)
-        return np.array([self._most(first, end) for first, end in spans], np.int64)
-
-    def first(self, low: int, high: int) -> int:
-        """Return the first place of a span that has its most."""
-        most = self._most(low, high)
-        for block in range(low // self.BLOCK, len(self._blocks)):
-            begin = max(block * self.BLOCK, low)
-            end = min((block + 1) * self.BLOCK, high)
-            if self._blocks[block] >= most and (self.values[begin:end] == most).any():
-                return begin + int(self.values[begin:end].argmax())
-        raise AssertionError("the most of a span is somewhere in it")
-
-    def _most(self, low: int, high: int) -> int:
-        begin, end = -(-low // self.BLOCK), high // self.BLOCK
-        if end <= begin:
-            return int(self.values[low:high].max())
-        parts = (
-            self.values[low : begin * self.BLOCK],
-            self._blocks[begin:end],
-            self.values[end * self.BLOCK : high],
-        )
-        return max(int(part.max()) for part in parts if len(part))
-
-
-# The peak of a curve without each of many groups of allocations, and where it is.
-#
-# Taking a group away changes where the peak is. Between two changes of the group its bytes stay
-# the same, so the rest is highest where the full curve is: one maximum for each change.
-#
-# Most of that can be skipped. The new peak is at least the peak minus what the group holds there,
-# so events where the curve is lower than that cannot be the new peak, and a group that holds
-# nothing at the peak leaves it where it is.
-
-
-_LARGE, _FEW = 16, 24
-"""For groups that hold more than one part in _LARGE of the peak, little of the curve can be
-skipped: up to _FEW of them are each added up over the entire recording instead."""
-
-
-def peaks_without(
-    curve: NDArray[np.int64],
-    group: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    weight: NDArray[np.int64],
-    held: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of a curve without each group, and the first event that has it.
-
-    Args:
-        curve: int64, shape (n_events + 1,); index 0 is the start.
-        group: int64, shape (n,): the number of each member's group.
-        begin, end: int64, shape (n,): a member is live after event s if ``begin <= s < end``.
-        weight: int64, shape (n,): its bytes in the curve, none of them negative.
-        held: int64, shape (n_groups,): bytes of each group that are live at the curve's first
-            maximum.
-
-    Returns:
-        int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), events.
-    """
-    top = int(curve.argmax())
-    whole = int(curve[top])
-    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
-    large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
-    for one in large.tolist():
-        own = np.flatnonzero(group == one)
-        peaks[one], events[one] = peak_without(curve, weight[own], begin[own], end[own])
-    left = held > 0
-    left[large] = False
-    if not left.any():
-        return peaks, events
-    # Only where the curve is high enough: events are renumbered.
-    high = curve >= whole - int(held[left].max())
-    at = np.flatnonzero(high)
-    before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place
-    np.cumsum(high, out=before[1:])
-    own = np.flatnonzero(left[group])
-    number = np.cumsum(left) - 1
-    first, last = (before[np.clip(column[own] + 1, 0, len(curve))] for column in (begin, end))
-    lowest, place = _peaks_without_all(
-        curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
-    )
-    peaks[left], events[left] = lowest, at[place] - 1
-    return peaks, events
-
-
-def _peaks_without_all(
-    curve: NDArray[np.int64],
-    group: NDArray[np.int64],
-    groups: int,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    weight: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of a curve without each of some groups, and the first place that has it.
-
-    Args:
-        curve: int64, shape (n,), never empty.
-        group: int64, shape (m,): a number below ``groups`` for each member.
-        groups: how many there are, at least one.
-        begin, end: int64, shape (m,): a member counts at the places ``begin <= place < end``.
-        weight: int64, shape (m,).
-    """
-    points = len(curve)
-    there = np.flatnonzero(begin < end)
-    ends = there[end[there] < points]
-    # Each group is there from the start, with nothing, so that it has a span of its own.
-    key = np.concatenate(
-        [
-            np.arange(groups, dtype=np.int64) * points,
-            group[there] * points + begin[there],
-            group[ends] * points + end[ends],
-        ]
-    )
-    change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
-    order = stable_order(key)
-    key, total = key[order], np.cumsum(change[order])
-    last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
-    key, total = key[last], total[last]
-    of, low = np.divmod(key, points)
-    starts = np.searchsorted(of, np.arange(groups))
-    # The sum runs on through all groups, so subtract what it was where each group begins.
-    held = total - np.append(0, total[starts[1:] - 1])[of]
-    following = np.append(low[1:], points)
-    high = np.where(following > low, following, points)
-    most, place = range_maxima(curve, low, high)
-    rest = most - held
-    peaks = np.maximum.reduceat(rest, starts)
-    hits = np.flatnonzero(rest == peaks[of])
-    first = hits[np.searchsorted(of[hits], np.arange(groups))]
-    return peaks, place[first]
-
-
-# How far the peak falls when some allocations are taken away: exactly, for every group at once.
-
-
 _MOST_AROUND = 64
 """Stages around an allocation, on average, that a what-if of stages takes in."""
 _ALWAYS_AROUND = 2**22
 """Pairs of an allocation and a stage that it takes in, however few allocations there are."""
-
 Members = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
 """Rows of allocations, the group that each is in, and the groups' names. A row may be in several
 groups: what is made in a stage is made in the stages around it, too."""
@@ -415,3 +223,192 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((low, high))
     return joined
+
+
+# The peak of a curve without each of many groups of allocations, and where it is.
+
+
+_LARGE, _FEW = 16, 24
+"""For groups that hold more than one part in _LARGE of the peak, little of the curve can be
+skipped: up to _FEW of them are each added up over the entire recording instead."""
+
+
+def peaks_without(
+    curve: NDArray[np.int64],
+    group: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    held: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most of a curve without each group, and the first event that has it.
+
+    Taking a group away changes where the peak is. Between two changes of the group its bytes stay
+    the same, so the rest is highest where the full curve is: one maximum for each change. Most of
+    that can be skipped. The new peak is at least the peak minus what the group holds there, so
+    events where the curve is lower than that cannot be the new peak, and a group that holds nothing
+    at the peak leaves it where it is.
+
+    Args:
+        curve: int64, shape (n_events + 1,); index 0 is the start.
+        group: int64, shape (n,): the number of each member's group.
+        begin, end: int64, shape (n,): a member is live after event s if ``begin <= s < end``.
+        weight: int64, shape (n,): its bytes in the curve, none of them negative.
+        held: int64, shape (n_groups,): bytes of each group that are live at the curve's first
+            maximum.
+
+    Returns:
+        int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), events.
+    """
+    top = int(curve.argmax())
+    whole = int(curve[top])
+    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
+    large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
+    for one in large.tolist():
+        own = np.flatnonzero(group == one)
+        peaks[one], events[one] = peak_without(curve, weight[own], begin[own], end[own])
+    left = held > 0
+    left[large] = False
+    if not left.any():
+        return peaks, events
+    # Only where the curve is high enough: events are renumbered.
+    high = curve >= whole - int(held[left].max())
+    at = np.flatnonzero(high)
+    before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place
+    np.cumsum(high, out=before[1:])
+    own = np.flatnonzero(left[group])
+    number = np.cumsum(left) - 1
+    first, last = (before[np.clip(column[own] + 1, 0, len(curve))] for column in (begin, end))
+    lowest, place = _peaks_without_all(
+        curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
+    )
+    peaks[left], events[left] = lowest, at[place] - 1
+    return peaks, events
+
+
+def _peaks_without_all(
+    curve: NDArray[np.int64],
+    group: NDArray[np.int64],
+    groups: int,
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    weight: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most of a curve without each of some groups, and the first place that has it.
+
+    Args:
+        curve: int64, shape (n,), never empty.
+        group: int64, shape (m,): a number below ``groups`` for each member.
+        groups: how many there are, at least one.
+        begin, end: int64, shape (m,): a member counts at the places ``begin <= place < end``.
+        weight: int64, shape (m,).
+    """
+    points = len(curve)
+    there = np.flatnonzero(begin < end)
+    ends = there[end[there] < points]
+    # Each group is there from the start, with nothing, so that it has a span of its own.
+    key = np.concatenate(
+        [
+            np.arange(groups, dtype=np.int64) * points,
+            group[there] * points + begin[there],
+            group[ends] * points + end[ends],
+        ]
+    )
+    change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
+    order = stable_order(key)
+    key, total = key[order], np.cumsum(change[order])
+    last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
+    key, total = key[last], total[last]
+    of, low = np.divmod(key, points)
+    starts = np.searchsorted(of, np.arange(groups))
+    # The sum runs on through all groups, so subtract what it was where each group begins.
+    held = total - np.append(0, total[starts[1:] - 1])[of]
+    following = np.append(low[1:], points)
+    high = np.where(following > low, following, points)
+    most, place = range_maxima(curve, low, high)
+    rest = most - held
+    peaks = np.maximum.reduceat(rest, starts)
+    hits = np.flatnonzero(rest == peaks[of])
+    first = hits[np.searchsorted(of[hits], np.arange(groups))]
+    return peaks, place[first]
+
+
+# The most of a curve over many spans at once, and where it is first attained.
+
+
+def range_maxima(
+    values: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most of each span of a curve, and the first place that has it.
+
+    Args:
+        values: int64, shape (n,).
+        low, high: int64, shape (m,): the span is ``low <= place < high``, never empty.
+
+    Returns:
+        int64, shape (m,): the maxima; and int64, shape (m,): their places.
+
+    Each span is covered by two that are 2**k long. The maxima of all such spans come from those
+    half as long, so one array is enough if the spans are answered in order of their length.
+    """
+    most, place = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
+    if not len(low):
+        return most, place
+    power = np.frexp((high - low).astype(np.float64))[1] - 1  # the largest that fits
+    order = stable_order(power)
+    bounds = np.searchsorted(power[order], np.arange(int(power.max()) + 2))
+    longest = values.copy()
+    first = np.arange(len(values), dtype=np.int64)
+    for k in range(int(power.max()) + 1):
+        if k:
+            half = 1 << (k - 1)
+            later = longest[half:] > longest[:-half]
+            first = np.where(later, first[half:], first[:-half])
+            longest = np.maximum(longest[half:], longest[:-half])
+        asked = order[bounds[k] : bounds[k + 1]]
+        left, right = low[asked], high[asked] - (1 << k)
+        # The two may overlap: then of equal maxima that of the left one comes first.
+        at = np.where(longest[right] > longest[left], right, left)
+        most[asked], place[asked] = longest[at], first[at]
+    return most, place
+
+
+class Heights:
+    """Answers which is the most of a curve over spans, in a bounded number of steps for each.
+
+    Within a span whole blocks of the curve are known already, so that a span of a long recording
+    takes about as long as one of a short recording.
+    """
+
+    BLOCK = 1024
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        """Take a curve; int64, shape (n,), n > 0."""
+        self.values = values
+        self._blocks = np.maximum.reduceat(values, np.arange(0, len(values), self.BLOCK))
+
+    def most(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the most of each span ``low <= place < high``, none empty; int64, shape (m,)."""
+        spans = zip(low.tolist(), high.tolist(), strict=True)
+        return np.array([self._most(first, end) for first, end in spans], np.int64)
+
+    def first(self, low: int, high: int) -> int:
+        """Return the first place of a span that has its most."""
+        most = self._most(low, high)
+        for block in range(low // self.BLOCK, len(self._blocks)):
+            begin = max(block * self.BLOCK, low)
+            end = min((block + 1) * self.BLOCK, high)
+            if self._blocks[block] >= most and (self.values[begin:end] == most).any():
+                return begin + int(self.values[begin:end].argmax())
+        raise AssertionError("the most of a span is somewhere in it")
+
+    def _most(self, low: int, high: int) -> int:
+        begin, end = -(-low // self.BLOCK), high // self.BLOCK
+        if end <= begin:
+            return int(self.values[low:high].max())
+        parts = (
+            self.values[low : begin * self.BLOCK],
+            self._blocks[begin:end],
+            self.values[end * self.BLOCK : high],
+        )
+        return max(int(part.max()) for part in parts if len(part))

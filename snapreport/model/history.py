@@ -487,6 +487,11 @@ class History(Shown):
     length: int = field(default=0, compare=False)
     """Bytes that it was read from, unpacked: of a snapshot, or of a bundle's database."""
 
+    @property
+    def private(self) -> NDArray[np.bool_]:
+        """Which pools are private, and a last False for NO_ID; (n_pools + 1,)."""
+        return np.array([*(pool != (0, 0) for pool in self.pools), False])
+
     def noted(self, device: DeviceId) -> RecordedDevice | None:
         """Return what snapreport noted about a device while recording, None if nothing."""
         return self.recorder.device(str(device)) if self.recorder else None

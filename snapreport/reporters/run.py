@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from snapreport.diagnosis.ranks.rows import changed_alike, ranks_in_words
+from snapreport.diagnosis.ranks.rows import ranks_in_words
+from snapreport.diagnosis.ranks.two_runs import changed_alike
 from snapreport.ground.native.columns import whole_median
 from snapreport.ground.units import format_bytes, format_change, format_count, plural, times
 from snapreport.ground.version import __version__

@@ -89,8 +89,7 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     stated = np.array([_STATED.get(text, UNKNOWN) for text in tables.strings] + [UNKNOWN])
     for role in set(stated.tolist()) - {UNKNOWN}:
         judge.give(stated[rows.category] == role, role, "stated by the file", 1.0)
-    graph = np.array([pool != (0, 0) for pool in tables.pools] + [False], np.bool_)
-    judge.give(graph[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
+    judge.give(tables.private[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
     collective = marks & (COMMUNICATES | FILLS_BUCKETS)
     judge.give(collective == COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
     judge.give(marks & WORKS != 0, WORKSPACE, "a library's workspace", 0.8)

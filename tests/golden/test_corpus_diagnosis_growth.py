@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.diagnosis.allocator_faults import find_bursts, find_slack
+from snapreport.diagnosis.allocator_use import find_slack
+from snapreport.diagnosis.given_back import find_bursts
 from snapreport.roles.steps import find_iterations
 from tests.corpus import findings_of
 from tests.programs import figures, found, of_code

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from dev.simulator.blocks import Block
-from snapreport.diagnosis.allocator_faults import find_bursts, find_slack, find_tightest
+from snapreport.diagnosis.allocator_use import find_slack, find_tightest
 from snapreport.diagnosis.churn import find_pending, find_transients
 from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.given_back import find_bursts
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.roles.steps import find_iterations
 from tests.builders import MIB

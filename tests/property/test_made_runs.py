@@ -15,7 +15,7 @@ from dev.benchmarks.runs.pattern import Pattern, read_pattern
 from dev.benchmarks.runs.plan import make_plan
 from dev.benchmarks.runs.truth_check import mistakes
 from snapreport.diagnosis.ranks.find_run import find_run
-from snapreport.diagnosis.ranks.likeness import stand_out
+from snapreport.diagnosis.ranks.odd_ranks import stand_out
 from snapreport.diagnosis.ranks.rows import number_ranges
 from snapreport.model.run import DeviceFacts, Run
 from tests.made_ranks import MIB, a_device, a_rank, a_run

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from snapreport.diagnosis.conclude import find, find_figures, steps_sentence
+from snapreport.diagnosis.answer import steps_sentence
+from snapreport.diagnosis.conclude import find, find_figures
 from snapreport.figures.uses import ALIKE, measure_steps
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.roles import Iterations, Steps, runs_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dev.simulator import DeviceTruth, layouts
-from snapreport.diagnosis.trust import find_closing
+from snapreport.diagnosis.recording_warnings import find_closing
 from snapreport.figures.curves import find_curves
 from snapreport.history.segments import lives_of, segments_at
 from tests.builders import history_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from snapreport.diagnosis.ranks.odd_words import main_cause
+from snapreport.diagnosis.ranks.holders import main_cause
 from snapreport.model.run import Run, RunFindings
 
 _CODES = {"heavy rank": "heavier", "failure": "failed", "leak": "growth"}

@@ -1,4 +1,10 @@
-"""How the size of each allocation depends on the batch size: fixed, linear or quadratic."""
+"""The peak at a batch size that nobody ran, from recordings at other sizes.
+
+Where the recordings make the same allocations in the same order, each allocation has a known size
+at each recorded batch, and its law gives the size at any other. The curve is added up again from
+these sizes, so the peak may move to another moment. The results are estimates, not bounds: a
+program that pads to a multiple, or splits large work, behaves differently between recorded sizes.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +35,8 @@ from snapreport.model.snapshot import FrameTable, StackTable
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import BACKWARD, FORWARD, OPTIMIZER, find_passes
 
+# How sizes depend on the batch: fixed, linear or quadratic.
+
 
 @dataclass(frozen=True, eq=False)
 class SizeLaws:
@@ -40,38 +48,32 @@ class SizeLaws:
     """In bytes; shape (k, n)."""
     regular: NDArray[np.bool_]
     """Which follow a law; the others are interpolated linearly between recorded batch sizes."""
-    square: NDArray[np.bool_]
-    """Which follow ``fixed + each * batch + squared * batch ** 2`` and are not linear."""
-    fixed: NDArray[np.int64]
-    """In bytes, as ``each`` and ``squared``; all three are 0 where ``square`` is False."""
-    each: NDArray[np.int64]
-    squared: NDArray[np.int64]
+    law: NDArray[np.int64]
+    """Bytes that are fixed, per sample, and per its square, of those that follow one; (3, n)."""
 
     def expected(self, batch: int, most: int = 1 << 62) -> NDArray[np.int64]:
         """Return the sizes at a batch size, in bytes, none above ``most``."""
-        curve = self.fixed + self.each * float(batch) + self.squared * float(batch) ** 2
-        found = np.rint(np.where(self.square, curve, self._line(batch)))
+        low = self._piece(batch)
+        rise, run = (np.diff(each[low : low + 2], axis=0)[0] for each in (self.sizes, self.batches))
+        line = self.sizes[low] + rise * ((batch - self.batches[low]) / run)
+        fixed, each, squared = self.law
+        law = fixed + each * float(batch) + squared * float(batch) ** 2
+        found = np.rint(np.where(self.regular, law, line))
         sizes: NDArray[np.int64] = np.clip(found, 0, most).astype(np.int64)
         return sizes
 
-    def coefficients(self, batch: int) -> tuple[NDArray[np.float64], ...]:
-        """Return the constant, linear and quadratic coefficients near a batch size."""
+    def coefficients(self, batch: int) -> NDArray[np.float64]:
+        """Return the constant, linear and quadratic coefficients near a batch size; (3, n)."""
         low = self._piece(batch)
         slope = np.diff(self.sizes[low : low + 2], axis=0)[0] / np.diff(self.batches[low : low + 2])
-        each = np.where(self.square, self.each, slope)
         begin = self.sizes[low] - slope * self.batches[low]
-        fixed = np.where(self.square, self.fixed, begin)
-        return fixed, each, self.squared.astype(np.float64)
+        found: NDArray[np.float64]
+        found = np.where(self.regular, self.law, [begin, slope, np.zeros_like(slope)])
+        return found
 
     def _piece(self, batch: int) -> int:
         place = int(np.searchsorted(self.batches, batch)) - 1
         return min(max(place, 0), len(self.batches) - 2)
-
-    def _line(self, batch: int) -> NDArray[np.float64]:
-        low = self._piece(batch)
-        rise, run = self.sizes[low + 1] - self.sizes[low], self.batches[low + 1] - self.batches[low]
-        line: NDArray[np.float64] = self.sizes[low] + rise * ((batch - self.batches[low]) / run)
-        return line
 
 
 def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
@@ -98,7 +100,7 @@ def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
         curves.append(
             _curve((known[0], known[middle], known[-1]), (sizes[0], sizes[middle], sizes[-1]))
         )
-    square, law = np.zeros_like(even), np.zeros((3, *even.shape), np.int64)
+    square, law = np.zeros_like(even), np.where(even, [begin, slope, zero], 0)
     for fixed, each, squared in curves:
         # It must grow from the first sample on: flat first and rising later is a threshold.
         curved = (squared > 0) & (each >= np.where(fixed == 0, 0, -2 * squared))
@@ -107,7 +109,7 @@ def find_laws(batches: NDArray[np.int64], sizes: NDArray[np.int64]) -> SizeLaws:
         curved &= ~square & (~even | (each == 0))
         law[:, curved] = np.stack([fixed, each, squared])[:, curved]
         square |= curved
-    return SizeLaws(batches, sizes, even | square, square, *law)
+    return SizeLaws(batches, sizes, even | square, law)
 
 
 def _curve(x: Sequence[int], y: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], ...]:
@@ -155,17 +157,14 @@ def _differ(device: DeviceHistory, starts: NDArray[np.int64]) -> bool:
     turn = np.searchsorted(starts, rows.alloc_event, side="right")
     # Some memory is made in the first pass only, and stays for the others, such as gradients.
     chosen = np.flatnonzero((turn > (1 if len(starts) > 2 else 0)) & (rows.stack >= 0))
-    stack, turn, size = rows.stack[chosen], turn[chosen], rows.size[chosen]
-    order = np.lexsort((chosen, turn, stack))
-    stack, turn, size = stack[order], turn[order], size[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (stack[1:] != stack[:-1]) | (turn[1:] != turn[:-1])
-    first = np.flatnonzero(new)
-    place = np.arange(len(order)) - first[np.cumsum(new) - 1]
-    order = np.lexsort((size, place, stack))
-    stack, place, size = stack[order], place[order], size[order]
-    same = (stack[1:] == stack[:-1]) & (place[1:] == place[:-1])
-    return bool((same & (size[1:] != size[:-1])).any())
+    pair = rows.stack[chosen].astype(np.int64) * (len(starts) + 1) + turn[chosen]
+    order = stable_order(pair)
+    first = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    place = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+    chosen = chosen[order]
+    nth, size = rows.stack[chosen].astype(np.int64) * len(rows) + place, rows.size[chosen]
+    order = np.lexsort((size, nth))
+    return bool(((np.diff(nth[order]) == 0) & (np.diff(size[order]) != 0)).any())
 
 
 # Match the allocations of several recordings of one program.
@@ -298,13 +297,7 @@ def _by_stack(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
 
 
-# The peak at a batch size that nobody ran, from recordings at other sizes.
-#
-# Where the recordings make the same allocations in the same order, each allocation has a known size
-# at each recorded batch, and its law gives the size at any other. The curve is added up again from
-# these sizes, so the peak may move to another moment. The results are estimates, not bounds: a
-# program that pads to a multiple, or splits large work, behaves differently between recorded sizes.
-
+# The program at several sizes.
 
 _FIXED = (
     PARAMETER, BUFFER, GRADIENT, STATE, WEIGHT_COPY, OPTIMIZER_TEMPORARY, COMMUNICATION, WORKSPACE,

@@ -1,4 +1,4 @@
-"""Changes to the optimizer, its state and gradients: what each takes from the history."""
+"""Changes to a program: what each takes from the history, at least, as expected and at most."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.edits import Blocks, Change, Edit, are_layers, away, scaled
-from snapreport.diagnosis.advice.situation import LEAKS, Situation, graph_calls, latest_free_after
+from snapreport.diagnosis.advice.edits import Edit, away, scaled
+from snapreport.diagnosis.advice.layers import Blocks, are_layers
+from snapreport.diagnosis.advice.situation import (
+    LEAKS,
+    Change,
+    Situation,
+    graph_calls,
+    latest_free_after,
+)
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import is_among, unique
-from snapreport.model.history import START
+from snapreport.model.history import START, Allocations
 from snapreport.model.roles import (
     ACTIVATION,
     BACKWARD_TEMPORARY,
@@ -46,35 +53,53 @@ from snapreport.roles.passes import (
     RECOMPUTES,
 )
 
-_SMALL = 4096
-"""Bytes. Smaller tensors hold step counts and factors, not the state of a whole parameter."""
-_COPIES = 4.0
-"""Tensors an optimizer makes at most to update one parameter: two averages, two temporaries."""
-_AVERAGES = 2.0
-"""Tensors it likely makes for one parameter if it updates one at a time."""
-_IN_PARALLEL = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
-_SHARDED = re.compile(
-    r"zero_redundancy_optimizer|[/\\]fsdp[/\\]|[/\\]runtime[/\\]zero[/\\]|distrib_optimizer"
-)
-_ON_HOST = re.compile(r"cpu_adam|cpu_offload|offload_optimizer")
-_KEEPS_HISTORY = re.compile(r"torch[/\\]optim[/\\]lbfgs\.py$")
-_GROWS = 3
-"""A line that makes state in this many steps, and keeps it all, is taken to add to it in each."""
-_LONG = 200
+_PART = 0.02
+"""Tensors and totals below this part of the peak are ignored."""
 
 
-def optimizer_changes(situation: Situation) -> Iterator[Change]:
-    """Yield what can be changed about the optimizer, its state and gradients.
+def find_changes(
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+) -> Iterator[Change]:
+    """Yield the changes that are expected to lower the peak, and whose conditions are met.
 
     Args:
-        situation: of a program that trains.
+        parts: into how many the batch may be cut.
+        chunks: into how many the loss may be cut.
     """
-    yield _temporaries(situation)
-    yield _low_bit_state(situation)
-    yield from _shard_state(situation)
+    for change in _changes(situation, parts, chunks):
+        if situation.left(change.expected) < situation.peak:
+            yield change
+
+
+def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) -> Iterator[Change]:
+    if not len(situation.passes.phase):
+        return
+    if state_depends_on_data(situation):
+        parts = ()
+    for number in parts:
+        yield _smaller_batch(situation, number)
+    if not situation.trains:
+        yield from _autocast(situation)
+        yield from inference(situation)
+        if graph_calls(situation).may_train:
+            yield from _checkpoint(situation)
+        return
+    yield from _checkpoint(situation)
+    for number in parts:
+        yield from _accumulate(situation, number)
+    yield from _chunked_loss(situation, chunks)
+    yield from _attention_kernel(situation)
     if situation.to_host:
-        yield from _offload_state(situation)
-    yield _clear_gradients(situation)
+        yield from _offload_activations(situation)
+    yield from optimizer_changes(situation)
+    yield from inference(situation)
+    yield _release_outputs(situation)
+    yield from _stop_leaks(situation)
+
+
+_GROWS = 3
+"""A line that makes state in this many steps, and keeps it all, is taken to add to it in each."""
+_KEEPS_HISTORY = re.compile(r"torch[/\\]optim[/\\]lbfgs\.py$")
 
 
 def state_depends_on_data(situation: Situation) -> bool:
@@ -89,11 +114,311 @@ def state_depends_on_data(situation: Situation) -> bool:
     return int(turns.max(initial=0)) >= _GROWS
 
 
-def _temporaries(situation: Situation) -> Change:
-    """Update parameters in one fused operation, in those of PyTorch's optimizers that can."""
-    temporary = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
-    all_of_them = scaled(situation.history, temporary, 1.0)
-    return Change("fused-optimizer", temporary, (), (all_of_them,), (all_of_them,))
+def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
+    """Yield the change that leaves the lowest peak, the first if several do."""
+    ordered = sorted(changes, key=lambda change: situation.left(change.expected))
+    yield from ordered[:1]
+
+
+def _mask(rows: Allocations, chosen: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Say which allocations are among some rows; shape (n_allocations,)."""
+    found = np.zeros(len(rows), np.bool_)
+    found[chosen] = True
+    return found
+
+
+def _last_of_each(group: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say where each run of equal numbers ends."""
+    return np.append(group[1:] != group[:-1], True)[: len(group)]
+
+
+# What is kept for the backward pass: computed again, or moved to the host.
+
+
+@once_for_each
+def _checkpoint(situation: Situation) -> tuple[Change, ...]:
+    """Keep only the output of each block; compute the rest again in the backward pass."""
+    changes = [_of_blocks(situation, blocks) for blocks in situation.blocks]
+    again = situation.marks & RECOMPUTES != 0
+    if (again & situation.live()).any():
+        # Each layer is checkpointed, or a part of each: then it also keeps what is made outside of
+        # its checkpoints, which go when the entire layer is wrapped.
+        changes = [
+            replace(change, about="whole", extra=change.extra + _most_again(situation, blocks))
+            for change, blocks in zip(changes, situation.blocks, strict=True)
+            if not again[change.expected[0].rows].all()
+        ]
+    return tuple(_lowest(situation, changes))
+
+
+def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
+    history, rows = situation.history, situation.history.allocations
+    n, last = len(blocks), blocks.last_event(history)
+    activation = situation.of(ACTIVATION)
+    stays = activation[blocks.rows] & (
+        rows.free_requested_event[blocks.rows] > last[blocks.instance]
+    )
+    own, of = blocks.rows[stays], blocks.instance[stays]
+    first_free = np.full(n, history.events, np.int64)
+    np.minimum.at(first_free, of, rows.free_requested_event[own])
+    begins = np.minimum(first_free, latest_free_after(situation)[last])
+    begins = np.where(begins > last, begins, first_free)
+    begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+    begin[own], end[own] = last[of] + 1, begins[of]
+    # The last of a block's tensors is the next block's input, and stays.
+    output, chosen = _mask(rows, own[_last_of_each(of)]), _mask(rows, own)
+    expected = away(history, chosen & ~output, begin, end)
+    order = np.lexsort((rows.block_size[own], of))
+    largest = _mask(rows, own[order][_last_of_each(of[order])])
+    least = away(history, chosen & ~output & ~largest, begin, end)
+    made = _mask(rows, blocks.rows)
+    # At worst a block is computed again while all that its backward pass makes is live.
+    extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
+    # Calls that the program itself makes may be of the whole model.
+    layers = are_layers(situation.tables.stacks, history, blocks)
+    return Change(
+        "checkpoint",
+        chosen,
+        (least,),
+        (expected,),
+        (scaled(history, made & situation.of(ACTIVATION, WEIGHT_COPY), 1.0),),
+        "" if layers else "calls",
+        blocks=blocks,
+        extra=extra,
+    )
+
+
+def _most_again(situation: Situation, blocks: Blocks) -> int:
+    """Return the most bytes that the checkpoints in one block make: in a whole block, all at once.
+
+    Now they are computed again one checkpoint at a time.
+    """
+    size = situation.at_worst[blocks.rows]
+    again = situation.marks[blocks.rows] & RECOMPUTES != 0
+    return int(np.bincount(blocks.instance, weights=size * again).max(initial=0))
+
+
+_SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
+
+
+def _offload_activations(situation: Situation) -> Iterator[Change]:
+    """Keep saved tensors in the host's memory until their own operation's backward."""
+    if any(_SAVES_ELSEWHERE.search(name) for name in situation.tables.stacks.frames.names):
+        return
+    history, rows = situation.history, situation.history.allocations
+    kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
+    # A tensor goes once the next one is made, by the operation that uses it. It comes back when
+    # the operation before its own in the backward pass is done.
+    made = np.sort(
+        rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
+    )
+    begin = np.append(made, history.events)[np.searchsorted(made, rows.alloc_event, side="right")]
+    frees = np.append(unique(rows.free_requested_event[kept]), history.events)
+    before = np.searchsorted(frees, rows.free_requested_event) - 1
+    end = np.where(before >= 0, frees[np.maximum(before, 0)], START)
+    expected = away(history, kept, begin + 1, np.maximum(end, situation.next_backward))
+    # At worst one layer's tensors come back at once, and copies of its parameters with them.
+    least: tuple[Edit, ...] = ()
+    extra = 0
+    for change in _checkpoint(situation):
+        weight = situation.largest(situation.of(PARAMETER, GRADIENT))
+        least, extra = change.least, change.extra + 2 * weight
+    everything = scaled(history, kept | situation.of(WEIGHT_COPY), 1.0)
+    yield Change("offload-activations", kept, least, (expected,), (everything,), extra=extra)
+
+
+# A smaller batch.
+
+
+def _smaller_batch(situation: Situation, parts: int) -> Change:
+    """Cut what grows with the batch."""
+    least, expected, most = _batch_edits(situation, parts)
+    grows = _grows_with_batch(situation)
+    return Change("smaller-batch", grows, (least,), (expected,), (most,), number=parts)
+
+
+def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
+    """Cut the batch, and keep the gradients of the first part through the others."""
+    rows = situation.history.allocations
+    starts = situation.passes.of(FORWARD)[0]
+    gradient = situation.of(GRADIENT)
+    if not len(starts):
+        return
+    # A gradient's pass begins with the forward pass before it.
+    begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
+    early = np.flatnonzero(gradient & (begins < rows.alloc_event))
+    longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
+    least, expected, most = _batch_edits(situation, parts)
+    grows = _grows_with_batch(situation)
+    yield Change(
+        "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
+        extra=situation.largest(gradient & situation.live()),
+    )  # fmt: skip
+
+
+def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
+    """Return what goes if the batch is ``parts`` times smaller: at least, expected, at most."""
+    history, share = situation.history, 1 - 1 / parts
+    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
+    fixed &= ~_of_samples(situation)
+    cast = [seen.text == CAST for seen in situation.roles.seen]
+    fixed |= np.array(cast)[situation.roles.evidence]
+    grows = _grows_with_batch(situation)
+    sure = grows & situation.of(ACTIVATION)
+    # A copy of a weight, which does not grow with the batch, may be among them: by its size.
+    sizes = unique(history.allocations.size[situation.of(PARAMETER, GRADIENT)])
+    sure[sure] = ~is_among(history.allocations.size[sure], np.concatenate([sizes, sizes // 2]))
+    return (
+        scaled(history, sure, share),
+        scaled(history, grows, share),
+        scaled(history, ~fixed, 1 - 1 / parts**2),  # some of it grows with the square of the batch
+    )
+
+
+@once_for_each
+def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
+    """Say what grows with the batch: not tensors for weights, nor data kept over steps."""
+    rows = situation.history.allocations
+    sizes = unique(rows.size[situation.of(GRADIENT)])
+    of_weights = situation.of(BACKWARD_TEMPORARY)
+    of_weights[of_weights] = is_among(rows.size[of_weights], sizes)
+    steps = situation.passes.of(BACKWARD)[0]
+    born, gone = (
+        np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)
+    )
+    stays = gone - born > 1
+    data = situation.of(INPUT) & stays
+    # Memory made once that stays, such as the buckets in which ranks add up gradients: it shares
+    # its call stack and size with no other.
+    at = np.flatnonzero(situation.of(FORWARD_TEMPORARY) & stays)
+    keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
+    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
+    data[at[first[count == 1]]] = True
+    roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
+    return (roles & ~of_weights & ~data) | _of_samples(situation)
+
+
+@once_for_each
+def _of_samples(situation: Situation) -> NDArray[np.bool_]:
+    """Say which gradients are per sample, as in differentially private training.
+
+    They have the size of no parameter, in any precision.
+    """
+    size = situation.history.allocations.size
+    weights = unique(size[situation.of(PARAMETER)])
+    found = situation.of(GRADIENT)
+    sizes = np.concatenate([weights, weights // 2, weights * 2])
+    # DDP's buckets have none either, and are gradients of parameters.
+    found &= situation.marks & (FILLS_BUCKETS | IN_DDP) == 0
+    found[found] = ~is_among(size[found], sizes) if len(weights) else False
+    return found & (situation.history.allocations.alloc_event > START)
+
+
+# The loss and attention.
+
+
+def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Change]:
+    """Compute logits and loss for a part of the tokens at a time."""
+    history, rows = situation.history, situation.history.allocations
+    big = rows.block_size >= _PART * situation.peak
+    loses = big & (situation.marks & LOSES != 0)
+    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
+    like = loses & ~fixed
+    # The loss's input: the last tensor of its size, or of half of it, made before it in forward.
+    forward = big & situation.of(ACTIVATION, FORWARD_TEMPORARY) & ~loses
+    kept = loses & situation.of(ACTIVATION)
+    at = np.flatnonzero(kept | forward)
+    at = at[np.lexsort((rows.alloc_event[at], situation.next_backward[at]))]
+    for own in np.split(at, np.flatnonzero(np.diff(situation.next_backward[at])) + 1):
+        mine = own[kept[own]]
+        if not len(mine):
+            continue
+        before = own[forward[own] & (rows.alloc_event[own] < rows.alloc_event[mine[0]])]
+        for size in set(rows.size[mine].tolist()):
+            for wanted in (size, size // 2):
+                like[before[rows.size[before] == wanted][-1:]] = True
+    for parts in chunks:
+        share = 1 - 1 / parts
+        yield Change(
+            "chunked-loss", like,
+            (scaled(history, like & loses, share),),
+            (scaled(history, like, share),),
+            (scaled(history, like, 1.0),),
+            number=parts,
+        )  # fmt: skip
+
+
+def _attention_kernel(situation: Situation) -> Iterator[Change]:
+    """Never keep attention's weights: a kernel recomputes them, one tile at a time."""
+    history, rows = situation.history, situation.history.allocations
+    attends = (situation.marks & ATTENDS != 0) & (situation.marks & LOSES == 0)
+    weights = attends & situation.of(ACTIVATION, FORWARD_TEMPORARY)
+    held = int(rows.block_size[weights & situation.live()].sum())
+    if not held or held < _PART * situation.peak:
+        return
+    size = int(np.bincount(
+        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
+        weights=rows.size[weights],
+    ).argmax())  # fmt: skip
+    # Other tensors of their size derive from them if made by the same function or in backward.
+    function = _functions(situation)
+    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
+        function, unique(function[weights])
+    )
+    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == sizes[size])
+    yield Change(
+        "attention-kernel", like,
+        (scaled(history, weights, 1.0),),
+        (scaled(history, like, 1.0),),
+        (scaled(history, situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY), 1.0),),
+    )  # fmt: skip
+
+
+def _functions(situation: Situation) -> NDArray[np.int64]:
+    """Number the function of each allocation's call site; int64, shape (n_allocations,)."""
+    frames = situation.tables.stacks.frames
+    numbers: dict[tuple[str, str], int] = {}
+    of_frame = [
+        numbers.setdefault(key, len(numbers))
+        for key in zip(frames.names, frames.filenames, strict=True)
+    ]
+    of_stack = np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
+    function: NDArray[np.int64] = of_stack[situation.history.allocations.stack]
+    return function
+
+
+# The optimizer, its state and gradients.
+
+
+_SMALL = 4096
+"""Bytes. Smaller tensors hold step counts and factors, not the state of a whole parameter."""
+_COPIES = 4.0
+"""Tensors an optimizer makes at most to update one parameter: two averages, two temporaries."""
+_AVERAGES = 2.0
+"""Tensors it likely makes for one parameter if it updates one at a time."""
+_IN_PARALLEL = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
+_SHARDED = re.compile(
+    r"zero_redundancy_optimizer|[/\\]fsdp[/\\]|[/\\]runtime[/\\]zero[/\\]|distrib_optimizer"
+)
+_ON_HOST = re.compile(r"cpu_adam|cpu_offload|offload_optimizer")
+_LONG = 200
+
+
+def optimizer_changes(situation: Situation) -> Iterator[Change]:
+    """Yield what can be changed about the optimizer, its state and gradients.
+
+    Args:
+        situation: of a program that trains.
+    """
+    # One fused operation updates all parameters, in those of PyTorch's optimizers that can.
+    fuses = situation.of(OPTIMIZER_TEMPORARY) & (situation.marks & FUSES != 0)
+    fused = scaled(situation.history, fuses, 1.0)
+    yield Change("fused-optimizer", fuses, (), (fused,), (fused,))
+    yield _low_bit_state(situation)
+    yield from _shard_state(situation)
+    if situation.to_host:
+        yield from _offload_state(situation)
+    yield _clear_gradients(situation)
 
 
 def _low_bit_state(situation: Situation) -> Change:
@@ -179,14 +504,9 @@ def _offload_state(situation: Situation) -> Iterator[Change]:
     )  # fmt: skip
 
 
-@once_for_each
-def _files(frames: FrameTable) -> frozenset[str]:
-    return frozenset(file[-_LONG:] for file in frames.filenames)
-
-
 def _has(frames: FrameTable, pattern: re.Pattern[str]) -> bool:
     """Say whether the name of any file of these frames matches a pattern."""
-    return any(pattern.search(file) for file in _files(frames))
+    return any(pattern.search(file[-_LONG:]) for file in set(frames.filenames))
 
 
 def _clear_gradients(situation: Situation) -> Change:
@@ -208,318 +528,7 @@ def _clear_gradients(situation: Situation) -> Change:
     return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
 
 
-# Changes to a program: what each takes from the history, at least, as expected and at most.
-
-
-_PART = 0.02
-"""Tensors and totals below this part of the peak are ignored."""
-_SAVES_ELSEWHERE = re.compile(r"^(pack|unpack)_(to|from)_cpu$")
-_PER_RESULT = 4
-"""An operation has up to this many copies of weights for each tensor that its graph keeps."""
-
-
-def find_changes(
-    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
-) -> Iterator[Change]:
-    """Yield the changes that are expected to lower the peak, and whose conditions are met.
-
-    Args:
-        parts: into how many the batch may be cut.
-        chunks: into how many the loss may be cut.
-    """
-    for change in _changes(situation, parts, chunks):
-        if situation.left(change.expected) < situation.peak:
-            yield change
-
-
-def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) -> Iterator[Change]:
-    if not len(situation.passes.phase):
-        return
-    if state_depends_on_data(situation):
-        parts = ()
-    for number in parts:
-        yield _smaller_batch(situation, number)
-    if not situation.trains:
-        yield from _autocast(situation)
-        yield from inference(situation)
-        if graph_calls(situation).may_train:
-            yield from _checkpoint(situation)
-        return
-    yield from _checkpoint(situation)
-    for number in parts:
-        yield from _accumulate(situation, number)
-    yield from _chunked_loss(situation, chunks)
-    yield from _attention_kernel(situation)
-    if situation.to_host:
-        yield from _offload_activations(situation)
-    yield from optimizer_changes(situation)
-    yield from inference(situation)
-    yield _release_outputs(situation)
-    yield from _stop_leaks(situation)
-
-
-@once_for_each
-def _checkpoint(situation: Situation) -> tuple[Change, ...]:
-    """Keep only the output of each block; compute the rest again in the backward pass."""
-    changes = [_of_blocks(situation, blocks) for blocks in situation.blocks]
-    again = situation.marks & RECOMPUTES != 0
-    if (again & situation.live()).any():
-        # Each layer is checkpointed, or a part of each: then it also keeps what is made outside of
-        # its checkpoints, which go when the entire layer is wrapped.
-        changes = [
-            replace(change, about="whole", extra=change.extra + _most_again(situation, blocks))
-            for change, blocks in zip(changes, situation.blocks, strict=True)
-            if not again[change.expected[0].rows].all()
-        ]
-    return tuple(_lowest(situation, changes))
-
-
-def _most_again(situation: Situation, blocks: Blocks) -> int:
-    """Return the most bytes that the checkpoints in one block make: in a whole block, all at once.
-
-    Now they are computed again one checkpoint at a time.
-    """
-    size = situation.at_worst[blocks.rows]
-    again = situation.marks[blocks.rows] & RECOMPUTES != 0
-    return int(np.bincount(blocks.instance, weights=size * again).max(initial=0))
-
-
-def _offload_activations(situation: Situation) -> Iterator[Change]:
-    """Keep saved tensors in the host's memory until their own operation's backward."""
-    if any(_SAVES_ELSEWHERE.search(name) for name in situation.tables.stacks.frames.names):
-        return
-    history, rows = situation.history, situation.history.allocations
-    kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
-    # A tensor goes once the next one is made, by the operation that uses it. It comes back when
-    # the operation before its own in the backward pass is done.
-    made = np.sort(
-        rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
-    )
-    begin = np.append(made, history.events)[np.searchsorted(made, rows.alloc_event, side="right")]
-    frees = np.append(unique(rows.free_requested_event[kept]), history.events)
-    before = np.searchsorted(frees, rows.free_requested_event) - 1
-    end = np.where(before >= 0, frees[np.maximum(before, 0)], START)
-    expected = away(history, kept, begin + 1, np.maximum(end, situation.next_backward))
-    # At worst one layer's tensors come back at once, and copies of its parameters with them.
-    least: tuple[Edit, ...] = ()
-    extra = 0
-    for change in _checkpoint(situation):
-        weight = situation.largest(situation.of(PARAMETER, GRADIENT))
-        least, extra = change.least, change.extra + 2 * weight
-    everything = scaled(history, kept | situation.of(WEIGHT_COPY), 1.0)
-    yield Change("offload-activations", kept, least, (expected,), (everything,), extra=extra)
-
-
-def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
-    """Yield the change that leaves the lowest peak, the first if several do."""
-    ordered = sorted(changes, key=lambda change: situation.left(change.expected))
-    yield from ordered[:1]
-
-
-def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
-    history, rows = situation.history, situation.history.allocations
-    n, last = len(blocks), blocks.last_event(history)
-    activation = situation.of(ACTIVATION)
-    stays = activation[blocks.rows] & (
-        rows.free_requested_event[blocks.rows] > last[blocks.instance]
-    )
-    own, of = blocks.rows[stays], blocks.instance[stays]
-    first_free = np.full(n, history.events, np.int64)
-    np.minimum.at(first_free, of, rows.free_requested_event[own])
-    begins = np.minimum(first_free, latest_free_after(situation)[last])
-    begins = np.where(begins > last, begins, first_free)
-    begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
-    begin[own], end[own] = last[of] + 1, begins[of]
-    # The last of a block's tensors is the next block's input, and stays.
-    output = np.zeros(len(rows), np.bool_)
-    output[own[_last_of_each(of)]] = True
-    chosen = np.zeros(len(rows), np.bool_)
-    chosen[own] = True
-    expected = away(history, chosen & ~output, begin, end)
-    largest = np.zeros(len(rows), np.bool_)
-    order = np.lexsort((rows.block_size[own], of))
-    largest[own[order][_last_of_each(of[order])]] = True
-    least = away(history, chosen & ~output & ~largest, begin, end)
-    made = np.zeros(len(rows), np.bool_)
-    made[blocks.rows] = True
-    # At worst a block is computed again while all that its backward pass makes is live.
-    extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
-    # Calls that the program itself makes may be of the whole model.
-    layers = are_layers(situation.tables.stacks, history, blocks)
-    return Change(
-        "checkpoint",
-        chosen,
-        (least,),
-        (expected,),
-        (scaled(history, made & situation.of(ACTIVATION, WEIGHT_COPY), 1.0),),
-        "" if layers else "calls",
-        blocks=blocks,
-        extra=extra,
-    )
-
-
-def _last_of_each(group: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say where each run of equal numbers ends."""
-    return np.append(group[1:] != group[:-1], True)[: len(group)]
-
-
-def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
-    """Return what goes if the batch is ``parts`` times smaller: at least, expected, at most."""
-    history, share = situation.history, 1 - 1 / parts
-    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
-    fixed &= ~_of_samples(situation)
-    cast = [seen.text == CAST for seen in situation.roles.seen]
-    fixed |= np.array(cast)[situation.roles.evidence]
-    grows = _grows_with_batch(situation)
-    sure = grows & situation.of(ACTIVATION)
-    # A copy of a weight, which does not grow with the batch, may be among them: by its size.
-    sizes = unique(history.allocations.size[situation.of(PARAMETER, GRADIENT)])
-    sure[sure] = ~is_among(history.allocations.size[sure], np.concatenate([sizes, sizes // 2]))
-    return (
-        scaled(history, sure, share),
-        scaled(history, grows, share),
-        scaled(history, ~fixed, 1 - 1 / parts**2),  # some of it grows with the square of the batch
-    )
-
-
-@once_for_each
-def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
-    """Say what grows with the batch: not tensors for weights, nor data kept over steps."""
-    rows = situation.history.allocations
-    sizes = unique(rows.size[situation.of(GRADIENT)])
-    of_weights = situation.of(BACKWARD_TEMPORARY)
-    of_weights[of_weights] = is_among(rows.size[of_weights], sizes)
-    steps = situation.passes.of(BACKWARD)[0]
-    born, gone = (
-        np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)
-    )
-    stays = gone - born > 1
-    data = situation.of(INPUT) & stays
-    # Memory made once that stays, such as the buckets in which ranks add up gradients.
-    data[_made_once(situation, situation.of(FORWARD_TEMPORARY) & stays)] = True
-    roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
-    return (roles & ~of_weights & ~data) | _of_samples(situation)
-
-
-@once_for_each
-def _of_samples(situation: Situation) -> NDArray[np.bool_]:
-    """Say which gradients are per sample, as in differentially private training.
-
-    They have the size of no parameter, in any precision.
-    """
-    size = situation.history.allocations.size
-    weights = unique(size[situation.of(PARAMETER)])
-    found = situation.of(GRADIENT)
-    sizes = np.concatenate([weights, weights // 2, weights * 2])
-    # DDP's buckets have none either, and are gradients of parameters.
-    found &= situation.marks & (FILLS_BUCKETS | IN_DDP) == 0
-    found[found] = ~is_among(size[found], sizes) if len(weights) else False
-    return found & (situation.history.allocations.alloc_event > START)
-
-
-def _made_once(situation: Situation, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the chosen allocations that share their call stack and size with no other."""
-    rows, at = situation.history.allocations, np.flatnonzero(chosen)
-    keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
-    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
-    once: NDArray[np.intp] = at[first[count == 1]]
-    return once
-
-
-def _smaller_batch(situation: Situation, parts: int) -> Change:
-    """Cut what grows with the batch."""
-    least, expected, most = _batch_edits(situation, parts)
-    grows = _grows_with_batch(situation)
-    return Change("smaller-batch", grows, (least,), (expected,), (most,), number=parts)
-
-
-def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
-    """Cut the batch, and keep the gradients of the first part through the others."""
-    rows = situation.history.allocations
-    starts = situation.passes.of(FORWARD)[0]
-    gradient = situation.of(GRADIENT)
-    if not len(starts):
-        return
-    # A gradient's pass begins with the forward pass before it.
-    begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
-    early = np.flatnonzero(gradient & (begins < rows.alloc_event))
-    longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
-    least, expected, most = _batch_edits(situation, parts)
-    grows = _grows_with_batch(situation)
-    yield Change(
-        "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
-        extra=situation.largest(gradient & situation.live()),
-    )  # fmt: skip
-
-
-def _chunked_loss(situation: Situation, chunks: Sequence[int]) -> Iterator[Change]:
-    """Compute logits and loss for a part of the tokens at a time."""
-    history, rows = situation.history, situation.history.allocations
-    big = rows.block_size >= _PART * situation.peak
-    loses = big & (situation.marks & LOSES != 0)
-    fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
-    like = loses & ~fixed
-    # The loss's input: the last tensor of its size, or of half of it, made before it in forward.
-    forward = big & situation.of(ACTIVATION, FORWARD_TEMPORARY) & ~loses
-    kept = loses & situation.of(ACTIVATION)
-    at = np.flatnonzero(kept | forward)
-    at = at[np.lexsort((rows.alloc_event[at], situation.next_backward[at]))]
-    for own in np.split(at, np.flatnonzero(np.diff(situation.next_backward[at])) + 1):
-        mine = own[kept[own]]
-        if not len(mine):
-            continue
-        before = own[forward[own] & (rows.alloc_event[own] < rows.alloc_event[mine[0]])]
-        for size in set(rows.size[mine].tolist()):
-            for wanted in (size, size // 2):
-                like[before[rows.size[before] == wanted][-1:]] = True
-    for parts in chunks:
-        share = 1 - 1 / parts
-        yield Change(
-            "chunked-loss", like,
-            (scaled(history, like & loses, share),),
-            (scaled(history, like, share),),
-            (scaled(history, like, 1.0),),
-            number=parts,
-        )  # fmt: skip
-
-
-def _attention_kernel(situation: Situation) -> Iterator[Change]:
-    """Never keep attention's weights: a kernel recomputes them, one tile at a time."""
-    history, rows = situation.history, situation.history.allocations
-    attends = (situation.marks & ATTENDS != 0) & (situation.marks & LOSES == 0)
-    weights = attends & situation.of(ACTIVATION, FORWARD_TEMPORARY)
-    held = int(rows.block_size[weights & situation.live()].sum())
-    if not held or held < _PART * situation.peak:
-        return
-    size = int(np.bincount(
-        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
-        weights=rows.size[weights],
-    ).argmax())  # fmt: skip
-    # Other tensors of their size derive from them if made by the same function or in backward.
-    function = _functions(situation)
-    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
-        function, unique(function[weights])
-    )
-    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == sizes[size])
-    yield Change(
-        "attention-kernel", like,
-        (scaled(history, weights, 1.0),),
-        (scaled(history, like, 1.0),),
-        (scaled(history, situation.of(ACTIVATION, FORWARD_TEMPORARY, BACKWARD_TEMPORARY), 1.0),),
-    )  # fmt: skip
-
-
-def _functions(situation: Situation) -> NDArray[np.int64]:
-    """Number the function of each allocation's call site; int64, shape (n_allocations,)."""
-    frames = situation.tables.stacks.frames
-    numbers: dict[tuple[str, str], int] = {}
-    of_frame = [
-        numbers.setdefault(key, len(numbers))
-        for key in zip(frames.names, frames.filenames, strict=True)
-    ]
-    of_stack = np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
-    function: NDArray[np.int64] = of_stack[situation.history.allocations.stack]
-    return function
+# What nothing uses: graphs without a backward pass, copies of weights, outputs, leaks.
 
 
 def inference(situation: Situation) -> Iterator[Change]:
@@ -566,6 +575,38 @@ def inference(situation: Situation) -> Iterator[Change]:
         )  # fmt: skip
 
     yield from _lowest(situation, map(freed_after, situation.blocks or (None,)))
+
+
+def _returned(
+    situation: Situation, kept: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which memory of a graph the program would hold even without the graph.
+
+    Where a graph outlives its call, the program holds what the call returned: likely the last that
+    it made, at most the largest of the call and the output of every layer, too.
+    """
+    rows = situation.history.allocations
+    starts = situation.passes.of(FORWARD)[0]
+    if not situation.trains:
+        starts = graph_calls(situation).starts
+    turn = np.searchsorted(starts, rows.alloc_event, side="right")
+    following = np.append(starts, situation.history.events)[turn]
+    held = np.flatnonzero(kept & (rows.free_requested_event >= following))
+    likely, possible = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    for weight, marks in ((rows.alloc_event, likely), (rows.block_size, possible)):
+        order = held[np.lexsort((weight[held], turn[held]))]
+        marks[order[_last_of_each(turn[order])]] = True
+    for blocks in situation.blocks:
+        inside = np.full(len(rows), -1, np.int64)
+        inside[blocks.rows] = blocks.instance
+        layers = held[inside[held] >= 0]
+        layers = layers[np.lexsort((rows.alloc_event[layers], inside[layers]))]
+        possible[layers[_last_of_each(inside[layers])]] = True
+    return likely, likely | possible
+
+
+_PER_RESULT = 4
+"""An operation has up to this many copies of weights for each tensor that its graph keeps."""
 
 
 def _autocast(situation: Situation) -> Iterator[Change]:
@@ -621,34 +662,6 @@ def _go_with_a_graph(situation: Situation, copies: NDArray[np.bool_]) -> bool:
     return bool(_PER_RESULT * others.sum() >= copies.sum())
 
 
-def _returned(
-    situation: Situation, kept: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which memory of a graph the program would hold even without the graph.
-
-    Where a graph outlives its call, the program holds what the call returned: likely the last that
-    it made, at most the largest of the call and the output of every layer, too.
-    """
-    rows = situation.history.allocations
-    starts = situation.passes.of(FORWARD)[0]
-    if not situation.trains:
-        starts = graph_calls(situation).starts
-    turn = np.searchsorted(starts, rows.alloc_event, side="right")
-    following = np.append(starts, situation.history.events)[turn]
-    held = np.flatnonzero(kept & (rows.free_requested_event >= following))
-    likely, possible = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
-    for weight, marks in ((rows.alloc_event, likely), (rows.block_size, possible)):
-        order = held[np.lexsort((weight[held], turn[held]))]
-        marks[order[_last_of_each(turn[order])]] = True
-    for blocks in situation.blocks:
-        inside = np.full(len(rows), -1, np.int64)
-        inside[blocks.rows] = blocks.instance
-        layers = held[inside[held] >= 0]
-        layers = layers[np.lexsort((rows.alloc_event[layers], inside[layers]))]
-        possible[layers[_last_of_each(inside[layers])]] = True
-    return likely, likely | possible
-
-
 def _release_outputs(situation: Situation) -> Change:
     """Free outputs, which the program holds until after the backward pass, before it."""
     rows = situation.history.allocations
@@ -675,8 +688,7 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
     again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
     begin = np.full(len(rows), np.iinfo(np.int64).max)
     begin[at[again]] = rows.alloc_event[at[again + 1]]
-    leaked = np.zeros(len(rows), np.bool_)
-    leaked[at[often]] = True
+    leaked = _mask(rows, at[often])
     sure = away(situation.history, leaked, begin, rows.free_requested_event)
     everything = scaled(situation.history, leaked, 1.0)
     yield Change("leak", leaked, (sure,), (everything,), (everything,))

@@ -14,8 +14,9 @@ from itertools import product
 import numpy as np
 
 from snapreport.diagnosis.advice.changes import find_changes
-from snapreport.diagnosis.advice.edits import Blocks, Change, keep_much, name_caller, sizes_left
-from snapreport.diagnosis.advice.situation import Situation, look_at, only_at
+from snapreport.diagnosis.advice.edits import sizes_left
+from snapreport.diagnosis.advice.layers import Blocks, keep_much, name_caller
+from snapreport.diagnosis.advice.situation import Change, Situation, look_at, only_at
 from snapreport.diagnosis.block_room import WHYS
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.ground.memoize import once_for_each
@@ -28,7 +29,220 @@ from snapreport.model.history import History
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import FrameTable
 
-# The words for each change to a program: the advice, the code, the cost, and when not to.
+_PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
+_WORTH_A_PLAN = 0.01
+"""A change that lowers the peak by less than this part of it is left out of a plan."""
+_COMPARED = 8
+"""If no combination reaches the target, how many of them are tried over all events."""
+_EFFORT = {
+    "leak": 1,
+    "free-earlier": 1,
+    "inference-mode": 1,
+    "fused-optimizer": 1,
+    "autocast-cache": 1,
+    "low-precision-weights": 4,
+    "attention-kernel": 2,
+    "chunked-loss": 4,
+    "checkpoint": 8,
+    "accumulate": 8,
+    "shard-state": 6,
+    "offload-activations": 10,
+    "low-bit-state": 12,
+    "offload": 12,
+    "smaller-batch": 16,
+}
+"""What a change costs in work, time and accuracy, only to rank the changes; no unit."""
+_INSTEAD = {
+    "accumulate": "smaller-batch",
+    "offload-activations": "checkpoint",
+    "offload": "low-bit-state",
+    "low-precision-weights": "autocast-cache",
+}
+"""Changes that exclude another: a batch is cut in only one way."""
+
+
+def make_plan(situation: Situation, target: int) -> Plan:
+    """Find the cheapest changes that bring the allocated peak down to a target.
+
+    Where no combination reaches it, the plan is the one with the lowest peak.
+
+    Args:
+        target: in bytes.
+    """
+    peak = situation.peak
+    if peak <= target:
+        return _plan(situation, target, (), "yes")
+    found = [
+        change
+        for change in find_changes(situation, _PARTS, _CHUNKS)
+        if peak - situation.left(change.expected) >= _WORTH_A_PLAN * peak
+    ]
+    # Trying a combination at the recorded peak alone is quick, and what exceeds the target there
+    # exceeds it.
+    there = only_at(situation, situation.event)
+    expected: Sequence[Change] | None = None
+    too_much: list[tuple[int, Sequence[Change]]] = []
+    for chosen in sorted(_combinations(found), key=_cost):
+        if expected is None:
+            edits = [each.expected for each in chosen]
+            left = there.left(*edits)
+            if left <= target:
+                left = situation.left(*edits)
+            if left > target:
+                too_much.append((left, chosen))
+                continue
+            expected = chosen
+        if situation.at_most(chosen) <= target:
+            return _plan(situation, target, chosen, "yes")
+    if expected is not None:
+        return _plan(situation, target, expected, "expected")
+    lowest = sorted(too_much, key=lambda each: each[0])[:_COMPARED]
+    tried = [(situation.left(*(each.expected for each in chosen)), chosen) for _, chosen in lowest]
+    best = min(tried, key=lambda each: each[0], default=(peak, ()))[1]
+    return _plan(situation, target, best, "no")
+
+
+def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+    """Yield all combinations of at most MOST_CHANGES changes, with at most one of each kind."""
+    kinds: dict[str, list[Change | None]] = {}
+    for change in found:
+        kind = _INSTEAD.get(change.code, change.code)
+        kinds.setdefault(f"{kind} {change.about}", [None]).append(change)
+    for choice in product(*kinds.values()):
+        chosen = tuple(each for each in choice if each is not None)
+        if 0 < len(chosen) <= MOST_CHANGES:
+            yield chosen
+
+
+def _cost(chosen: Sequence[Change]) -> tuple[int, int]:
+    effort = sum(_EFFORT[each.code] + each.number.bit_length() for each in chosen)
+    return effort, len(chosen)
+
+
+def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: str) -> Plan:
+    edits = [edit for each in chosen for edit in each.expected]
+    event = situation.edited(edits)[1]
+    sizes = sizes_left(situation.history, edits, event)
+    held = sum_groups(situation.roles.role, sizes, len(ROLES))
+    left = sorted(zip(held.tolist(), ROLES, strict=True), reverse=True)
+    return Plan(
+        target,
+        situation.peak,
+        _steps(situation, chosen),
+        reached,
+        tuple(RoleLeft(role, size) for size, role in left if size),
+    )
+
+
+def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
+    in_order = sorted(chosen, key=lambda each: situation.left(each.expected))
+    steps = []
+    for i, change in enumerate(in_order):
+        so_far = in_order[: i + 1]
+        expected = situation.left(*(each.expected for each in so_far))
+        most = max(situation.at_most(so_far), expected)
+        steps.append(PlanStep(as_suggestion(situation, change), expected, most))
+    return tuple(steps)
+
+
+# A change as a suggestion: what it would free, what it costs, when not to.
+
+
+_WORTH = 0.02
+"""A change expected to free less than this part of the peak is not worth the work."""
+_LAST = ("offload", "offload-activations")
+"""Copying memory to the host and back in each step is the last resort."""
+_DOUBTFUL = "first"
+"""``Change.about`` where the program may still need what the change takes away."""
+_SITES = 5
+_SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
+
+
+def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
+    """Return the situation that advice is drawn from, None if nothing was recorded."""
+    if not device.recorded or not len(device.history.allocations):
+        return None
+    return look_at(tables, device.history, device.curves["allocated"])
+
+
+def suggest(
+    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
+) -> tuple[Suggestion, ...]:
+    """Return the changes worth making: those that free most first, but the slowest last.
+
+    Each is tried on the recording: what it would save is taken from the history, and the peak over
+    all events is computed again.
+
+    Args:
+        parts: into how many the batch may be cut.
+        chunks: into how many the loss may be cut.
+    """
+    peak = situation.peak
+    found = [
+        (each.code in _LAST or each.about == _DOUBTFUL, as_suggestion(situation, each))
+        for each in find_changes(situation, parts, chunks)
+        if peak - situation.left(each.expected) >= _WORTH * peak
+    ]
+    found.sort(key=lambda each: (each[0], -each[1].expected))
+    return tuple(suggestion for _, suggestion in found)
+
+
+def as_suggestion(situation: Situation, change: Change) -> Suggestion:
+    """Put a change in words, with what it frees by itself."""
+    words = WORDS[f"{change.code} {change.about}".strip()]
+    peak = situation.peak
+    expected = max(peak - situation.left(change.expected), 0)
+    least = max(min(peak - situation.at_most([change]), expected), 0)
+    most = max(peak - situation.at_least([change]), expected)
+    whys = words.whys if any(words.whys) else WHYS
+    live = np.flatnonzero(change.acts_on & situation.live())
+    weights = situation.history.allocations.block_size[live]
+    number, names = label_sites(situation.history, situation.tables.stacks)
+    held = np.bincount(number[live], weights=weights, minlength=len(names))
+    largest = [i for i in np.argsort(-held, kind="stable")[:_SITES].tolist() if held[i]]
+    roles = np.bincount(situation.roles.role[live], weights=weights, minlength=len(ROLES))
+    share = _SHARES.get(change.number, f"1/{change.number}")
+    blanks = {"number": str(change.number), "share": share}
+    if change.blocks is not None:
+        blanks["caller"] = name_caller(situation.tables.stacks, change.blocks)
+        blanks["count"] = format_count(_count(situation, change, change.blocks))
+    if change.calls is not None:
+        blanks["count"] = format_count(len(change.calls.starts))
+        blanks["each"] = format_bytes(change.calls.kept)
+        caller = change.calls.caller
+        place = short_site(site_text(situation.tables.stacks, caller)) if caller >= 0 else ""
+        blanks["from"] = f" from {place}" if place else ""
+    framework = framework_of(situation.tables.stacks.frames)
+    code = _IN_FRAMEWORKS.get((change.code, framework)) or words.code
+    return Suggestion(
+        change.code,
+        _filled(words.text, blanks),
+        _filled(code, blanks),
+        Frees(least, expected, most, *(whys if least < most else ("", "", ""))),
+        ROLES[int(roles.argmax())] if len(live) else "",
+        tuple(names[i] for i in largest),
+        words.costs,
+        words.unless,
+        change.number,
+    )
+
+
+def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
+    """Count the calls of a forward pass that keep much, such as layers, not embeddings."""
+    size = situation.history.allocations.block_size[blocks.rows]
+    kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
+    much = blocks.meant & keep_much(kept)
+    return int(np.bincount(blocks.turn[much]).max(initial=0))
+
+
+def _filled(text: str, blanks: dict[str, str]) -> str:
+    """Fill in the names in braces; not ``str.format``, as code has braces of its own."""
+    for name, value in blanks.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+# The words for each change: the advice, the code, the cost, and when not to.
 
 
 _FRAMEWORKS = (
@@ -275,7 +489,6 @@ WORDS = {
     ),
 }
 """Keyed by the code; where a code has several texts, by the code and what it is about."""
-
 _IN_FRAMEWORKS = {
     ("checkpoint", "huggingface"): (
         'TrainingArguments(..., gradient_checkpointing=True,\n'
@@ -315,221 +528,3 @@ def framework_of(frames: FrameTable) -> str:
         if any(pattern.search(file[-200:]) for file in files):
             return name
     return ""
-
-
-def code_for(code: str, about: str, framework: str) -> str:
-    """Return the change as code for a framework, with the names in braces still to be filled."""
-    return _IN_FRAMEWORKS.get((code, framework)) or WORDS[f"{code} {about}".strip()].code
-
-
-# Changes to the program as suggestions: what each would free, what it costs, when not to.
-
-
-_WORTH = 0.02
-"""A change expected to free less than this part of the peak is not worth the work."""
-_LAST = ("offload", "offload-activations")
-"""Copying memory to the host and back in each step is the last resort."""
-_DOUBTFUL = "first"
-"""``Change.about`` where the program may still need what the change takes away."""
-_SITES = 5
-_SHARES = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
-
-
-def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
-    """Return the situation that advice is drawn from, None if nothing was recorded."""
-    if not device.recorded or not len(device.history.allocations):
-        return None
-    return look_at(tables, device.history, device.curves["allocated"])
-
-
-def suggest(
-    situation: Situation, parts: Sequence[int] = (2,), chunks: Sequence[int] = (8,)
-) -> tuple[Suggestion, ...]:
-    """Return the changes worth making: those that free most first, but the slowest last.
-
-    Each is tried on the recording: what it would save is taken from the history, and the peak over
-    all events is computed again.
-
-    Args:
-        parts: into how many the batch may be cut.
-        chunks: into how many the loss may be cut.
-    """
-    peak = situation.peak
-    found = [
-        (each.code in _LAST or each.about == _DOUBTFUL, as_suggestion(situation, each))
-        for each in find_changes(situation, parts, chunks)
-        if peak - situation.left(each.expected) >= _WORTH * peak
-    ]
-    found.sort(key=lambda each: (each[0], -each[1].expected))
-    return tuple(suggestion for _, suggestion in found)
-
-
-def as_suggestion(situation: Situation, change: Change) -> Suggestion:
-    """Put a change in words, with what it frees by itself."""
-    words = WORDS[f"{change.code} {change.about}".strip()]
-    peak = situation.peak
-    expected = max(peak - situation.left(change.expected), 0)
-    least = max(min(peak - situation.at_most([change]), expected), 0)
-    most = max(peak - situation.at_least([change]), expected)
-    whys = words.whys if any(words.whys) else WHYS
-    live = np.flatnonzero(change.acts_on & situation.live())
-    weights = situation.history.allocations.block_size[live]
-    number, names = label_sites(situation.history, situation.tables.stacks)
-    held = np.bincount(number[live], weights=weights, minlength=len(names))
-    largest = [i for i in np.argsort(-held, kind="stable")[:_SITES].tolist() if held[i]]
-    roles = np.bincount(situation.roles.role[live], weights=weights, minlength=len(ROLES))
-    share = _SHARES.get(change.number, f"1/{change.number}")
-    blanks = {"number": str(change.number), "share": share}
-    if change.blocks is not None:
-        blanks["caller"] = name_caller(situation.tables.stacks, change.blocks)
-        blanks["count"] = format_count(_count(situation, change, change.blocks))
-    if change.calls is not None:
-        blanks["count"] = format_count(len(change.calls.starts))
-        blanks["each"] = format_bytes(change.calls.kept)
-        caller = change.calls.caller
-        place = short_site(site_text(situation.tables.stacks, caller)) if caller >= 0 else ""
-        blanks["from"] = f" from {place}" if place else ""
-    code = code_for(change.code, change.about, framework_of(situation.tables.stacks.frames))
-    return Suggestion(
-        change.code,
-        _filled(words.text, blanks),
-        _filled(code, blanks),
-        Frees(least, expected, most, *(whys if least < most else ("", "", ""))),
-        ROLES[int(roles.argmax())] if len(live) else "",
-        tuple(names[i] for i in largest),
-        words.costs,
-        words.unless,
-        change.number,
-    )
-
-
-def _count(situation: Situation, change: Change, blocks: Blocks) -> int:
-    """Count the calls of a forward pass that keep much, such as layers, not embeddings."""
-    size = situation.history.allocations.block_size[blocks.rows]
-    kept = np.bincount(blocks.instance, weights=size * change.acts_on[blocks.rows])
-    much = blocks.meant & keep_much(kept)
-    return int(np.bincount(blocks.turn[much]).max(initial=0))
-
-
-def _filled(text: str, blanks: dict[str, str]) -> str:
-    """Fill in the names in braces; not ``str.format``, as code has braces of its own."""
-    for name, value in blanks.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
-
-
-_PARTS, _CHUNKS = (2, 4, 8, 16), (8,)
-_WORTH_A_PLAN = 0.01
-"""A change that lowers the peak by less than this part of it is left out of a plan."""
-_COMPARED = 8
-"""If no combination reaches the target, how many of them are tried over all events."""
-_EFFORT = {
-    "leak": 1,
-    "free-earlier": 1,
-    "inference-mode": 1,
-    "fused-optimizer": 1,
-    "autocast-cache": 1,
-    "low-precision-weights": 4,
-    "attention-kernel": 2,
-    "chunked-loss": 4,
-    "checkpoint": 8,
-    "accumulate": 8,
-    "shard-state": 6,
-    "offload-activations": 10,
-    "low-bit-state": 12,
-    "offload": 12,
-    "smaller-batch": 16,
-}
-"""What a change costs in work, time and accuracy, only to rank the changes; no unit."""
-
-_INSTEAD = {
-    "accumulate": "smaller-batch",
-    "offload-activations": "checkpoint",
-    "offload": "low-bit-state",
-    "low-precision-weights": "autocast-cache",
-}
-"""Changes that exclude another: a batch is cut in only one way."""
-
-
-def make_plan(situation: Situation, target: int) -> Plan:
-    """Find the cheapest changes that bring the allocated peak down to a target.
-
-    Where no combination reaches it, the plan is the one with the lowest peak.
-
-    Args:
-        target: in bytes.
-    """
-    peak = situation.peak
-    if peak <= target:
-        return _plan(situation, target, (), "yes")
-    found = [
-        change
-        for change in find_changes(situation, _PARTS, _CHUNKS)
-        if peak - situation.left(change.expected) >= _WORTH_A_PLAN * peak
-    ]
-    # Trying a combination at the recorded peak alone is quick, and what exceeds the target there
-    # exceeds it.
-    there = only_at(situation, situation.event)
-    expected: Sequence[Change] | None = None
-    too_much: list[tuple[int, Sequence[Change]]] = []
-    for chosen in sorted(_combinations(found), key=_cost):
-        if expected is None:
-            edits = [each.expected for each in chosen]
-            left = there.left(*edits)
-            if left <= target:
-                left = situation.left(*edits)
-            if left > target:
-                too_much.append((left, chosen))
-                continue
-            expected = chosen
-        if situation.at_most(chosen) <= target:
-            return _plan(situation, target, chosen, "yes")
-    if expected is not None:
-        return _plan(situation, target, expected, "expected")
-    lowest = sorted(too_much, key=lambda each: each[0])[:_COMPARED]
-    tried = [(situation.left(*(each.expected for each in chosen)), chosen) for _, chosen in lowest]
-    best = min(tried, key=lambda each: each[0], default=(peak, ()))[1]
-    return _plan(situation, target, best, "no")
-
-
-def _combinations(found: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
-    """Yield all combinations of at most MOST_CHANGES changes, with at most one of each kind."""
-    kinds: dict[str, list[Change | None]] = {}
-    for change in found:
-        kind = _INSTEAD.get(change.code, change.code)
-        kinds.setdefault(f"{kind} {change.about}", [None]).append(change)
-    for choice in product(*kinds.values()):
-        chosen = tuple(each for each in choice if each is not None)
-        if 0 < len(chosen) <= MOST_CHANGES:
-            yield chosen
-
-
-def _cost(chosen: Sequence[Change]) -> tuple[int, int]:
-    effort = sum(_EFFORT[each.code] + each.number.bit_length() for each in chosen)
-    return effort, len(chosen)
-
-
-def _plan(situation: Situation, target: int, chosen: Sequence[Change], reached: str) -> Plan:
-    edits = [edit for each in chosen for edit in each.expected]
-    event = situation.edited(edits)[1]
-    sizes = sizes_left(situation.history, edits, event)
-    held = sum_groups(situation.roles.role, sizes, len(ROLES))
-    left = sorted(zip(held.tolist(), ROLES, strict=True), reverse=True)
-    return Plan(
-        target,
-        situation.peak,
-        _steps(situation, chosen),
-        reached,
-        tuple(RoleLeft(role, size) for size, role in left if size),
-    )
-
-
-def _steps(situation: Situation, chosen: Sequence[Change]) -> tuple[PlanStep, ...]:
-    in_order = sorted(chosen, key=lambda each: situation.left(each.expected))
-    steps = []
-    for i, change in enumerate(in_order):
-        so_far = in_order[: i + 1]
-        expected = situation.left(*(each.expected for each in so_far))
-        most = max(situation.at_most(so_far), expected)
-        steps.append(PlanStep(as_suggestion(situation, change), expected, most))
-    return tuple(steps)

@@ -9,18 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.advice.edits import (
+from snapreport.diagnosis.advice.edits import Edit, edited_peak, sizes_left
+from snapreport.diagnosis.advice.layers import (
     Blocks,
-    Calls,
-    Change,
-    Edit,
     are_layers,
-    edited_peak,
     find_blocks,
     keep_much,
     name_caller,
     program_call,
-    sizes_left,
 )
 from snapreport.diagnosis.block_room import BlockRoom, find_room
 from snapreport.ground.memoize import once_for_both, once_for_each
@@ -41,8 +37,42 @@ from snapreport.roles.passes import (
 )
 from snapreport.roles.steps import parts_of_steps
 
-LEAKS = 3
-"""A line whose memory is kept in this many forward passes is taken to leak in every step."""
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls of a model that keep memory, one after the other."""
+
+    caller: int
+    """The program's frame that calls the model, -1 if unknown."""
+    starts: NDArray[np.int64]
+    """The event at which each begins, ascending."""
+    kept: int
+    """Bytes that each call keeps at the peak, 0 if few calls do."""
+    rows: NDArray[np.intp]
+    """What is kept of them at the peak."""
+    held: int
+    """Of how many something is."""
+    may_train: bool
+    """Whether it may be the first forward pass of training, whose backward pass never came."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One change to the program, and what it would take from the history."""
+
+    code: str
+    acts_on: NDArray[np.bool_]
+    """bool, shape (n_allocations,)."""
+    least: tuple[Edit, ...]
+    expected: tuple[Edit, ...]
+    most: tuple[Edit, ...]
+    about: str = ""
+    blocks: Blocks | None = None
+    number: int = 0
+    """Into how many parts something is cut; 0 if nothing is."""
+    extra: int = 0
+    """Bytes that the change itself may need in the worst case."""
+    calls: Calls | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +123,8 @@ class Situation:
 
     def at_most(self, changes: Sequence[Change]) -> int:
         """Return a bound that the allocated peak does not exceed after some changes."""
+        if (known := self._bounds.get(tuple(changes))) is not None:
+            return known
         edits = [edit for each in changes for edit in each.least]
         all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
         first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
@@ -106,7 +138,8 @@ class Situation:
             left, _ = edited_peak(self.room.history, curve, edits, unused)
         else:
             left = int(sizes_left(self.room.history, edits, self.moment, unused).sum())
-        return left + sum(change.extra for change in changes)
+        found = self._bounds[tuple(changes)] = left + sum(change.extra for change in changes)
+        return found
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
@@ -135,6 +168,10 @@ class Situation:
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
+        return {}
+
+    @cached_property
+    def _bounds(self) -> dict[tuple[Change, ...], int]:
         return {}
 
     @property
@@ -188,6 +225,13 @@ def only_at(situation: Situation, event: int) -> Situation:
         event: -1 for the start.
     """
     return replace(situation, moment=event)
+
+
+# Calls of a model that no backward pass followed, and when a backward pass frees what is kept.
+
+
+LEAKS = 3
+"""A line whose memory is kept in this many forward passes is taken to leak in every step."""
 
 
 @once_for_each
@@ -251,20 +295,14 @@ def latest_free_after(situation: Situation) -> NDArray[np.int64]:
     born, gone = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     first = np.append(True, np.diff(situation.next_backward[chosen]) != 0)
     # The running maximum within each pass, from its end; the offset keeps passes apart.
-    apart = _passes_apart(first, events)
+    number = np.cumsum(first)
+    apart = (number[-1] - number) * np.int64(events + 1)
     latest = np.maximum.accumulate((gone + apart)[::-1])[::-1] - apart
     begin = np.where(first, born - 1, np.append(born[:1] - 1, born[:-1]))
     length = born - begin
     place = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
     found[place] = np.repeat(latest, length)
     return found
-
-
-def _passes_apart(first: NDArray[np.bool_], events: int) -> NDArray[np.int64]:
-    """Return an offset per pass that falls from pass to pass by more than all events."""
-    number = np.cumsum(first)
-    apart: NDArray[np.int64] = (number[-1] - number) * np.int64(events + 1)
-    return apart
 
 
 # The layers that a model calls one after the other, and what each of them holds at a moment.
@@ -309,28 +347,6 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     if found is None or found.bytes < _PART * situation.curve[event + 1]:
         return None
     return found
-
-
-def layers_sentence(situation: Situation, event: int) -> str:
-    """Say what one layer and all of them hold after an event, ``""`` where none are found."""
-    found = find_layers(situation, event)
-    if found is None:
-        return ""
-    least, most = format_bytes(found.least), format_bytes(found.most)
-    each = least if least == most else f"{least} to {most}"
-    share = share_in_words(found.bytes, int(situation.curve[event + 1]))
-    calls = f"{format_count(found.called)} calls of layers from {found.caller}"
-    few = found.count < found.called
-    calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"
-    back = (
-        f"The backward pass of the layers called there held {format_bytes(found.backward)} more. "
-        if found.backward
-        else ""
-    )
-    return (
-        f"{calls} held {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each."
-        f" {back}"
-    )
 
 
 def _candidates(situation: Situation, held: NDArray[np.int64], event: int) -> Iterator[AlikeLayers]:
@@ -392,3 +408,25 @@ def _called(situation: Situation, blocks: Blocks, here: NDArray[np.bool_], event
     stays = rows.free_requested_event[blocks.rows] > last[blocks.instance]
     kept = np.bincount(blocks.instance, rows.block_size[blocks.rows] * stays, n)
     return int((keep_much(kept) & here & (first <= event)).sum())
+
+
+def layers_sentence(situation: Situation, event: int) -> str:
+    """Say what one layer and all of them hold after an event, ``""`` where none are found."""
+    found = find_layers(situation, event)
+    if found is None:
+        return ""
+    least, most = format_bytes(found.least), format_bytes(found.most)
+    each = least if least == most else f"{least} to {most}"
+    share = share_in_words(found.bytes, int(situation.curve[event + 1]))
+    calls = f"{format_count(found.called)} calls of layers from {found.caller}"
+    few = found.count < found.called
+    calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"
+    back = (
+        f"The backward pass of the layers called there held {format_bytes(found.backward)} more. "
+        if found.backward
+        else ""
+    )
+    return (
+        f"{calls} held {format_bytes(found.bytes)} ({share}) of what was allocated, {each} each."
+        f" {back}"
+    )

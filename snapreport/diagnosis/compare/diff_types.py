@@ -1,4 +1,4 @@
-"""Types for the comparison of two recordings: what differs at a moment of each, and how much."""
+"""What differs between two recordings at a moment of each, how much, and the sentence on it."""
 
 from __future__ import annotations
 
@@ -177,9 +177,6 @@ class Diff:
         return titled_table(self, self.sites)
 
 
-# Say what a comparison of two recordings shows, in one sentence, and what limits it.
-
-
 _MOSTLY = 0.5
 _WORTH_NAMING = 0.25
 
@@ -204,23 +201,11 @@ def write_conclusion(
             f"peaks as high as BASE{what}," if peaks else f"holds as much as BASE{what} {moment},"
         )
         return f"NEW {same} {format_bytes(new.bytes)}{_nothing_else(sites)}."
-    amount = f"{format_bytes(abs(change))} {_more(change, peaks)}{what}"
-    where = "" if peaks else f" {moment}"
-    return (
-        f"NEW {'peaks' if peaks else 'holds'} {amount}{_percent(change, base.bytes)}{where}"
-        f"{_from_where(change, sites)}."
-    )
-
-
-def _more(change: int, peaks: bool) -> str:
-    if peaks:
-        return "higher" if change > 0 else "lower"
-    return "more" if change > 0 else "less"
-
-
-def _percent(change: int, base: int) -> str:
-    percent = change_in_words(change, base, signed=True)
-    return f" ({percent})" if percent else ""
+    more = ("higher", "lower") if peaks else ("more", "less")
+    amount = f"{format_bytes(abs(change))} {more[change < 0]}{what}"
+    percent = change_in_words(change, base.bytes, signed=True)
+    where = f"{percent and f' ({percent})'}{'' if peaks else f' {moment}'}"
+    return f"NEW {'peaks' if peaks else 'holds'} {amount}{where}{_from_where(change, sites)}."
 
 
 def _nothing_else(sites: Sequence[Change]) -> str:

@@ -1,4 +1,4 @@
-"""Types for checking a snapshot against a budget: the budget, its checks and the verdict."""
+"""Check a snapshot against a budget: the budget, its checks, and the verdict in words."""
 
 from __future__ import annotations
 
@@ -313,9 +313,6 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         return titled_table(self, self.checks)
-
-
-# Say how a check against a budget ended, in a sentence or two.
 
 
 def budget_text(what: str, value: int, limit: int, extra: str = "") -> str:

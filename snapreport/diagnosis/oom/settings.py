@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from snapreport.diagnosis.oom.verdict import OomVerdict, Request
+from snapreport.diagnosis.oom.verdict import OomVerdict, Request, judge
 from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.allocator.settings import FailedSettings, settings_for_failed
-from snapreport.figures.segments import Heap, heap_at
+from snapreport.figures.segments import Heap, allocator_of, heap_at
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import unique
 from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, possible_settings
 from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, live_at, round_sizes, split_rules
-from snapreport.model.diagnoses import Figure, Frees, Suggestion
+from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 
@@ -87,7 +87,11 @@ def _replay_for_first(device: DeviceFigures, tables: History) -> FailedSettings 
 def settings_words(of: SettingVerdict) -> str:
     """Say what settings could have done, as sentences; ``""`` if nothing is known."""
     if of.there is not None and of.hopeless:
-        return _hopeless(of.needed, of.there)
+        needs, has = format_bytes(of.needed), format_bytes(of.there)
+        if needs != has:
+            return f"No setting could have helped: {needs} were needed, {has} were available."
+        more = format_bytes(of.needed - of.there)
+        return f"No setting could have helped: {has} were available, {more} less than needed."
     replayed = of.replayed
     if replayed is None or not (replayed.serve or replayed.fail):
         return ""
@@ -106,40 +110,6 @@ def settings_words(of: SettingVerdict) -> str:
         text += "; where memory from before the recording would have been is not known"
         return f"{text}, nor what the program would have asked for next."
     return f"{text}. What the program would have asked for next is not known."
-
-
-def settings_figure(of: SettingVerdict) -> Figure:
-    """Return the figure that shows whether any setting could have helped."""
-    return Figure(
-        "needed under any setting",
-        of.needed,
-        meaning="live requests with the failed one, each rounded to 512 bytes",
-    )
-
-
-def settings_that_serve(of: SettingVerdict) -> Iterator[Suggestion]:
-    """Yield the settings that would have served the request, by the model."""
-    if of.replayed is None or of.there is None:
-        return
-    for settings in of.replayed.serve:
-        yield Suggestion(
-            "allocator-setting",
-            f"Set {settings}: by the model of the allocator, this request would"
-            f" {_PROBABLY[of.replayed.late]}have been served with the {format_bytes(of.there)} that"
-            " PyTorch could have had. This has not been measured.",
-            f"export PYTORCH_CUDA_ALLOC_CONF={settings}",
-        )
-
-
-def _hopeless(needed: int, there: int) -> str:
-    needs, has = format_bytes(needed), format_bytes(there)
-    if needs == has:
-        more = format_bytes(needed - there)
-        return f"No setting could have helped: {has} were available, {more} less than needed."
-    return f"No setting could have helped: {needs} were needed, {has} were available."
-
-
-# Advice for a failed request: what settings, or another use of the allocator, would free.
 
 
 _WORTH = 0.05
@@ -168,7 +138,18 @@ def advise_on_settings(
         found += _of_settings(tables, device, verdict)
     worth = max(_WORTH * verdict.missing, 1)
     kept = sorted((each for each in found if each[0] >= worth), key=lambda each: -each[0])
-    return (*settings_that_serve(settings), *(suggestion for _, suggestion in kept))
+    replayed, there, serve = settings.replayed, settings.there, []
+    if replayed is not None and there is not None:
+        serve = [
+            _setting(
+                value,
+                f"Set {value}: by the model of the allocator, this request would"
+                f" {_PROBABLY[replayed.late]}have been served with the {format_bytes(there)} that"
+                " PyTorch could have had. This has not been measured.",
+            )
+            for value in replayed.serve
+        ]
+    return (*serve, *(suggestion for _, suggestion in kept))
 
 
 def _is_enough(size: int, verdict: OomVerdict) -> str:
@@ -324,3 +305,30 @@ def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: 
     live = heap.row[mine]
     needed = np.maximum(round_sizes(rows.size[live], rounded), heap.bytes[mine])
     return max(pieces - int((needed - heap.bytes[mine]).sum()), 0)
+
+
+# Expandable segments, as findings about any program advise them.
+
+WORTH = 32 << 20
+"""Smaller losses are not worth a finding: the allocator gets memory 2 to 20 MiB at a time, and a
+program of a few hundred MiB always has some of that free."""
+EXPANDABLE = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def expandable_may_help(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are off, and nothing known speaks against them.
+
+    Where a request failed, a replay may show that they would not have served it.
+    """
+    if is_expandable(tables, device):
+        return False
+    verdict = judge(tables, device, device.ooms[0]) if device.ooms else None
+    if verdict is None:
+        return True
+    return judge_settings(tables, device, verdict).may_help("expandable_segments:True")
+
+
+def is_expandable(tables: History, device: DeviceFigures) -> bool:
+    """Say whether expandable segments are on, by the settings or as the segments show."""
+    seen = bool(allocator_of(device).segments.expandable.any())
+    return tables.settings.get("expandable_segments") is True or seen

@@ -35,9 +35,6 @@ from snapreport.model.replays import LARGE, SMALL
 from snapreport.model.snapshot import NO_ID
 from snapreport.roles.stack_kinds import HAS_FRAMES
 
-# Why a request for memory failed: the figures and the cause.
-
-
 Cause = Literal[
     "full",
     "fragmented",
@@ -158,15 +155,13 @@ class OomVerdict(OomEvent):
     """Whether the program went on to allocate at least as much as the request."""
 
 
-# Whether the allocator could serve a request from a heap: from a hole, or by the driver.
-#
-# Source: CUDACachingAllocator.cpp, ``get_free_block``, ``get_allocation_size``,
-# ``try_allocate_expandable_block``.
-
-
 @dataclass(frozen=True)
 class Request:
-    """A request for memory."""
+    """A request for memory, and what of a heap could serve it: a hole, or memory of the driver.
+
+    Source: CUDACachingAllocator.cpp, ``get_free_block``, ``get_allocation_size``,
+    ``try_allocate_expandable_block``.
+    """
 
     size: int
     """In bytes, rounded as the allocator does."""
@@ -215,8 +210,9 @@ class Request:
         for each in self.settings:
             granule = SMALL_SEGMENT if self.kind == SMALL else each.large_segment_size
             rest = np.minimum(-holes.start[at_end] % granule, holes.size[at_end])
-            least.append(_up(max(self.size - int(rest.max(initial=0)), 0), granule))
-            most.append(_up(self.size, granule))
+            grown = max(self.size - int(rest.max(initial=0)), 0)
+            least.append(-(-grown // granule) * granule)
+            most.append(-(-self.size // granule) * granule)
         return min(least), max(most)
 
 
@@ -260,98 +256,8 @@ def find_room(heap: Heap, request: Request, kept: NDArray[np.bool_] | None = Non
     )
 
 
-def _up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit
-
-
-# Which call sites would have to go for a failed request to be served.
-#
-# All other blocks stay where they were. With less memory in use the allocator would have placed
-# some of them elsewhere, so this finds what certainly makes room, not all that could.
-
-
-_ALONE = 150
-"""How many of the largest sites are tried alone: the others hold next to nothing."""
-_PAIRED = 12
-"""Of how many of the largest sites all pairs are tried."""
-_SHOWN = 6
-
-
-def find_removals(
-    heap: Heap,
-    request: Request,
-    device_free: int,
-    site: NDArray[np.int64],
-    names: list[str],
-    removable: NDArray[np.bool_],
-) -> tuple[tuple[Removal, ...], int]:
-    """Return the smallest sets of call sites without which a request would be served.
-
-    Args:
-        heap: the state in which it failed.
-        request: what was asked for.
-        device_free: bytes free on the device.
-        site: int64, shape (n_blocks,): each block's call site.
-        names: of the sites.
-        removable: bool, shape (len(names),): the sites that may be taken away.
-
-    Returns:
-        the sets, those with the fewest bytes first; and how many sites were tried alone.
-    """
-    held = np.bincount(site, weights=heap.bytes, minlength=len(names)).astype(np.int64)
-    order = [i for i in np.argsort(-held, kind="stable").tolist() if held[i] and removable[i]]
-
-    def serves(chosen: tuple[int, ...]) -> bool:
-        gone = np.zeros(len(names), np.bool_)
-        gone[list(chosen)] = True
-        return find_room(heap, request, ~gone[site]).serves(device_free)
-
-    def sets(found: Sequence[tuple[int, ...]]) -> tuple[Removal, ...]:
-        made = [
-            Removal(tuple(names[i] for i in chosen), int(held[list(chosen)].sum()))
-            for chosen in found
-        ]
-        return tuple(sorted(made, key=lambda each: each.bytes)[:_SHOWN])
-
-    tried = order[:_ALONE]
-    # All that is free in any form: if that and a site's own bytes are too few, do not try it.
-    free = int(heap.size.sum() - heap.bytes.sum()) + device_free
-    alone = [(i,) for i in tried if held[i] + free >= request.size and serves((i,))]
-    if alone:
-        return sets(alone), len(tried)
-    pairs = [
-        pair
-        for pair in combinations(order[:_PAIRED], 2)
-        if held[list(pair)].sum() + free >= request.size and serves(pair)
-    ]
-    if pairs:
-        return sets(pairs), len(tried)
-    return sets(_grown(order, serves)), len(tried)
-
-
-def _grown(order: list[int], serves: Callable[[tuple[int, ...]], bool]) -> list[tuple[int, ...]]:
-    """Remove the largest sites until the request is served, then put back those not needed."""
-    low, high = 3, len(order)
-    if high < low or not serves(tuple(order)):
-        return []
-    while low < high:  # the more is removed, the more room there is
-        middle = (low + high) // 2
-        if serves(tuple(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = order[:low]
-    if len(chosen) <= _PAIRED:
-        for i in list(reversed(chosen)):
-            rest = tuple(other for other in chosen if other != i)
-            if rest and serves(rest):
-                chosen = list(rest)
-    return [tuple(chosen)]
-
-
 _GIANT = 0.5
 """A request for at least this part of the ceiling is called giant: little else fits beside it."""
-_DEFAULT_POOL = (0, 0)
 _KINDS = {SMALL: "small", LARGE: "large"}
 
 
@@ -390,7 +296,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         return None
     settings = possible_settings(tables.settings, history)
     recorded = int(history.other.pool[at])
-    pool = NO_ID if recorded == NO_ID or tables.pools[recorded] == _DEFAULT_POOL else recorded
+    pool = recorded if tables.private[recorded] else NO_ID
     request = Request(oom.size, int(history.other.stream[at]), settings, pool)
     room = find_room(heap, request)
     if recorded == NO_ID and room.serves(oom.device_free):
@@ -403,7 +309,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
     # The request failed, so at least this much was needed.
     needed = room.needed if room.needed > oom.device_free else room.needed_most
     own_pool = _pool_name(tables.pools, request.pool)
-    pools = find_pools(heap, tables.pools, request)
+    pools = _find_pools(heap, tables.pools, request)
     event = oom.event + 1
     active, requested = (int(device.curves[name][event]) for name in ("active", "requested"))
     reserved_before = device.reserved_bytes[device.reserved_events <= oom.event]
@@ -436,7 +342,7 @@ def _judge(tables: History, device: DeviceFigures, oom: OomEvent) -> OomVerdict 
         },
         rejects=any(each.startswith("throw_on_cudamalloc_oom") for each in _limits(settings[0])),
     )
-    removals, checked = _removals(tables, device, heap, request, oom.device_free)
+    removals, checked = _find_removals(tables, device, heap, request, oom.device_free)
     later = history.allocations.alloc_event > oom.event
     return OomVerdict(
         **vars(oom),
@@ -475,10 +381,9 @@ def _limits(settings: AllocatorSettings) -> tuple[str, ...]:
     return (*fraction, *settings.not_modelled)
 
 
-def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tuple[PoolUse, ...]:
+def _find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tuple[PoolUse, ...]:
     """Add up what each pool holds on each stream, by kind of segments; most reserved first."""
     holes = find_holes(heap)
-    returnable = returnable_bytes(heap, holes)
     serves = request.sources(heap)
     keys = np.stack([np.where(heap.private, heap.pool, NO_ID), heap.stream, heap.kind])
     used, group = np.unique(keys, axis=1, return_inverse=True)
@@ -490,41 +395,20 @@ def find_pools(heap: Heap, pools: list[tuple[int, int]], request: Request) -> tu
 
     largest = np.zeros(used.shape[1], np.int64)
     np.maximum.at(largest, group[holes.segment], holes.size)
-    columns = zip(
-        used.T.tolist(),
+    columns = zip(  # in the order of the fields
         total(np.arange(len(heap.size)), heap.size),
         total(heap.segment[~heap.pending], heap.bytes[~heap.pending]),
         total(heap.segment[heap.pending], heap.bytes[heap.pending]),
         total(holes.segment, holes.size),
         largest.tolist(),
-        total(holes.segment, returnable),
+        total(holes.segment, returnable_bytes(heap, holes)),
         total(holes.segment, whole_bytes(heap, holes)),
+        [bool(serves[group == k].any()) for k in range(used.shape[1])],
         strict=True,
     )
     found = [
-        PoolUse(
-            pool=_pool_name(pools, pool),
-            stream=stream,
-            kind=_KINDS.get(kind, "unknown"),
-            reserved=reserved,
-            allocated=allocated,
-            pending=pending,
-            inactive=inactive,
-            largest_hole=hole,
-            returnable=back,
-            whole=whole,
-            serves=bool(serves[group == k].any()),
-        )
-        for k, (
-            (pool, stream, kind),
-            reserved,
-            allocated,
-            pending,
-            inactive,
-            hole,
-            back,
-            whole,
-        ) in enumerate(columns)
+        PoolUse(_pool_name(pools, pool), stream, _KINDS.get(kind, "unknown"), *column)
+        for (pool, stream, kind), column in zip(used.T.tolist(), columns, strict=True)
     ]
     return tuple(sorted(found, key=lambda each: -each.reserved))
 
@@ -586,7 +470,7 @@ def _pools_nearby(tables: History, device: DeviceFigures, stream: int, event: in
     after = np.flatnonzero(born > event)
     found += [int(rows.pool[after[born[after].argmin()]])] if len(after) else []
     for pool in dict.fromkeys(found):
-        if pool != NO_ID and tables.pools[pool] != _DEFAULT_POOL:
+        if tables.private[pool]:
             yield pool
 
 
@@ -601,11 +485,74 @@ def _best_ceiling(device: DeviceFigures, oom: OomEvent) -> int:
     return max(known, default=0)
 
 
-def _removals(
+_ALONE = 150
+"""How many of the largest sites are tried alone: the others hold next to nothing."""
+_PAIRED = 12
+"""Of how many of the largest sites all pairs are tried."""
+_SHOWN = 6
+
+
+def _find_removals(
     tables: History, device: DeviceFigures, heap: Heap, request: Request, device_free: int
 ) -> tuple[tuple[Removal, ...], int]:
-    """Find the call sites whose removal would make room, and how many were tried."""
+    """Return the smallest sets of call sites without which a request would be served.
+
+    All other blocks stay where they were. With less memory in use the allocator would have placed
+    some of them elsewhere, so this finds what certainly makes room, not all that could.
+
+    Returns:
+        the sets, those with the fewest bytes first; and how many sites were tried alone.
+    """
     number, names = label_sites(device.history, tables.stacks)
-    known = np.zeros(len(names), np.bool_)
-    known[number[device.missing == HAS_FRAMES]] = True
-    return find_removals(heap, request, device_free, number[heap.row], names, known)
+    site = number[heap.row]
+    removable = np.zeros(len(names), np.bool_)
+    removable[number[device.missing == HAS_FRAMES]] = True
+    held = np.bincount(site, weights=heap.bytes, minlength=len(names)).astype(np.int64)
+    order = [i for i in np.argsort(-held, kind="stable").tolist() if held[i] and removable[i]]
+
+    def serves(chosen: tuple[int, ...]) -> bool:
+        gone = np.zeros(len(names), np.bool_)
+        gone[list(chosen)] = True
+        return find_room(heap, request, ~gone[site]).serves(device_free)
+
+    def sets(found: Sequence[tuple[int, ...]]) -> tuple[Removal, ...]:
+        made = [
+            Removal(tuple(names[i] for i in chosen), int(held[list(chosen)].sum()))
+            for chosen in found
+        ]
+        return tuple(sorted(made, key=lambda each: each.bytes)[:_SHOWN])
+
+    tried = order[:_ALONE]
+    # All that is free in any form: if that and a site's own bytes are too few, do not try it.
+    free = int(heap.size.sum() - heap.bytes.sum()) + device_free
+    alone = [(i,) for i in tried if held[i] + free >= request.size and serves((i,))]
+    if alone:
+        return sets(alone), len(tried)
+    pairs = [
+        pair
+        for pair in combinations(order[:_PAIRED], 2)
+        if held[list(pair)].sum() + free >= request.size and serves(pair)
+    ]
+    if pairs:
+        return sets(pairs), len(tried)
+    return sets(_grown(order, serves)), len(tried)
+
+
+def _grown(order: list[int], serves: Callable[[tuple[int, ...]], bool]) -> list[tuple[int, ...]]:
+    """Remove the largest sites until the request is served, then put back those not needed."""
+    low, high = 3, len(order)
+    if high < low or not serves(tuple(order)):
+        return []
+    while low < high:  # the more is removed, the more room there is
+        middle = (low + high) // 2
+        if serves(tuple(order[:middle])):
+            high = middle
+        else:
+            low = middle + 1
+    chosen = order[:low]
+    if len(chosen) <= _PAIRED:
+        for i in list(reversed(chosen)):
+            rest = tuple(other for other in chosen if other != i)
+            if rest and serves(rest):
+                chosen = list(rest)
+    return [tuple(chosen)]

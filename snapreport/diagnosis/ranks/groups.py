@@ -1,6 +1,6 @@
 """Find groups of ranks that behave alike, and the group that each odd rank belongs to.
 
-Ranks are split where there are gaps (``likeness``). The ranks' numbers then show which parts are
+Ranks are split where there are gaps. The ranks' numbers then show which parts are
 groups, and which are ranks unlike their group: programs assign work to ranks by a regular pattern,
 such as a slice of the parallel layout, a host, or repeating runs of numbers. The pattern chosen is
 the one with the shortest description of the part of each rank, exceptions included; the exceptions
@@ -19,21 +19,79 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.ranks.likeness import (
-    COPIES,
-    FLOOR,
-    Distances,
-    HolderTable,
-    part,
-    place_name,
-    spread_of,
-    varying,
-)
-from snapreport.diagnosis.ranks.rows import Row, name_rows
+from snapreport.diagnosis.ranks.holders import HolderTable
+from snapreport.diagnosis.ranks.rows import COPIES, Row, name_rows, place_name, varying
 
 Place = Hashable
 Table: TypeAlias = NDArray[np.int64]
 """The peak of each rank, followed by what each call site holds, in bytes."""
+FLOOR = 0.03
+"""Smaller distances, as a share of the peak, are not a gap. In eight runs, ranks that do the same
+work on other data differ by 1 to 2 % in their requests, and by up to 1 MiB per unsplit block."""
+TO_NORMAL = 1.4826
+"""Factor from the median absolute deviation to a normal distribution's standard deviation."""
+_TIMES_NEAREST = 5
+"""A gap is at least this many times the median distance to the nearest other rank."""
+_QUANTILES = 17
+_STILL = 0.001
+"""A column that varies by at most this part of the largest peak is left out of distances."""
+
+
+def _part(rows: Sequence[Row], held: HolderTable) -> list[list[int]]:
+    """Split ranks where there are gaps; each part is ascending, parts are ordered by first rank.
+
+    The distance of two ranks is the sum of differences between their call sites, or the difference
+    of their curves, whichever is larger, as a share of the larger peak. Curves are compared by
+    quantiles: recordings seldom begin at the same moment of a step, and quantiles do not depend on
+    it.
+
+    Grows the minimum spanning tree from the first rank (Prim's algorithm) and cuts its long edges:
+    the same as single linkage, with memory for one row of distances.
+    """
+    count = len(rows)
+    peaks = np.maximum(held.allocated, 1).astype(np.float32)
+    table = np.column_stack([held.sites, held.allocated - held.sites.sum(axis=1)])
+    moving = np.ptp(table, axis=0) > _STILL * held.allocated.max(initial=0)
+    sites = table[:, moving].astype(np.float32)
+    share = np.linspace(0, 1, _QUANTILES)
+    curves = np.array(
+        [np.quantile(row.device.by_event.allocated, share) for row in rows], np.float32
+    )
+    best = np.full(count, np.inf, np.float32)
+    origin = np.zeros(count, np.int64)
+    nearest = np.full(count, np.inf, np.float32)
+    inside = np.zeros(count, bool)
+    edges: list[tuple[float, int, int]] = []  # length, a rank already in the tree, the new one
+    row = 0
+    for turn in range(count):
+        inside[row] = True
+        apart = np.abs(sites - sites[row]).sum(axis=1)
+        apart = np.maximum(apart, np.abs(curves - curves[row]).mean(axis=1))
+        away = apart / np.maximum(peaks, peaks[row])
+        away[row] = np.inf
+        nearest[row] = away.min(initial=np.inf)
+        closer = (away < best) & ~inside
+        best[closer], origin[closer] = away[closer], row
+        if turn == count - 1:
+            break
+        row = int(np.where(inside, np.inf, best).argmin())
+        edges.append((float(best[row]), int(origin[row]), row))
+    usual = float(np.median(nearest)) if count > 1 else 0.0
+    gap = max(FLOOR, _TIMES_NEAREST * usual)
+    first = dict.fromkeys(range(count), 0)
+    for length, a, b in edges:
+        first[b] = first[a] if length <= gap else b
+    parts: dict[int, list[int]] = {}
+    for row in range(count):
+        parts.setdefault(first[row], []).append(row)
+    return list(parts.values())
+
+
+def spread_of(values: NDArray[np.int64]) -> float:
+    """Return a robust estimate of the standard deviation, from the median absolute deviation."""
+    middle = np.median(values)
+    return TO_NORMAL * float(np.median(np.abs(values - middle)))
+
 
 _LARGE = 4
 """A part with more than one in this many of all ranks is a group, whatever its ranks are."""
@@ -42,16 +100,12 @@ _FEW = 8
 _KNOWN = 0.5
 """The cost of a place along a dimension of a known layout, relative to one of a guessed pattern."""
 _PLACE = 4
-"""Places need this many ranks on average to be distinguished by their medians."""
-_GUESSED = 8
-"""The places of a guessed pattern must differ by this many times their usual spread: of 16 places
-assigned by chance the furthest two are 3.5 apart."""
-_PLACES = 16
-"""A guessed pattern has at most this many places; with more, chance produces patterns."""
+"""Places need this many ranks on average to be distinguished by their medians. Pipeline stages
+differ by design, even if each is one rank; elsewhere it takes several to show how they vary."""
 _PREDICTED = 0.85
 """Memory depends on the place only if the place predicts it for this part of the ranks."""
 _APART = 4
-"""Groups must be this many times as far apart as their ranks are from their own medians."""
+"""Places must be this many times as far apart as their ranks usually are from their medians."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +133,10 @@ def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[G
         table: what they hold.
         of: how these ranks differ from the run's other sets, which are compared separately.
     """
-    distances = Distances([row.device for row in rows], table.sites, table.allocated)
-    parts = part(distances, len(rows)) if len(rows) > 2 else [list(range(len(rows)))]
-    drafts, places = _by_pattern(parts, rows)
-    drafts = _without_false_gaps(drafts, distances)
+    parts = _part(rows, table) if len(rows) > 2 else [list(range(len(rows)))]
+    drafts = _by_pattern(parts, rows)
     held = np.column_stack([table.allocated, table.sites])
-    ways = _ways(rows, places)
-    drafts = [piece for draft in drafts for piece in _further(draft, ways, held)]
+    drafts = [piece for draft in drafts for piece in _further(draft, rows, held)]
     found = []
     for draft in drafts:
         members = sorted(draft.core + draft.guests)
@@ -93,14 +144,8 @@ def find_groups(rows: Sequence[Row], table: HolderTable, of: str = "") -> list[G
     return sorted(found, key=lambda each: each.members[0])
 
 
-def _by_pattern(
-    parts: Sequence[Sequence[int]], rows: Sequence[Row]
-) -> tuple[list[_Draft], list[Place]]:
-    """Turn parts into groups, by the pattern with the shortest description of the parts.
-
-    Returns:
-        the groups, and the place of each rank in that pattern.
-    """
+def _by_pattern(parts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[_Draft]:
+    """Turn parts into groups, by the pattern with the shortest description of the parts."""
     label = {member: number for number, members in enumerate(parts) for member in members}
     one_exception = log2(len(rows)) + 1
     one_place = max(log2(len(parts)), 1) if len(parts) > 1 else 1.0
@@ -127,8 +172,6 @@ def _by_pattern(
         if len(parts[number]) >= max(3, len(rows) // _LARGE + 1)
         and count * _FEW > len(parts[number])
     }
-    if sum(many[number] for number in many if number not in own) * _LARGE > len(rows):
-        return [_Draft(list(range(len(rows))), [])], [0] * len(rows)  # no pattern at all
     drafts: dict[int, _Draft] = {}
     for member, place in enumerate(places):
         number, home = label[member], chosen[place]
@@ -139,7 +182,7 @@ def _by_pattern(
     for draft in drafts.values():
         if len(draft.guests) * _LARGE > len(draft.core) + len(draft.guests):
             draft.core, draft.guests = sorted(draft.core + draft.guests), []
-    return list(drafts.values()), places
+    return list(drafts.values())
 
 
 def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
@@ -150,7 +193,7 @@ def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
     """
     yield 1.0, [0] * len(rows)
     coordinates = [row.coordinates for row in rows]
-    free = varying(coordinates)
+    free = varying(rows)
     for dimensions in [*combinations(free, 1), *combinations(free, 2)]:
         if not COPIES.issuperset(dimensions):
             weight = _KNOWN if len(dimensions) == 1 else 1.0
@@ -169,107 +212,42 @@ def _patterns(rows: Sequence[Row]) -> Iterator[tuple[float, list[Place]]]:
                 yield 1.0, [number // run % kinds for number in numbers]
 
 
-def _without_false_gaps(drafts: list[_Draft], distances: Distances) -> list[_Draft]:
-    """Rejoin groups that are no further apart than their own ranks, the closest first."""
-    drafts = list(drafts)
-    while len(drafts) > 1:
-        within = [max(distances.within(each.core), FLOOR / _APART) for each in drafts]
-        ratio, a, b = min(
-            (distances.between(drafts[a].core, drafts[b].core) / max(within[a], within[b]), a, b)
-            for a in range(len(drafts))
-            for b in range(a + 1, len(drafts))
-        )
-        if ratio >= _APART:
-            break
-        joined = drafts.pop(b)
-        drafts[a].core.extend(joined.core)
-        drafts[a].guests.extend(joined.guests)
-    return drafts
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A way in which a group may be split further."""
-
-    places: list[Place]
-    """The place of each rank."""
-    least: int
-    """The fewest ranks that a place must have on average."""
-    guessed: bool
-    """Whether it is only guessed from the numbers of the ranks."""
-
-
-def _ways(rows: Sequence[Row], places: list[Place]) -> list[_Way]:
-    """Return the dimensions of a known layout that hold no copies, or else guesses.
-
-    Guesses are the pattern by which groups were found, and repeating runs of numbers. Pipeline
-    stages differ by design, even if each is one rank; in other dimensions it takes several ranks to
-    show how much they vary.
-    """
-    coordinates = [row.coordinates for row in rows]
-    free = [dimension for dimension in varying(coordinates) if dimension not in COPIES]
-    if free:
-        return [
-            _Way(
-                [each[dimension] for each in coordinates], 1 if dimension == "pp" else _PLACE, False
-            )
-            for dimension in free
-        ]
-    patterns = [each for _, each in _patterns(rows) if 1 < len(set(each)) <= _PLACES]
-    return [_Way(places, _PLACE, True), *(_Way(each, 2 * _PLACE, True) for each in patterns)]
-
-
-def _further(draft: _Draft, ways: Sequence[_Way], table: Table) -> list[_Draft]:
-    """Split a group by the way that best predicts the peak, or a call site, of its ranks.
+def _further(draft: _Draft, rows: Sequence[Row], table: Table) -> list[_Draft]:
+    """Split a group by the dimension that best predicts the peak, or a call site, of its ranks.
 
     Stages that differ a little have no gap between them. But the ranks of a stage are more alike
-    than the stages are, and a rank should be compared with its own stage.
+    than the stages are, and a rank should be compared with its own stage. Dimensions that hold
+    copies, and patterns that are only guessed from the numbers of the ranks, split no group: with
+    enough of them, one fits by chance.
     """
     peak = float(np.median(table[draft.core, 0]))
     moving = np.flatnonzero(np.ptp(table[draft.core], axis=0) >= FLOOR * peak)
     best: tuple[float, int, list[_Draft]] | None = None
-    for way in ways:
-        places = way.places
+    for dimension in varying(rows):
+        places = [row.coordinates[dimension] for row in rows]
         pieces: dict[Place, list[int]] = {}
         for member in draft.core:
             pieces.setdefault(places[member], []).append(member)
-        if len(pieces) < 2 or len(draft.core) < way.least * len(pieces):
+        least = 1 if dimension == "pp" else _PLACE
+        if dimension in COPIES or len(pieces) < 2 or len(draft.core) < least * len(pieces):
             continue
         if not all(places[guest] in pieces for guest in draft.guests):
             continue
         for column in moving.tolist():
-            share, apart = _predicted(table[:, column], pieces, FLOOR * peak, way.guessed)
+            values = table[:, column]
+            middle = {place: float(np.median(values[each])) for place, each in pieces.items()}
+            inside = float(np.median([spread_of(values[each]) for each in pieces.values()]))
+            apart = max(FLOOR * peak, _APART * inside)
+            if max(middle.values()) - min(middle.values()) < apart:
+                continue
+            near = sum(abs(values[m] - middle[places[m]]) < apart / 2 for m in draft.core)
+            share = near / len(draft.core)
             order = -round(share, 2), len(pieces)
             if share >= _PREDICTED and (best is None or order < best[:2]):
-                middle = {p: float(np.median(table[e, column])) for p, e in pieces.items()}
                 best = *order, _joined(draft, places, middle, apart)
     if best is None or len(best[2]) < 2:
         return [draft]
-    return [piece for part in best[2] for piece in _further(part, ways, table)]
-
-
-def _predicted(
-    values: NDArray[np.int64], pieces: dict[Place, list[int]], floor: float, guessed: bool
-) -> tuple[float, float]:
-    """Return the share of ranks whose value their place predicts.
-
-    Ranks that see the same data vary together, and a guessed pattern may just reflect that: so the
-    places of a guess must be further apart than their usual spread.
-
-    Returns:
-        the share, 0 if the places are not distinct; and the bytes from which two places are.
-    """
-    middle = {place: float(np.median(values[each])) for place, each in pieces.items()}
-    inside = float(np.median([spread_of(values[each]) for each in pieces.values()]))
-    apart = max(floor, _APART * inside)
-    medians = np.array([*middle.values()])
-    if np.ptp(medians) < max(apart, _GUESSED * spread_of(medians) if guessed else 0.0):
-        return 0.0, apart
-    near = sum(
-        int((np.abs(values[each] - middle[place]) < apart / 2).sum())
-        for place, each in pieces.items()
-    )
-    return near / sum(len(each) for each in pieces.values()), apart
+    return [piece for part in best[2] for piece in _further(part, rows, table)]
 
 
 def _joined(
@@ -300,7 +278,7 @@ def _name(members: Sequence[int], everyone: Sequence[Row], of: str) -> str:
     if len(rows) == len(everyone):
         everything = "all ranks" if len({row.unit[0] for row in rows}) > 1 else "all devices"
         return f"{everything} {of}" if of else everything
-    name = place_name([row.coordinates for row in rows], [row.coordinates for row in everyone])
+    name = place_name(rows, everyone)
     if name:
         return name
     words = name_rows(rows, everyone)

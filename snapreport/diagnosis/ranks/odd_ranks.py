@@ -1,19 +1,71 @@
-"""Find the ranks that are unlike their group: by their peak, or by the memory they gain."""
+"""Find the ranks that are unlike their group, since when, and say so.
+
+A rank is odd if it failed, if its peak is unlike those of its group, or if it gains memory from
+step to step and the others do not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.diagnosis.ranks.groups import Grouped
-from snapreport.diagnosis.ranks.likeness import FLOOR, MEGABYTE, HolderTable, stand_out
-from snapreport.diagnosis.ranks.rows import Row, Unit
+from snapreport.diagnosis.ranks.groups import FLOOR, TO_NORMAL, Grouped, spread_of
+from snapreport.diagnosis.ranks.holders import HolderTable, because, holder_words, instead
+from snapreport.diagnosis.ranks.rows import Row, sentence
 from snapreport.ground.native.columns import whole_median
+from snapreport.ground.units import bytes_and_share, format_bytes, format_count
+from snapreport.model.run import DeviceFacts, Difference, FailedRequest, StepPeak, to_one_width
 
-# Find how much memory each rank gains per step, in its recording or from dump to dump.
+MEGABYTE = 1 << 20
+"""Smaller differences in bytes do not count: an unsplit block is larger by up to this much."""
+SPREADS = 5
+_AS_FAR = 2
+_OF_FEW = 4
+"""With this many values the second and third measures double; with many more they hardly change."""
+_MOST = 4
+"""At most one in this many values stands out: more of them are a group."""
+
+
+def stand_out(
+    values: NDArray[np.int64], floor: float | NDArray[np.float64], judged: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    """Say which values stand out: 1 above the others, -1 below, 0 not.
+
+    A value stands out if its distance from the median is large by three measures at once: it is
+    worth acting on, it is five times the usual spread (a normal distribution has one value in two
+    million beyond that), and it is twice that of the furthest value that does not stand out. The
+    third measure is for long tails, as with uneven experts: there the largest of a thousand values
+    is far from the median, but so is the next. The spread of few values is not well known, so the
+    second and third measures then ask for more: with eight values, 7.5 times the spread and three
+    times the next value.
+
+    Args:
+        values: int64, shape (n,).
+        floor: the least distance from the median; one for all values, or one for each.
+        judged: bool, shape (n,): the values to judge; the median is of these.
+    """
+    found = np.zeros(len(values), np.int8)
+    known = values[judged]
+    if len(known) < 3:
+        return found
+    away = values - np.sort(known)[(len(known) - 1) // 2]
+    few = _OF_FEW / len(known)
+    spreads = SPREADS * (1 + few) * spread_of(known)
+    least = np.maximum(np.broadcast_to(floor, values.shape), spreads)
+    for sign in (1, -1):
+        rows = np.flatnonzero(judged)
+        rows = rows[np.argsort(-sign * away[rows], kind="stable")]
+        far = sign * away[rows]
+        beyond = far >= np.maximum(least[rows], 1)
+        for count in range(min(max(len(rows) // _MOST, 1), len(rows) - 2), 0, -1):
+            if beyond[:count].all() and far[count - 1] >= _AS_FAR * (1 + few) * far[count]:
+                found[rows[:count]] = sign
+                break
+    return found
 
 
 _STEPS = 3
@@ -63,22 +115,14 @@ def find_growth(row: Row, dumps: Sequence[Row]) -> Growth | None:
 def _over(at: list[int], values: list[int], *, between_dumps: bool) -> Growth | None:
     if at[-1] == at[0]:
         return None
-    each = _slope(np.array(at), np.array(values))
+    # From the median of the first third to the last's, so that one unusual step does not count.
+    third = max(len(values) // 3, 1)
+    rise, run = (float(np.median(each[-third:]) - np.median(each[:third])) for each in (values, at))
+    slope = round(rise / run) if run else 0
     rises = np.diff(values) / np.diff(at)
     # Between dumps growth may begin late; within a recording that would be a single jump.
-    steady = between_dumps or float(np.mean(rises * np.sign(each) >= abs(each) / 2)) >= _STEADY
-    return Growth(each, values[-1] - values[0], at[-1] - at[0], steady, between_dumps)
-
-
-def _slope(at: NDArray[np.int64], values: NDArray[np.int64]) -> int:
-    """Return how much values rise per unit, from the median of the first third to the last's.
-
-    By medians, so that a single unusual step does not count.
-    """
-    third = max(len(values) // 3, 1)
-    rise = float(np.median(values[-third:]) - np.median(values[:third]))
-    run = float(np.median(at[-third:]) - np.median(at[:third]))
-    return round(rise / run) if run else 0
+    steady = between_dumps or float(np.mean(rises * np.sign(slope) >= abs(slope) / 2)) >= _STEADY
+    return Growth(slope, values[-1] - values[0], at[-1] - at[0], steady, between_dumps)
 
 
 def growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -107,31 +151,8 @@ def all_growing(grown: Sequence[Growth | None], allocated: NDArray[np.int64]) ->
     return bool(known) and sum(known) >= 0.9 * len(known)
 
 
-def leaves_at(
-    unit: Unit, others: Sequence[Unit], dumps: dict[Unit, dict[int, int]], least: float
-) -> int | None:
-    """Return the first dump in which a rank has gained more than its group since its first dump.
-
-    Args:
-        unit: the rank's device.
-        others: the devices of its group that do not stand out.
-        dumps: the allocated peak of each device in each dump, in bytes.
-        least: by at least how many bytes.
-    """
-    mine = dumps[unit]
-    first = min(mine)
-    for dump in sorted(mine)[1:]:
-        changes = [
-            dumps[other][dump] - dumps[other][first]
-            for other in others
-            if dump in dumps[other] and first in dumps[other]
-        ]
-        if changes and mine[dump] - mine[first] - float(np.median(changes)) >= least:
-            return dump
-    return None
-
-
 _MOSTLY = 0.5
+"""One call site makes a peak unusual if it makes at least this part of the difference."""
 
 
 @dataclass(frozen=True)
@@ -156,48 +177,216 @@ def find_unlike(
     members = list(group.members)
     failed = np.array([bool(rows[m].device.failed) for m in members], bool)
     peaks = table.allocated[members]
-    side = _peaks(members, rows, table, ~failed)
+    side = _judge_peaks(members, rows, table, ~failed)
     rising = growing([grown[m] for m in members], peaks)
     quiet = [m for m, ill in zip(members, failed | rising | (side != 0), strict=True) if not ill]
     return Unlike(side, rising, failed, tuple(quiet) or group.core)
 
 
-def _peaks(
+def _judge_peaks(
     members: Sequence[int], rows: Sequence[Row], table: HolderTable, judged: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    peaks = table.allocated[list(members)]
-    side = np.zeros(len(members), np.int8)
+    """Say whose peak is unusual, or would be but that peaks vary more than its one call site does.
+
+    By a call site: the peak differs by at least the floor, and the site stands out from the others.
+    """
+    peaks, side = table.allocated[members], np.zeros(len(members), np.int8)
     if judged.sum() < 3:
         return side
     middle = whole_median(peaks[judged])
     widths = np.array([rows[m].device.allocated_width for m in members], np.int64)
     floor = np.maximum(FLOOR * middle, MEGABYTE) + widths + float(np.median(widths))
-    side = stand_out(peaks, floor, judged)
-    return np.where(side == 0, _by_site(members, table, judged, floor, middle), side)
-
-
-def _by_site(
-    members: Sequence[int],
-    table: HolderTable,
-    judged: NDArray[np.bool_],
-    floor: NDArray[np.float64],
-    middle: int,
-) -> NDArray[np.int8]:
-    """Return whose peak is unusual because of one call site, which varies less than peaks do.
-
-    The peak differs by at least the floor, and the site alone stands out from the others.
-    """
-    side = np.zeros(len(members), np.int8)
-    away = table.allocated[list(members)] - middle
+    away = peaks - middle
     suspect = judged & (np.abs(away) >= floor)
-    if not suspect.any():
-        return side
-    sites = table.sites[list(members)]
-    for column in range(sites.shape[1]):
-        values = sites[:, column]
-        change = values - whole_median(values[judged])
-        if (suspect & (np.abs(change) >= floor)).any():
+    for values in table.sites[members].T if suspect.any() else ():
+        change = np.abs(values - whole_median(values[judged]))
+        if (suspect & (change >= floor)).any():
             found = stand_out(values, floor, judged)
-            mostly = np.abs(change) >= _MOSTLY * np.abs(away)
-            side = np.where(suspect & mostly & (found == np.sign(away)), found, side)
-    return side
+            telling = suspect & (change >= _MOSTLY * np.abs(away)) & (found == np.sign(away))
+            side = np.where(telling, found, side)
+    whole = stand_out(peaks, floor, judged)
+    return np.where(whole == 0, side, whole)
+
+
+_PART = 0.25
+"""A rank has diverged once it shows this part of the difference that it has in the end."""
+_ALIGNED = 0.02
+"""Events are comparable one by one only if the numbers of events spread by at most this part."""
+
+
+class Curves:
+    """The curves of a group over events, in cells of one width: since when is a rank unlike it?"""
+
+    def __init__(self, devices: Sequence[DeviceFacts], core: Sequence[int]) -> None:
+        self._devices = devices
+        self._core = list(core)
+        cells = to_one_width([device.by_event for device in devices])
+        self._shift = cells[0].shift
+        width = max(len(each.allocated) for each in cells)
+        table = np.full((len(cells), width), np.nan)
+        for row, each in enumerate(cells):
+            table[row, : len(each.allocated)] = each.allocated
+        self._table = table
+        events = np.array([devices[row].events for row in self._core])
+        off = np.median(np.abs(events - np.median(events))) if len(events) else 0
+        self._aligned = bool(off <= _ALIGNED * max(float(np.median(events)), 1))
+        known = np.sum(~np.isnan(table[self._core]), axis=0)
+        self._until = int(np.sum(2 * known > len(self._core)))
+        some = table[self._core][:, : self._until]
+        self._middle = np.nanmedian(some, axis=0)
+        self._spread = TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
+
+    def since_event(self, row: int, difference: int) -> int | None:
+        """Return the first event of the cell in which a rank diverges from its group.
+
+        Args:
+            row: the rank's position among the devices.
+            difference: bytes by which it differs in the end; negative if it holds less.
+        """
+        if not self._aligned or not difference:
+            return None
+        sign = 1 if difference > 0 else -1
+        away = sign * (self._table[row, : self._until] - self._middle)
+        least = np.maximum(_PART * abs(difference), SPREADS * self._spread)
+        with np.errstate(invalid="ignore"):
+            beyond = np.flatnonzero(away >= least)
+        return int(beyond[0]) << self._shift if len(beyond) else None
+
+    def since_step(self, row: int, difference: int, growing: bool = False) -> int | None:
+        """Return the number of the first step in which a rank diverges from its group.
+
+        Args:
+            row: the rank's position among the devices.
+            difference: bytes by which it differs in the end; negative if it holds less.
+            growing: whether to compare what steps leave allocated, instead of their peaks.
+        """
+
+        def size(step: StepPeak) -> int:
+            return step.left if growing else step.allocated
+
+        usual: dict[int, list[int]] = {}
+        for member in self._core:
+            for step in self._devices[member].steps if member != row else ():
+                usual.setdefault(step.number, []).append(size(step))
+        sign = 1 if difference > 0 else -1
+        for step in self._devices[row].steps:
+            others = np.array(usual.get(step.number, ()))
+            if 2 * len(others) > len(self._core) - 1:
+                away = sign * (size(step) - float(np.median(others)))
+                if away >= max(_PART * abs(difference), SPREADS * spread_of(others)):
+                    return step.number
+        return None
+
+
+# What is said of odd ranks.
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def clock(time_us: int) -> str:
+    """Return a time of day to the millisecond: ``12:03:11.208 UTC``."""
+    moment = _EPOCH + timedelta(microseconds=time_us // 1000 * 1000)
+    return f"{moment:%H:%M:%S.%f}"[:-3] + " UTC"
+
+
+def peaks_text(row: Row) -> str:
+    """Return ``peaks``, or ``holds`` if no history was recorded."""
+    return "peaks" if row.device.recorded else "holds"
+
+
+def above(total: int) -> str:
+    """Return ``above`` or ``below``."""
+    return "above" if total > 0 else "below"
+
+
+WHOLE = ("all ranks", "all devices")
+
+
+def median_of(group: str) -> str:
+    """Return ``the median``, with the group's name unless the group is all ranks."""
+    return "the median" if group.startswith(WHOLE) else f"the median of {group}"
+
+
+def unlike_peak(
+    row: Row,
+    total: int,
+    differences: Sequence[Difference],
+    group: str,
+    event: int | None,
+    step: int | None,
+) -> str:
+    """Say how much a rank's peak differs from its group's, why, and since when."""
+    amount = bytes_and_share(total, row.allocated - total)
+    text = (
+        f"{row.words} {peaks_text(row)} {amount} {above(total)} {median_of(group)}"
+        f"{because(differences, total)}"
+    )
+    places = [] if event is None else [f"about event {format_count(event)}"]
+    if step is not None:
+        places.append(f"step {format_count(step)}")
+    if event == 0:
+        text += "; it differs from the start of the recording"
+    elif places:
+        text += f"; it diverges from the others at {' in '.join(places)}"
+    return sentence(text)
+
+
+def grows(
+    row: Row,
+    growth: Growth,
+    usual: int,
+    differences: Sequence[Difference],
+    group: str,
+    step: int | None,
+    first: bool,
+) -> str:
+    """Say what a rank gains per step, and what the rest of its group gains."""
+    others = "the others gain nothing" if not usual else f"the others gain {format_bytes(usual)}"
+    if usual < 0:
+        others = f"the others give back {format_bytes(-usual)}"
+    if not group.startswith(WHOLE):
+        others = others.replace("the others", f"the others of {group}", 1)
+    how = "between the dumps" if growth.between_dumps else "in the recording"
+    text = (
+        f"{row.words} gains {format_bytes(growth.each)} a step,"
+        f" {format_bytes(growth.total)} in {format_count(growth.steps)} steps {how}; {others}"
+    )
+    named = [d for d in differences if d.kind == "site" and d.key and d.bytes > d.usual]
+    if named:
+        text += f". At its peak {holder_words(named[0])} holds {instead(named[0])}"
+    if step is not None:
+        text += f". It diverges at step {format_count(step)}" + ", before all others" * first
+    return sentence(text)
+
+
+def failed_text(
+    row: Row,
+    request: FailedRequest,
+    first: bool,
+    total: int,
+    differences: Sequence[Difference],
+    group: str,
+    telling: bool,
+) -> str:
+    """Say when a rank ran out of memory, what it asked for, and how its peak compares."""
+    text = f"{row.words} ran out of memory" + " first" * first
+    if request.time_us is not None:
+        text += f", at {clock(request.time_us)}"
+    text += f" (event {format_count(request.event)}), when "
+    text += f"`{request.site}` asked for " if request.site else "it asked for "
+    text += format_bytes(request.size)
+    if row.device.capacity:
+        text += f" on a card with {format_bytes(row.device.capacity)}"
+    if telling and total > 0:
+        text += (
+            f"; it peaked {format_bytes(total)} above {median_of(group)}"
+            f"{because(differences, total)}"
+        )
+    elif telling:
+        text += (
+            f"; until then it had peaked {format_bytes(-total)} below {median_of(group)},"
+            " which went on"
+        )
+    else:
+        text += f"; until then it had peaked like {median_of(group)}"
+    return sentence(text)

@@ -1,165 +1,19 @@
-"""Name ranks: ``rank 17``, ``ranks 8 to 15``, ``every second rank from 1 to 63``."""
+"""Which devices of a run are compared with which, and what its ranks are called.
+
+A device of a file is a row. Rows are compared in sets: one kind of device, all with or all without
+a history, each from the dump that most ranks have.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import TypeAlias
 
-from snapreport.ground.units import format_bytes, format_count, list_of
-from snapreport.model.run import DeviceFacts, Difference, RankChange, RankFacts, Run
-
-_MOST_RANGES = 5
-
-
-def some_of(words: Sequence[str], most: int, named: int = 3) -> str:
-    """Join words; if there are more than ``most``, the first few and how many more there are."""
-    if len(words) <= most:
-        return list_of(words)
-    return list_of([*words[:named], f"{format_count(len(words) - named)} more"])
-
-
-def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[str]:
-    """Return numbers as ``5``, ``8 to 15``; two in a row stay two numbers.
-
-    Args:
-        numbers: to be named.
-        known: all numbers that exist, if some are missing: a missing one does not split a range.
-    """
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if (
-            found
-            and not any(each in known for each in range(found[-1][-1] + 1, number))
-            and (known or number == found[-1][-1] + 1)
-        ):
-            found[-1].append(number)
-        else:
-            found.append([number])
-    words = []
-    for each in found:
-        words += [f"{each[0]} to {each[-1]}"] if len(each) > 2 else [str(n) for n in each]
-    return words
-
-
-def ranks_in_words(
-    numbers: Sequence[int], known: Collection[int] = (), most: int = _MOST_RANGES
-) -> str:
-    """Name ranks; in more than ``most`` ranges, only the first few and how many there are.
-
-    ``known`` is as in ``number_ranges()``.
-    """
-    ordered = sorted(numbers)
-    if len(ordered) == 1:
-        return f"rank {ordered[0]}"
-    parts = number_ranges(ordered, known)
-    if len(parts) <= most:
-        return f"ranks {list_of(parts)}"
-    step = ordered[1] - ordered[0]
-    regular = set(range(ordered[0], ordered[-1] + 1, step))
-    if step > 1 and regular.issuperset(ordered) and regular & set(known) <= set(ordered):
-        return f"every {_ordinal(step)} rank from {ordered[0]} to {ordered[-1]}"
-    first = ", ".join(str(number) for number in ordered[:3])
-    return f"{format_count(len(ordered))} ranks ({first} and so on)"
-
-
-def rows_in_words(
-    numbers: Sequence[int | None], words: Sequence[str], everyone: Sequence[int | None] = ()
-) -> str:
-    """Name ranks by their numbers, or by their words if one has no number.
-
-    Args:
-        numbers: of ranks; None where a number is not enough.
-        words: what each is called.
-        everyone: the numbers of all ranks that exist.
-    """
-    known = [number for number in numbers if number is not None]
-    if len(known) == len(numbers) == len(set(known)):
-        return ranks_in_words(known, {number for number in everyone if number is not None})
-    return some_of(words, _MOST_RANGES)
-
-
-def _ordinal(number: int) -> str:
-    if number == 2:
-        return "second"
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
-    return f"{number}{ending or 'th'}"
-
-
-# Find ranks that changed alike between two runs: by the same amount and the same call site.
-
-
-_ALIKE = 0.01
-"""Changes that differ by no more than this part of the larger are alike."""
-_NAMED = 6
-
-
-@dataclass(frozen=True)
-class ChangedAlike:
-    """Ranks that changed alike."""
-
-    ranks: tuple[int, ...]
-    """Positions in ``RunDiff.ranks``."""
-    largest: int
-    """The one of them that changed most."""
-    sentence: str
-
-
-def changed_alike(changes: Sequence[RankChange]) -> list[ChangedAlike]:
-    """Group ranks whose peaks changed alike; those with the largest change first."""
-    by_cause: dict[tuple[str, bool], list[int]] = {}
-    for row, each in enumerate(changes):
-        if each.change:
-            cause = _cause(each)
-            key = "" if cause is None else cause.key
-            by_cause.setdefault((key, each.change > 0), []).append(row)
-    found = []
-    for members in by_cause.values():
-        members.sort(key=lambda row: abs(changes[row].change))
-        group: list[int] = []
-        for row in members:
-            if group and abs(changes[row].change) * (1 - _ALIKE) > abs(changes[group[0]].change):
-                found.append(_alike(changes, group))
-                group = []
-            group.append(row)
-        found.append(_alike(changes, group))
-    found.sort(key=lambda each: (-abs(changes[each.largest].change), each.ranks))
-    return found
-
-
-def _cause(change: RankChange) -> Difference | None:
-    """Return the call site that changed most along with the peak."""
-    along = [
-        each
-        for each in change.differences
-        if each.kind == "site" and each.key and (each.bytes > each.usual) == (change.change > 0)
-    ]
-    return max(along, key=lambda each: abs(each.bytes - each.usual), default=None)
-
-
-def _alike(changes: Sequence[RankChange], rows: Sequence[int]) -> ChangedAlike:
-    ordered = tuple(sorted(rows))
-    largest = max(ordered, key=lambda row: abs(changes[row].change))
-    change = changes[largest].change
-    who = some_of([changes[row].name for row in ordered], _NAMED, _NAMED)
-    verb = "peaks" if len(ordered) == 1 else "peak"
-    equal = len(ordered) > 1 and len({changes[row].change for row in ordered}) == 1
-    by = f"{'' if equal or len(ordered) == 1 else 'up to '}{format_bytes(abs(change))}"
-    way = "higher" if change > 0 else "lower"
-    text = f"{who[:1].upper()}{who[1:]} {verb} {by} {way}{' each' if equal else ''}"
-    if cause := _cause(changes[largest]):
-        more = cause.bytes - cause.usual
-        text += (
-            f" because `{cause.key}` holds {format_bytes(abs(more))}"
-            f" {'more' if more > 0 else 'less'} ({format_bytes(cause.usual)} before,"
-            f" {format_bytes(cause.bytes)} now)"
-        )
-    return ChangedAlike(ordered, largest, text + ".")
-
-
-# Decide which devices of a run are compared with which: a row per device, a set per kind.
-
+from snapreport.ground.units import format_count, list_of
+from snapreport.model.run import DeviceFacts, RankFacts, Run
 
 Unit: TypeAlias = tuple[str, str]
 """A device of a rank, across all dumps: the rank or file, and the device."""
@@ -224,13 +78,6 @@ def list_rows(run: Run) -> tuple[Row, ...]:
     return tuple(found)
 
 
-def row_places(run: Run) -> tuple[tuple[int, int], ...]:
-    """Return each of these rows as a position in ``Run.ranks`` and one in its ``devices``."""
-    return tuple(
-        (at, place) for at, rank in enumerate(run.ranks) for place in range(len(rank.devices))
-    )
-
-
 def list_compared(rows: Sequence[Row]) -> list[Compared]:
     """Split the rows into sets that can be compared: one kind, all with or all without a history.
 
@@ -260,42 +107,11 @@ def list_compared(rows: Sequence[Row]) -> list[Compared]:
     )
 
 
-def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
-    """Say how each set differs from the others: ``on cpu``, ``without a history``."""
-    words = []
-    for each in sets:
-        said = []
-        others = [other for other in sets if other.recorded == each.recorded]
-        if len(others) > 1:
-            devices = {row.device.device for row in each.rows}
-            said.append(
-                f"on {devices.pop() if len(devices) == 1 else f'their {each.kind} devices'}"
-            )
-        if any(other.recorded != each.recorded for other in sets):
-            said.append("with a history" if each.recorded else "without a history")
-        words.append(", ".join(said))
-    return words
-
-
-def name_rows(rows: Sequence[Row], everyone: Sequence[Row] = ()) -> str:
-    """Name the ranks of some rows; ``everyone`` has all rows, if some rank numbers are missing."""
-    return rows_in_words(
-        [row.number if row.lone else None for row in rows],
-        [row.words for row in rows],
-        [row.number for row in everyone],
-    )
-
-
-def last_dump(rows: Sequence[Row]) -> int | None:
-    """Return the latest dump that at least half of the devices have; None without dumps."""
+def _latest(rows: Sequence[Row]) -> list[Row]:
+    """Return a row per device: from the last dump that half of them have, else its own last."""
     units = {row.unit for row in rows}
     dumps = Counter(row.rank.name.dump for row in rows if row.rank.name.dump is not None)
-    return max((dump for dump, count in dumps.items() if 2 * count >= len(units)), default=None)
-
-
-def _latest(rows: Sequence[Row]) -> list[Row]:
-    """Return a row per device: from the last dump that most devices have, else its own last."""
-    usual = last_dump(rows)
+    usual = max((dump for dump, count in dumps.items() if 2 * count >= len(units)), default=None)
     chosen: dict[Unit, Row] = {}
     for row in rows:
         before = chosen.get(row.unit)
@@ -322,3 +138,166 @@ def _slots(rows: Sequence[Row]) -> dict[int, int]:
         for slot, row in enumerate(ordered):
             slots[row.place] = 0 if one_rank else slot
     return slots
+
+
+def what_tells_apart(sets: Sequence[Compared]) -> list[str]:
+    """Say how each set differs from the others: ``on cpu``, ``without a history``."""
+    words = []
+    for each in sets:
+        said = []
+        others = [other for other in sets if other.recorded == each.recorded]
+        if len(others) > 1:
+            devices = {row.device.device for row in each.rows}
+            said.append(
+                f"on {devices.pop() if len(devices) == 1 else f'their {each.kind} devices'}"
+            )
+        if any(other.recorded != each.recorded for other in sets):
+            said.append("with a history" if each.recorded else "without a history")
+        words.append(", ".join(said))
+    return words
+
+
+# Ranks in words: ``rank 17``, ``ranks 8 to 15``, ``every second rank from 1 to 63``.
+
+
+_MOST_RANGES = 5
+
+
+def name_rows(rows: Sequence[Row], everyone: Sequence[Row] = ()) -> str:
+    """Name the ranks of some rows; ``everyone`` has all rows, if some rank numbers are missing."""
+    return rows_in_words(
+        [row.number if row.lone else None for row in rows],
+        [row.words for row in rows],
+        [row.number for row in everyone],
+    )
+
+
+def rows_in_words(
+    numbers: Sequence[int | None], words: Sequence[str], everyone: Sequence[int | None] = ()
+) -> str:
+    """Name ranks by their numbers, or by their words if one has no number.
+
+    Args:
+        numbers: of ranks; None where a number is not enough.
+        words: what each is called.
+        everyone: the numbers of all ranks that exist.
+    """
+    known = [number for number in numbers if number is not None]
+    if len(known) == len(numbers) == len(set(known)):
+        return ranks_in_words(known, {number for number in everyone if number is not None})
+    return some_of(words, _MOST_RANGES)
+
+
+def ranks_in_words(
+    numbers: Sequence[int], known: Collection[int] = (), most: int = _MOST_RANGES
+) -> str:
+    """Name ranks; in more than ``most`` ranges, only the first few and how many there are.
+
+    ``known`` is as in ``number_ranges()``.
+    """
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return f"rank {ordered[0]}"
+    parts = number_ranges(ordered, known)
+    if len(parts) <= most:
+        return f"ranks {list_of(parts)}"
+    step = ordered[1] - ordered[0]
+    regular = set(range(ordered[0], ordered[-1] + 1, step))
+    if step > 1 and regular.issuperset(ordered) and regular & set(known) <= set(ordered):
+        return f"every {_ordinal(step)} rank from {ordered[0]} to {ordered[-1]}"
+    first = ", ".join(str(number) for number in ordered[:3])
+    return f"{format_count(len(ordered))} ranks ({first} and so on)"
+
+
+def number_ranges(numbers: Sequence[int], known: Collection[int] = ()) -> list[str]:
+    """Return numbers as ``5``, ``8 to 15``; two in a row stay two numbers.
+
+    Args:
+        numbers: to be named.
+        known: all numbers that exist, if some are missing: a missing one does not split a range.
+    """
+    there = known or range(max(numbers, default=0))
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if not found or any(each in there for each in range(found[-1][-1] + 1, number)):
+            found.append([])
+        found[-1].append(number)
+    words = []
+    for each in found:
+        words += [f"{each[0]} to {each[-1]}"] if len(each) > 2 else [str(n) for n in each]
+    return words
+
+
+def _ordinal(number: int) -> str:
+    if number == 2:
+        return "second"
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{ending or 'th'}"
+
+
+def some_of(words: Sequence[str], most: int, named: int = 3) -> str:
+    """Join words; if there are more than ``most``, the first few and how many more there are."""
+    if len(words) <= most:
+        return list_of(words)
+    return list_of([*words[:named], f"{format_count(len(words) - named)} more"])
+
+
+def sentence(text: str) -> str:
+    """Return text as a sentence, with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+# Places in the parallel layout, numbered as in Megatron-LM: the first dimension varies fastest, so
+# with ``tp=8,pp=4,dp=2`` rank 8 is the first of pipeline stage 1.
+
+
+COPIES = frozenset(("dp", "ddp", "data", "replica", "replicate", "dp_replicate"))
+"""Dimensions whose ranks may hold the same parameters."""
+_MOST_PLACES = 3
+"""Ranks in more ranges of places than this are named by their numbers."""
+_NAMES = {
+    "pp": "pipeline stage",
+    "tp": "tensor rank",
+    "ep": "expert rank",
+    "cp": "context rank",
+    "sp": "sequence rank",
+    "fsdp": "FSDP rank",
+    "dp_shard": "shard",
+    "dp": "replica",
+    "ddp": "replica",
+    "dp_replicate": "replica",
+}
+
+
+def dimension_name(dimension: str) -> str:
+    """Return the name for a rank's place along a dimension: ``pipeline stage``."""
+    return _NAMES.get(dimension, dimension)
+
+
+def place_name(members: Sequence[Row], everyone: Sequence[Row]) -> str:
+    """Return the places that exactly these ranks share: ``pipeline stage 1``; ``""`` if none."""
+    free = varying(everyone)
+    for dimensions in chain.from_iterable(combinations(free, count) for count in (1, 2, 3)):
+        values = [sorted({row.coordinates[d] for row in members}) for d in dimensions]
+        inside = sum(
+            all(row.coordinates[d] in v for d, v in zip(dimensions, values, strict=True))
+            for row in everyone
+        )
+        ranges = [number_ranges(each) for each in values]
+        if inside == len(members) and all(len(each) <= _MOST_PLACES for each in ranges):
+            return ", ".join(
+                f"{dimension_name(d)}{'s' * (len(v) > 1)} {list_of(parts)}"
+                for d, v, parts in zip(dimensions, values, ranges, strict=True)
+            )
+    return ""
+
+
+def varying(rows: Sequence[Row]) -> list[str]:
+    """Return the dimensions in which every rank has a place, and not all the same one."""
+    places = [row.coordinates for row in rows]
+    return [
+        dimension
+        for dimension in (places[0] if places else ())
+        if all(dimension in place for place in places)
+        and len({place[dimension] for place in places}) > 1
+    ]

@@ -29,7 +29,7 @@ from dev.benchmarks.workloads.recording import Recording, WorkloadError
 from dev.simulator import AllocatorSettings, Config, layouts, simulate
 from dev.simulator.invariants import violations
 from dev.simulator.settings import MIB, NO_DIVISIONS
-from snapreport.diagnosis.trust import find_closing
+from snapreport.diagnosis.recording_warnings import find_closing
 from snapreport.figures.curves import find_curves
 from tests.builders import history_of
 from tests.corpus import NO_CORPUS, corpus_files

@@ -7,8 +7,9 @@ import pytest
 from dev.simulator import AllocatorSettings, Simulator
 from dev.simulator.allocator import OutOfMemoryError
 from dev.simulator.blocks import Block
-from snapreport.diagnosis.allocator_faults import find_bursts, find_slack, find_tightest
+from snapreport.diagnosis.allocator_use import find_slack, find_tightest
 from snapreport.diagnosis.conclude import find
+from snapreport.diagnosis.given_back import find_bursts
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import View
 from snapreport.model.findings import DeviceFindings, Findings

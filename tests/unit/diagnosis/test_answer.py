@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dev.simulator.simulator import Simulator
-from snapreport.diagnosis.conclude import find_figures, write_answer
+from snapreport.diagnosis.answer import write_answer
+from snapreport.diagnosis.conclude import find_figures
 from snapreport.model.diagnoses import OomEvent
 from snapreport.model.findings import Amounts, CallSite, StageUse
 from tests.builders import MIB, TraceBuilder, history_of, trace

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapreport.diagnosis import step_growth
+from snapreport.diagnosis import growth
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.step_growth import bounds_until
+from snapreport.diagnosis.unreleased import bounds_until
+from snapreport.figures.callsites import label_sites
 from snapreport.roles.steps import find_iterations
 from tests.builders import frame, trace
 
@@ -31,16 +32,17 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
     iterations = find_iterations(device.history, file)
     assert iterations is not None
     looked_at: list[int] = []
-    judge = step_growth._judge
+    judge = growth._judge
 
     def counted(live: Any, *rest: Any) -> Any:
         looked_at.append(len(live.rows))
         return judge(live, *rest)
 
-    monkeypatch.setattr(step_growth, "_judge", counted)
-    found = step_growth.find_step_growth(file, device, iterations)
-    assert len(found.of("leak")) == SITES
-    assert sorted(site.per_step for site in found.sites) == [512 * (i + 1) for i in range(SITES)]
+    monkeypatch.setattr(growth, "_judge", counted)
+    number = label_sites(device.history, file.stacks)[0]
+    found = growth.find_step_growth(device, iterations, number)
+    assert [site.kind for site in found] == ["leak"] * SITES
+    assert sorted(site.per_step for site in found) == [512 * (i + 1) for i in range(SITES)]
     # All of every site's: with 5,000 call sites and a million allocations it must not be 5 * 10^9.
     assert sum(looked_at) <= SITES * TURNS
 

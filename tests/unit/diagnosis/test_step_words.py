@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapreport.diagnosis.conclude import steps_sentence
+from snapreport.diagnosis.answer import steps_sentence
 from snapreport.model.roles import Kind, Source, Steps, StepUse
 from snapreport.reporters.words import identified_text, step_rows
 

@@ -10,7 +10,7 @@ import pytest
 from dev.simulator.simulator import Simulator
 from dev.simulator.training import TrainingRun, Transformer
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.recording_warnings import _is_round
+from snapreport.diagnosis.recording_mistakes import _is_round
 from snapreport.model.diagnoses import Finding
 from snapreport.model.findings import DeviceFindings
 from tests.builders import BASE, MIB, TraceBuilder, frame, history_of, trace

@@ -9,7 +9,7 @@ import pytest
 from dev.simulator.diseases import DISEASES, HEALTHY
 from dev.simulator.diseases.case import SEVERITIES, Case
 from dev.simulator.diseases.failures import FAILURES
-from snapreport.diagnosis.trust import find_closing
+from snapreport.diagnosis.recording_warnings import find_closing
 from snapreport.figures.curves import find_curves
 from snapreport.model.diagnoses import CODES
 from snapreport.model.diagnoses import SEVERITIES as OURS

@@ -215,9 +215,9 @@ def test_a_square_with_a_fixed_part_needs_three_sizes() -> None:
     for offset in (32, -1):
         squares = 4 * (sizes[:, None] + offset) ** 2
         of_three = find_laws(sizes, squares)
-        assert of_three.square.all()
+        assert of_three.law[2].all()
         assert of_three.expected(128).tolist() == [4 * (128 + offset) ** 2]
-        assert not find_laws(sizes[:2], squares[:2]).square.any()
+        assert not find_laws(sizes[:2], squares[:2]).law[2].any()
 
 
 def test_a_threshold_is_no_square() -> None:
@@ -262,7 +262,7 @@ def test_a_line_is_found_again(sizes: list[int], lines: list[tuple[int, int]], a
 
     laws = find_laws(np.array(sizes), np.array([of(size) for size in sizes]))
     assert laws.regular.all()
-    assert not laws.square.any()
+    assert not laws.law[2].any()
     assert laws.expected(at).tolist() == of(at)
     fixed, each, squared = laws.coefficients(at)
     assert np.allclose(fixed + each * at + squared * at**2, laws.expected(at))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from snapreport.diagnosis.advice.changes import find_changes
-from snapreport.diagnosis.advice.edits import Change, edited_peak
+from snapreport.diagnosis.advice.edits import edited_peak
 from snapreport.diagnosis.advice.planning import as_suggestion, suggest
-from snapreport.diagnosis.advice.situation import Situation, look_at
+from snapreport.diagnosis.advice.situation import Change, Situation, look_at
 from snapreport.figures.curves import find_curves
 from snapreport.model.history import History
 from tests.builders import MIB, frame, trace

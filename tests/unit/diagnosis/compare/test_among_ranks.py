@@ -7,9 +7,8 @@ import pytest
 
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.diagnosis.ranks.groups import Grouped
-from snapreport.diagnosis.ranks.likeness import stand_out
-from snapreport.diagnosis.ranks.odd_words import along_text
-from snapreport.diagnosis.ranks.one_kind import find_imbalances
+from snapreport.diagnosis.ranks.odd_ranks import stand_out
+from snapreport.diagnosis.ranks.one_kind import along_text, find_imbalances
 from snapreport.diagnosis.ranks.rows import list_rows
 from snapreport.model.run import FailedRequest
 from tests.made_ranks import GIB, MIB, Sites, a_device, a_rank, a_run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.oom.peak import forward_sites
+from snapreport.diagnosis.peak import forward_sites
 from snapreport.model.snapshot import SOURCE
 from tests.builders import MIB, TraceBuilder, frame, trace
 
