@@ -17,24 +17,19 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from snapreport.api.loading import Snapshot, load_named
 from snapreport.api.making import save_bundle
 from snapreport.bundle import is_zip
-from snapreport.ground.errors import InputError, NotEnoughMemoryError, SnapreportError
-from snapreport.ground.processes import ChildProcess, collector_off
+from snapreport.ground.errors import InputError, NotEnoughMemoryError
+from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.version import __version__
 from snapreport.model.history import NamesWanted
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 
 LIMIT = 2 * 2**30
 """Bytes that all kept bundles take together at most; one larger bundle stays by itself."""
@@ -155,38 +150,35 @@ def convert_beside(
         Cancelled: it was set.
         SnapreportError: what the conversion raised.
     """
-    process = ChildProcess("spawn", _convert, source, target)  # a fork beside threads may hang
+    process = ChildProcess("spawn", partial, _convert, source, target)  # a fork could hang
+    process.ask()
     try:
         while True:
             if cancelled.is_set():
                 raise Cancelled
-            if not process.connection.poll(_LOOK_UP):
+            try:
+                done, told = process.hear(_LOOK_UP)
+            except TimeoutError:
                 continue
-            message: Any = process.connection.recv()
-            if message is None:
+            if done:
                 return
-            if isinstance(message, Exception):
-                raise message
-            progress(*message)
-    except (EOFError, ConnectionError):
+            progress(*told)
+    except ProcessLostError as error:
         raise InputError(
-            f"{source} could not be converted: the process that did so is gone:"
-            f" {process.how_it_ended()}."
+            f"{source} could not be converted: the process that did so is gone: {error}."
         ) from None
     finally:
-        process.end()
-        process.connection.close()
+        process.close()
 
 
-def _convert(connection: Connection, source: Path, target: Path) -> None:
+def _convert(source: Path, target: Path, tell: Tell) -> None:
     """Make the bundle; runs in the process."""
 
     def progress(what: str, fraction: float | None) -> None:
-        connection.send((what, fraction))
+        tell((what, fraction))
 
     try:
         with collector_off():
-            from snapreport.api.loading import Snapshot
             from snapreport.names.short_paths import shorten
 
             whole = load_named(source, NamesWanted(keep_paths=True), progress).history
@@ -194,11 +186,8 @@ def _convert(connection: Connection, source: Path, target: Path) -> None:
             save_bundle(Snapshot(short), target, progress=progress, sources=[source])
             names = paths_by_name(short.stacks.frames.filenames, whole.stacks.frames.filenames)
             names_beside(target).write_bytes(orjson.dumps(names))
-        connection.send(None)
-    except SnapreportError as error:
-        connection.send(error)
     except MemoryError:
-        connection.send(NotEnoughMemoryError(f"{source} needs more memory than is free."))
+        raise NotEnoughMemoryError(f"{source} needs more memory than is free.") from None
 
 
 def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
