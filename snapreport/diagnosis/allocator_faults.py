@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from snapreport.figures.segments import Heap, heap_at
 from snapreport.ground.native.columns import distinct, is_among, sum_groups, unique
-from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED
-from snapreport.history.block_sizes import round_sizes, split_rules
+from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, recorded_settings
+from snapreport.history.block_sizes import round_sizes
 from snapreport.history.segments import code_actions
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -274,11 +274,10 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     history, rows = device.history, device.history.allocations
     live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
-    rules = split_rules(tables.settings, history.device.kind)
+    rules = recorded_settings(tables.settings, history.device.kind)
     rounded = np.minimum(round_sizes(size, rules), block)
-    plain = np.minimum(
-        round_sizes(size, replace(rules, divisions=(), pinned_limit=UNLIMITED)), block
-    )
+    unset = replace(rules, roundup_power2_divisions=(), pinned_max_round_threshold=UNLIMITED)
+    plain = np.minimum(round_sizes(size, replace(unset, pinned_max_cached_size=UNLIMITED)), block)
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
     classes, place = distinct(power)
     requested = sum_groups(place, size, len(classes))

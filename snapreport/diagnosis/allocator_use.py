@@ -29,7 +29,7 @@ from snapreport.figures.segments import (
 )
 from snapreport.ground.native.columns import is_among, median
 from snapreport.ground.units import format_bytes, plural, times
-from snapreport.history.block_sizes import split_rules
+from snapreport.history.allocator_settings import recorded_settings
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -450,7 +450,7 @@ def _whole_in_mempools(tables: History, device: DeviceFigures, event: int) -> in
 def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
     rows, peak = device.history.allocations, device.peak
-    limit = split_rules(tables.settings, "host").pinned_limit
+    limit = recorded_settings(tables.settings, "host").pinned_limit
     size, block = rows.size, rows.block_size
     live = rows.live_at(peak.event)
     rounds = (

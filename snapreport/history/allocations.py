@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import begins_run, distinct, is_among, stable_order
+from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.history.block_sizes import (
-    SplitRules,
     find_unsplit_pools,
     recover_block_sizes,
     round_sizes,
@@ -77,7 +77,7 @@ def build_allocations(
     segments: Segments,
     spans: SegmentLives,
     stacks: StackTable,
-    rules: SplitRules | None,
+    rules: AllocatorSettings | None,
 ) -> tuple[Allocations, NDArray[np.int32], dict[str, int]]:
     """Join pairs and untouched blocks into one table in birth order.
 
@@ -187,7 +187,7 @@ def _block_sizes(
     alloc: NDArray[np.int64],
     free: NDArray[np.int64],
     spans: SegmentLives,
-    rules: SplitRules | None,
+    rules: AllocatorSettings | None,
     block_row: NDArray[np.int64],
     segments: Segments,
     pools: NDArray[np.int32],

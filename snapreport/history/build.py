@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from snapreport.ground.native.columns import is_among, stable_order
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks, match_profiler_blocks
-from snapreport.history.block_sizes import NPU_PADDING, SplitRules, split_rules
+from snapreport.history.allocator_settings import NPU_PADDING, recorded_settings
 from snapreport.history.other_allocators import (
     backend_in,
     join_annotations,
@@ -194,13 +194,16 @@ def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str])
         skipped += skipped_of_segments(trace, pairs, segments, misfits)
     if misfits:
         anomalies["segment event that fits no segment"] = misfits
-    rules = _rules(snapshot, trace.device, mixed=bool(lives.expandable.any()))
-    foreign = None
-    if rules is not None and trace.device.kind == "cuda":
-        foreign = other_allocator(backend, trace, pairs, segments, rules, _default_pool(snapshot))
-    if rules is not None and foreign is not None:
-        padding = NPU_PADDING if foreign.known else 0
-        rules = replace(rules, padding=padding, unknown=not foreign.known)
+    rules = foreign = None
+    if snapshot.layout != "profiler":  # which sees sizes, not blocks
+        rules = recorded_settings(snapshot.settings, trace.device.kind)
+        rules = replace(rules, mixed=bool(lives.expandable.any()))
+        if trace.device.kind == "cuda":
+            pool = _default_pool(snapshot)
+            foreign = other_allocator(backend, trace, pairs, segments, rules, pool)
+        if foreign is not None:
+            padding = NPU_PADDING if foreign.known else 0
+            rules = replace(rules, padding=padding, unknown=not foreign.known)
     allocations, block_allocation, checks = build_allocations(
         pairs,
         held,
@@ -249,14 +252,6 @@ def _skipped(snapshot: RawSnapshot, trace: Trace, pairs: Pairs) -> tuple[str, ..
     never = pairs.addr[pairs.completed == ABSENT]
     lost = int((~np.isin(never, live)).sum()) if len(segments) else 0
     return skipped_of_allocations(trace, pairs, lost)
-
-
-def _rules(snapshot: RawSnapshot, device: DeviceId, *, mixed: bool) -> SplitRules | None:
-    """Return the rules for block sizes; None for a profiler, which sees sizes, not blocks."""
-    if snapshot.layout == "profiler":
-        return None
-    rules = split_rules(snapshot.settings, device.kind)
-    return rules if rules.pinned else replace(rules, mixed=mixed)
 
 
 def _other_events(trace: Trace, pairs: Pairs, internal: NDArray[np.int64]) -> Events:

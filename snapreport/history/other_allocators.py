@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import distinct, stable_order
 from snapreport.ground.units import format_count
+from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (
-    NPU_PADDING,
     SMALL_SIZE,
-    SplitRules,
     find_unsplit_pools,
     round_sizes,
 )
@@ -83,7 +82,7 @@ def other_allocator(
     trace: Trace,
     pairs: Pairs,
     segments: Segments,
-    rules: SplitRules,
+    rules: AllocatorSettings,
     default_pool: int,
 ) -> OtherAllocator | None:
     """Say which other allocator a device's memory is from; None if CUDA's rule explains it.
@@ -95,7 +94,7 @@ def other_allocator(
         default_pool: the row of the default pool in the file's pools.
     """
     kind, package = backend
-    padded = SplitRules(divisions=rules.divisions, padding=NPU_PADDING)
+    padded = replace(rules, padding=NPU_PADDING)
     size, rounded, as_npu = _final_blocks(segments, rules, padded, default_pool)
     odd = int((size != rounded).sum())
     near = _Neighbours(0, 0, 0)
@@ -125,7 +124,7 @@ def other_allocator(
 
 
 def _final_blocks(
-    segments: Segments, rules: SplitRules, padded: SplitRules, default_pool: int
+    segments: Segments, rules: AllocatorSettings, padded: AllocatorSettings, default_pool: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the sizes of small final blocks in use, and what CUDA's rule and Ascend's give.
 
@@ -152,7 +151,9 @@ class _Neighbours:
     """The next one begins where they end by Ascend's rule, and not by CUDA's."""
 
 
-def _neighbours(trace: Trace, pairs: Pairs, rules: SplitRules, padded: SplitRules) -> _Neighbours:
+def _neighbours(
+    trace: Trace, pairs: Pairs, rules: AllocatorSettings, padded: AllocatorSettings
+) -> _Neighbours:
     made = np.flatnonzero(pairs.alloc != ABSENT)[:_MOST_WATCHED]
     if not len(made):
         return _Neighbours(0, 0, 0)

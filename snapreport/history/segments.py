@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
-from snapreport.ground.native.columns import SEGMENT_COLUMNS, SEGMENT_KINDS, undo_segments
+from snapreport.ground.native.columns import (
+    SEGMENT_COLUMNS,
+    SEGMENT_KINDS,
+    stable_order,
+    undo_segments,
+)
+from snapreport.ground.native.columns import locate as sweep_blocks
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.replays import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
@@ -67,7 +73,7 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     """Return the life of every segment, and how many events did not fit.
 
     Pools are those that the final segments or the events name, kinds those of the final segments;
-    ``figures.fragmentation`` finds some of the others.
+    ``infer_pools()`` finds some of the others.
     """
     final = _final_rows(segments, events)
     kind = code_actions(other, SEGMENT_KINDS, 0).astype(np.int8)
@@ -143,3 +149,15 @@ def lives_of(history: DeviceHistory) -> SegmentLives:
     for column in fields(lives):
         shared(getattr(lives, column.name))
     return lives
+
+
+def locate(
+    lives: SegmentLives, events: NDArray[np.int64], addresses: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Return the segment that holds each address after its event; events ascend.
+
+    Returns:
+        int32, shape (len(events),): rows of ``lives``, NO_ID where none does.
+    """
+    spans = (lives.address, lives.size, lives.start_event, lives.end_event)
+    return sweep_blocks(spans, stable_order(lives.end_event), events, addresses)

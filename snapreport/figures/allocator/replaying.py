@@ -27,7 +27,7 @@ from snapreport.figures.allocator.tape import (
 )
 from snapreport.ground.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
 from snapreport.history.allocator_settings import MIB, UNLIMITED, AllocatorSettings, segment_sizes
-from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.history.block_sizes import MIN_BLOCK, round_sizes
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID
 
@@ -52,7 +52,7 @@ class AllocatorModel:
 
     def rounded(self, settings: AllocatorSettings) -> NDArray[np.int64]:
         """Return the bytes that each allocation asks of the pools; int64, shape (n_rows,)."""
-        return round_sizes(self.tape.size, SplitRules(settings.roundup_power2_divisions))
+        return round_sizes(self.tape.size, settings)
 
     def replay(
         self,
@@ -112,9 +112,7 @@ class AllocatorModel:
             numbers = {pool: i for i, pool in enumerate(dict.fromkeys([DEFAULT_POOL, *pools]))}
             failed = tape.failed_size
             if divisions:
-                failed = np.where(
-                    failed > 0, round_sizes(np.maximum(failed, 1), SplitRules(divisions)), 0
-                )
+                failed = np.where(failed > 0, round_sizes(np.maximum(failed, 1), settings), 0)
             self._columns[divisions] = ReplayColumns.of(
                 {
                     "op": tape.op,
@@ -378,9 +376,6 @@ def _depends_on_capacity_alone(model: AllocatorModel, settings: AllocatorSetting
 # Under the recorded settings they all give the same result; under others they may differ.
 
 
-_LEAST_BLOCK = 512
-
-
 def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
     """Return the tapes that are consistent with a recording, the recorded one first.
 
@@ -393,9 +388,8 @@ def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[Replay
         found.append(_completed_before(tape))
     if tape.waited.any():
         found.append(chosen_operations(tape, tape.waited == 0))
-    divisions = recorded.roundup_power2_divisions
-    if divisions and (tape.op == FAIL).any():
-        found += [_less_failed(each, divisions) for each in found]
+    if recorded.roundup_power2_divisions and (tape.op == FAIL).any():
+        found += [_less_failed(each, recorded) for each in found]
     return found
 
 
@@ -416,7 +410,7 @@ def scattered(tape: ReplayTape) -> ReplayTape:
     recorded settings. This is the most memory that these blocks can keep from being given back.
     """
     there = _held_at_start(tape)
-    size = round_sizes(tape.size[there], SplitRules())
+    size = round_sizes(tape.size[there], AllocatorSettings())
     segment = segment_sizes(size, AllocatorSettings())
     behind = np.where(size > MIB, segment - size, 0)
     filled = np.flatnonzero(behind > MIB)
@@ -455,23 +449,18 @@ def _completed_before(tape: ReplayTape) -> ReplayTape:
     return chosen_operations(at_once, ~perhaps)
 
 
-def _less_failed(tape: ReplayTape, divisions: tuple[int, ...]) -> ReplayTape:
-    """Return a tape in which failed requests have the smallest possible size."""
+def _less_failed(tape: ReplayTape, recorded: AllocatorSettings) -> ReplayTape:
+    """Return a tape in which failed requests have the smallest size that is rounded to theirs."""
     failed = np.flatnonzero(tape.op == FAIL)
-    size = tape.failed_size.copy()
-    size[failed] = _least_rounded_to(size[failed], divisions)
-    return replace(tape, failed_size=size)
-
-
-def _least_rounded_to(size: NDArray[np.int64], divisions: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the least multiples of 512 that are rounded to some sizes."""
-    high = size // _LEAST_BLOCK
+    size = tape.failed_size[failed]
+    high = size // MIN_BLOCK
     low = high // 2 - 1  # rounding adds less than as much again
     while (high - low > 1).any():
         middle = (low + high) // 2
-        fits = round_sizes(middle * _LEAST_BLOCK, SplitRules(divisions)) >= size
+        fits = round_sizes(middle * MIN_BLOCK, recorded) >= size
         open_ = high - low > 1
         high = np.where(open_ & fits, middle, high)
         low = np.where(open_ & ~fits, middle, low)
-    found: NDArray[np.int64] = high * _LEAST_BLOCK
-    return found
+    least = tape.failed_size.copy()
+    least[failed] = high * MIN_BLOCK
+    return replace(tape, failed_size=least)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from snapreport.ground.native.columns import distinct, is_among, stable_order
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
-from snapreport.history.segments import code_actions, lives_of, reserved_changes
+from snapreport.history.block_sizes import infer_pools
+from snapreport.history.segments import code_actions, lives_of, locate, reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.replays import LARGE, SegmentLives
 from snapreport.model.snapshot import NO_ID, NO_STACK
@@ -306,8 +307,6 @@ def is_late(history: DeviceHistory) -> NDArray[np.bool_]:
 
 _OOM, _ELSE = 4, 5
 _MOST_RANGES = 3000
-_MOST_LOOKED_AT = 100_000_000
-"""The most allocations to examine, for segments whose pool is not recorded."""
 
 
 def make_tape(
@@ -335,7 +334,11 @@ def make_tape(
     """
     rows, other, lives = history.allocations, history.other, lives_of(history)
     code = code_actions(other, {**SEGMENT_CODES, "oom": _OOM}, _ELSE)
-    life_pool = _life_pools(history, lives, pools)
+    # Where nothing tells, it is the default pool: private pools keep their segments until their
+    # last user is gone, and the final segments name them.
+    if (lives.pool == NO_ID).any() and any(pool != DEFAULT_POOL for pool in pools):
+        lives = infer_pools(lives, rows, locate(lives, rows.alloc_event, rows.addr))
+    life_pool = lives.pool.astype(np.int64)
     lanes = _Lanes([*pools, DEFAULT_POOL])
     ooms = np.flatnonzero(code == _OOM)
     lane = lanes.of(rows.pool, rows.stream)
@@ -496,34 +499,6 @@ def _segments(
     return np.stack([address, size, life_lane[there], large, expandable, address], axis=1).astype(
         np.int64
     )
-
-
-def _life_pools(
-    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]]
-) -> NDArray[np.int64]:
-    """Return the pool of each segment: its own, or that of an allocation in it, or NO_ID.
-
-    Where neither tells it is the default pool: private pools keep their segments until their last
-    user is gone, and the final segments name them.
-    """
-    known = lives.pool.astype(np.int64)
-    unknown = np.flatnonzero(known == NO_ID)
-    rows = history.allocations
-    if any(pool != DEFAULT_POOL for pool in pools) and len(unknown):
-        order = np.argsort(rows.addr, kind="stable")
-        ordered = rows.addr[order]
-        low = lives.address[unknown]
-        ends = np.searchsorted(ordered, [low, low + lives.size[unknown]])
-        if int((ends[1] - ends[0]).sum()) > _MOST_LOOKED_AT:
-            raise ValueError("too many segments lay where too many others did")
-        for each, first, last in zip(unknown.tolist(), *ends.tolist(), strict=True):
-            inside = order[first:last]
-            born = rows.alloc_event[inside]
-            live = (born < lives.end_event[each]) & (born >= lives.start_event[each])
-            inside = inside[live & (rows.pool[inside] != NO_ID)]
-            if len(inside):
-                known[each] = rows.pool[inside[0]]
-    return known
 
 
 def _pool_order(
