@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,14 +17,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from snapreport.ground.errors import EngineError, reason_of
 from snapreport.ground.processes import PATIENCE, ChildProcess, ProcessLostError, Tell
 
 Teller: TypeAlias = Callable[[int, str, float | None], None]
 """Called in a worker with a task's place, what is being done and the fraction done."""
-
-_PATIENCE = 10.0
-"""Seconds in which a cluster has to answer."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +36,6 @@ class OpenEngine:
     """Tells from a future's error how its worker was lost; ``""`` where the task itself failed."""
     tries: int = 3
     """How often to hand over a task that workers are lost over, the last time alone."""
-
-
-def check_answers(address: str, what: str) -> None:
-    """Refuse an address where nothing answers, for which libraries may wait ten minutes.
-
-    Raises:
-        EngineError: nothing answers; what is not ``HOST:PORT`` is left to the library.
-    """
-    found = re.fullmatch(r"(?:\w+://)?\[?([^/\[\]]+?)\]?:(\d+)/?", address)
-    if found is None or int(found[2]) > 65535:
-        return
-    try:
-        socket.create_connection((found[1], int(found[2])), _PATIENCE).close()
-    except OSError as error:
-        raise EngineError(
-            f"no {what} answers at {address}: {error.strerror or reason_of(error)}."
-        ) from error
 
 
 Result = TypeVar("Result")

@@ -224,8 +224,8 @@ def convert_many(
             they differ: ``rank0-snapshot.zip``.
         jobs: how many processes; by default as many as processors and, judging by the sizes of the
             files, free memory allow; on a running cluster, all that it has.
-        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, ``ray``, ``ray=ADDRESS``, or
-            any executor of ``concurrent.futures``, which is not shut down.
+        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, or any executor of
+            ``concurrent.futures``, such as one of Ray or MPI, which is not shut down.
         force: replace existing files.
         progress: called with what is being done.
         options: of ``convert()``, the same for every file.
