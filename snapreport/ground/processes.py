@@ -1,4 +1,8 @@
-"""A process of our own that answers over a pipe, and can be ended in the middle of any step."""
+"""This process and those that it starts: signals, questions over pipes, memory and processors.
+
+Work that may take forever, or all of the memory, is done in a ``ChildProcess``. Such a process can
+be ended in the middle of any step, tells of its progress, and ends with its parent.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,7 @@ from typing import Any, NoReturn, TypeAlias
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.units import parse_size
 
-# The signals that end a program by default: here they raise an exception, so that it cleans up.
-#
-# A batch system sends SIGTERM, SIGUSR1 or SIGXCPU before the time is over, and a terminal that is
-# closed sends SIGHUP. Ctrl-C raises an exception in Python by itself. Signals of a crash, such as
-# SIGSEGV, are not among them: no Python code can run after those.
-
+# Signals
 
 _NAMES = (
     *("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF"),
@@ -49,7 +48,12 @@ _deaf = False
 
 
 class SignalExit(SystemExit):
-    """A signal came that ends a program by default."""
+    """A signal came that ends a program by default; it is raised, so that the program cleans up.
+
+    A batch system sends SIGTERM, SIGUSR1 or SIGXCPU before the time is over, and a terminal that is
+    closed sends SIGHUP. Ctrl-C raises an exception in Python by itself. Signals of a crash, such as
+    SIGSEGV, are not among these: no Python code can run after them.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)  # as in shells
@@ -160,29 +164,21 @@ def signals_as_by_default() -> Iterator[None]:
     def get_handler(signalnum: int) -> Any:
         return shown(_get(signalnum))
 
-    _default_in_forks()
-    _replace(set_handler, get_handler)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_default_in_child)
+    signal.signal, signal.getsignal = set_handler, get_handler
     try:
         yield
     finally:
-        _replace(set_before, get_before)
+        signal.signal, signal.getsignal = set_before, get_before
 
 
-def _replace(set_handler: Callable[..., Any], get_handler: Callable[..., Any]) -> None:
-    signal.signal, signal.getsignal = set_handler, get_handler
-
-
-def _default_in_forks() -> None:
-    def default() -> None:
-        _replace(_set, _get)
-        default_on_signals()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=default)
+def _default_in_child() -> None:
+    signal.signal, signal.getsignal = _set, _get
+    default_on_signals()
 
 
 # Child processes
-
 
 KILLED = "killed by the system, most likely because memory ran out"
 """What is said of a process that was killed by something other than snapreport."""
@@ -284,11 +280,12 @@ class ChildProcess:
             SnapreportError: the answer is this error.
         """
         try:
-            if not self._pipe.poll(seconds):
-                raise TimeoutError
-            kind, content = self._pipe.recv()
-        except (EOFError, ConnectionError):
+            message = self._pipe.recv() if self._pipe.poll(seconds) else None
+        except (EOFError, OSError):  # the latter in the middle of a message
             raise ProcessLostError("stopped" if self.stopped else self.how_it_ended()) from None
+        if message is None:
+            raise TimeoutError
+        kind, content = message
         self.busy = kind == _TOLD
         if kind == _REFUSED:
             raise content
@@ -434,15 +431,16 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-# Turn the garbage collector off while millions of objects without cycles are created.
+# Memory and processors
 
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Turn the collector off for a while: it would visit all new objects again and again.
+    """Turn the garbage collector off while millions of objects without cycles are created.
 
-    This makes loading a snapshot 5 times faster, and writing a bundle twice as fast. It may be
-    nested: the collector is turned on again only if it was on before.
+    It would visit all new objects again and again: this makes loading a snapshot 5 times faster,
+    and writing a bundle twice as fast. It may be nested: the collector is turned on again only if
+    it was on before.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -451,9 +449,6 @@ def collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-# The memory and processors that the machine and its control groups leave to this process.
 
 
 _ROOT = Path("/")
@@ -486,20 +481,14 @@ def usable_cpus(root: Path = _ROOT) -> int:
 
 
 def _memory_left(root: Path) -> Iterator[int]:
+    names = {True: ("max", "current", ""), False: ("limit_in_bytes", "usage_in_bytes", "total_")}
     for group, new in _groups(root, "memory"):
-        limit, usage = _LIMITS[new]
-        most, used = _number(group / limit), _number(group / usage)
+        limit, usage, prefix = names[new]
+        most, used = (_number(group / f"memory.{name}") for name in (limit, usage))
         if most is not None and used is not None:
-            prefix = "" if new else "total_"
             cached = {f"{prefix}{kind}_file" for kind in ("active", "inactive")}
             files = sum(count for name, count in _table(group / "memory.stat") if name in cached)
             yield max(0, most - used + files)
-
-
-_LIMITS = {
-    True: ("memory.max", "memory.current"),
-    False: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-}
 
 
 def _processors(root: Path) -> Iterator[int]:
@@ -548,9 +537,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-# Limits on unpacking that users can raise: a few packed kilobytes could fill any memory.
-
-
 MAX_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
 """Set this in the environment to unpack larger files: a size, ``50GiB``."""
 
@@ -562,7 +548,7 @@ RATIO = 200
 
 
 def most_unpacked(packed: int, always: int) -> int:
-    """Return how many bytes a packed file may unpack to.
+    """Return how many bytes a packed file may unpack to: a few kilobytes could fill any memory.
 
     Args:
         packed: the file's size in bytes.
