@@ -250,17 +250,14 @@ def _pools(
     return result
 
 
-# Snapshots derived from a profile: without an allocator, and maybe without block addresses.
-#
-# Source: torch/cuda/_memory_viz.py, ``_profile_to_snapshot``: blocks are listed in the order in
-# which the tensors were met, not by address, so their running sum is no address. They are told
-# apart by size and stack then; the blocks of our own recorder have addresses.
-
-
 def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Held:
     """Join the final blocks to the pairs still open, by size and stack, in order.
 
-    Of those of one size and stack, the ones at a block's address come first.
+    A snapshot made of a profile has no allocator, and its blocks are listed in the order in which
+    the tensors were met, so their running sum is no address. Those of our own recorder have
+    addresses: of pairs of one size and stack, the one at a block's address comes first.
+
+    Source: torch/cuda/_memory_viz.py, ``_profile_to_snapshot``.
     """
     open_rows: dict[int, tuple[int, int]] = {}  # size and stack of each, the last one first
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.

@@ -203,12 +203,12 @@ def find_holes(
     return columns.holes(at, blocks, around)
 
 
-# The memory that is needed under any allocator setting: the most live requests at once.
-
-
 @dataclass(frozen=True)
 class LiveFloor:
-    """The most live requests at any moment, each rounded up to 512 bytes."""
+    """The most live requests at any moment, each rounded up to 512 bytes.
+
+    So much memory is needed under any setting of the allocator.
+    """
 
     bytes: int
     event: int

@@ -1,4 +1,8 @@
-"""Build a history for each device from a snapshot's columns."""
+"""Build a history for each device from a snapshot's columns.
+
+Besides what its events tell, a device has what the program said: the stages between annotations,
+notes on single allocations, and what the storages in them were at the end.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import is_among, stable_order
+from snapreport.ground.native.columns import distinct, is_among, stable_order
 from snapreport.ground.progress import Progress, silent
 from snapreport.history.allocations import build_allocations, match_blocks, match_profiler_blocks
 from snapreport.history.allocator_settings import NPU_PADDING, recorded_settings
-from snapreport.history.other_allocators import (
-    backend_in,
-    join_annotations,
-    other_allocator,
-    state_categories,
-)
+from snapreport.history.other_allocators import backend_in, other_allocator
 from snapreport.history.pairing import (
     ABSENT,
     ALLOC,
@@ -33,6 +32,7 @@ from snapreport.history.pairing import (
 )
 from snapreport.history.segments import segment_lives
 from snapreport.model.history import (
+    ANNOTATE,
     INTERNAL,
     START,
     Allocations,
@@ -49,99 +49,9 @@ from snapreport.model.snapshot import (
     Annotation,
     DeviceId,
     RawSnapshot,
+    RecorderInfo,
     Trace,
 )
-
-# Make stages of annotations: pair START and END markers, place them on events, and nest them.
-
-
-_FOREVER = 2**62
-
-
-def build_stages(annotations: Sequence[Annotation], time_us: NDArray[np.int64]) -> Stages:
-    """Pair one device's markers and place them among its events.
-
-    An END belongs to the latest open START of its name. At equal times a START counts as before
-    and an END as after the events: a convention, the file does not say.
-
-    Args:
-        annotations: in recorded order.
-        time_us: int64, shape (n_events,); without times stages cannot be placed, and none are.
-    """
-    spans = _pair(annotations)
-    if len(time_us) and (time_us == NO_TIME).all():
-        spans = []
-    # Stages in order of their start, an outer one before what begins with it.
-    spans.sort(key=lambda span: (span[1] if span[1] != NO_TIME else -1, -(_end(span))))
-    # A lower max_entries in mid-recording can put times out of order; the index is the clock.
-    clock = np.maximum.accumulate(time_us) if len(time_us) else time_us
-    starts = np.array([span[1] for span in spans], np.int64)
-    ends = np.array([span[2] for span in spans], np.int64)
-    start_event = np.searchsorted(clock, starts, side="left").astype(np.int64)
-    end_event = np.searchsorted(clock, ends, side="right").astype(np.int64)
-    first = int(clock[0]) if len(clock) else 0
-    start_event[(starts == NO_TIME) | ((starts < first) & (len(clock) > 0))] = START
-    end_event[ends == NO_TIME] = len(time_us)
-    end_event[(ends != NO_TIME) & (ends < first)] = START
-    parent, depth = _nest(spans)
-    return Stages(
-        name=[span[0] for span in spans],
-        parent=np.array(parent, np.int32),
-        depth=np.array(depth, np.int32),
-        start_event=start_event,
-        end_event=np.maximum(end_event, start_event),
-        start_time_us=starts,
-        end_time_us=ends,
-    )
-
-
-_Span = tuple[str, int, int]
-"""Name, start and end in microseconds, NO_TIME where the marker is not there."""
-
-
-def _end(span: _Span) -> int:
-    return span[2] if span[2] != NO_TIME else _FOREVER
-
-
-def _pair(annotations: Sequence[Annotation]) -> list[_Span]:
-    names: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    opened: dict[str, list[int]] = {}
-    for marker in annotations:
-        if marker.start:
-            opened.setdefault(marker.name, []).append(len(names))
-        elif opened.get(marker.name):
-            ends[opened[marker.name].pop()] = marker.time_us
-            continue
-        names.append(marker.name)
-        # An END alone: its START was overwritten in the ring.
-        starts.append(marker.time_us if marker.start else NO_TIME)
-        ends.append(NO_TIME if marker.start else marker.time_us)
-    return list(zip(names, starts, ends, strict=True))
-
-
-def _nest(spans: list[_Span]) -> tuple[list[int], list[int]]:
-    """Return each stage's parent, the innermost stage that contains it entirely, and its depth."""
-    parent: list[int] = []
-    depth: list[int] = []
-    # Stages that none after them outlasts, so that each ends before the one before it; and their
-    # ends, negative, as bisect wants them to grow.
-    around: list[int] = []
-    ends: list[int] = []
-    for index, span in enumerate(spans):
-        # The latest that is still on and lasts as long. Threads can overlap without nesting: such
-        # a stage stays open, but is no parent.
-        holder = bisect_right(ends, -max(_end(span), span[1] + 1)) - 1
-        parent.append(around[holder] if holder >= 0 else -1)
-        depth.append(depth[around[holder]] + 1 if holder >= 0 else 0)
-        while ends and ends[-1] >= -_end(span):
-            ends.pop()
-            around.pop()
-        ends.append(-_end(span))
-        around.append(index)
-    return parent, depth
-
 
 _PAIRED = (ALLOC, REQUESTED, COMPLETED)
 
@@ -157,8 +67,8 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
         progress("Pairing events", done / len(snapshot.traces))
         devices.append(_build_device(snapshot, trace, backend))
     oddities = _oddities(snapshot, devices)
-    annotated, strings = join_annotations(devices, snapshot, oddities)
-    stated, strings = state_categories(annotated, strings, snapshot.recorder)
+    annotated, strings = _join_annotations(devices, snapshot, oddities)
+    stated, strings = _state_categories(annotated, strings, snapshot.recorder)
     return History(
         source=snapshot.source,
         layout=snapshot.layout,
@@ -302,3 +212,213 @@ def _oddities(snapshot: RawSnapshot, devices: list[DeviceHistory]) -> dict[str, 
     if unplaced:
         oddities["annotation that cannot be placed"] = unplaced
     return oddities
+
+
+# Stages
+
+_FOREVER = 2**62
+
+
+def build_stages(annotations: Sequence[Annotation], time_us: NDArray[np.int64]) -> Stages:
+    """Pair one device's markers and place them among its events.
+
+    An END belongs to the latest open START of its name. At equal times a START counts as before
+    and an END as after the events: a convention, the file does not say.
+
+    Args:
+        annotations: in recorded order.
+        time_us: int64, shape (n_events,); without times stages cannot be placed, and none are.
+    """
+    spans = _pair(annotations)
+    if len(time_us) and (time_us == NO_TIME).all():
+        spans = []
+    # Stages in order of their start, an outer one before what begins with it.
+    spans.sort(key=lambda span: (span[1] if span[1] != NO_TIME else -1, -(_end(span))))
+    # A lower max_entries in mid-recording can put times out of order; the index is the clock.
+    clock = np.maximum.accumulate(time_us) if len(time_us) else time_us
+    starts = np.array([span[1] for span in spans], np.int64)
+    ends = np.array([span[2] for span in spans], np.int64)
+    start_event = np.searchsorted(clock, starts, side="left").astype(np.int64)
+    end_event = np.searchsorted(clock, ends, side="right").astype(np.int64)
+    first = int(clock[0]) if len(clock) else 0
+    start_event[(starts == NO_TIME) | ((starts < first) & (len(clock) > 0))] = START
+    end_event[ends == NO_TIME] = len(time_us)
+    end_event[(ends != NO_TIME) & (ends < first)] = START
+    parent, depth = _nest(spans)
+    return Stages(
+        name=[span[0] for span in spans],
+        parent=np.array(parent, np.int32),
+        depth=np.array(depth, np.int32),
+        start_event=start_event,
+        end_event=np.maximum(end_event, start_event),
+        start_time_us=starts,
+        end_time_us=ends,
+    )
+
+
+_Span = tuple[str, int, int]
+"""Name, start and end in microseconds, NO_TIME where the marker is not there."""
+
+
+def _end(span: _Span) -> int:
+    return span[2] if span[2] != NO_TIME else _FOREVER
+
+
+def _pair(annotations: Sequence[Annotation]) -> list[_Span]:
+    names: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    opened: dict[str, list[int]] = {}
+    for marker in annotations:
+        if marker.start:
+            opened.setdefault(marker.name, []).append(len(names))
+        elif opened.get(marker.name):
+            ends[opened[marker.name].pop()] = marker.time_us
+            continue
+        names.append(marker.name)
+        # An END alone: its START was overwritten in the ring.
+        starts.append(marker.time_us if marker.start else NO_TIME)
+        ends.append(NO_TIME if marker.start else marker.time_us)
+    return list(zip(names, starts, ends, strict=True))
+
+
+def _nest(spans: list[_Span]) -> tuple[list[int], list[int]]:
+    """Return each stage's parent, the innermost stage that contains it entirely, and its depth."""
+    parent: list[int] = []
+    depth: list[int] = []
+    # Stages that none after them outlasts, so that each ends before the one before it; and their
+    # ends, negative, as bisect wants them to grow.
+    around: list[int] = []
+    ends: list[int] = []
+    for index, span in enumerate(spans):
+        # The latest that is still on and lasts as long. Threads can overlap without nesting: such
+        # a stage stays open, but is no parent.
+        holder = bisect_right(ends, -max(_end(span), span[1] + 1)) - 1
+        parent.append(around[holder] if holder >= 0 else -1)
+        depth.append(depth[around[holder]] + 1 if holder >= 0 else 0)
+        while ends and ends[-1] >= -_end(span):
+            ends.pop()
+            around.pop()
+        ends.append(-_end(span))
+        around.append(index)
+    return parent, depth
+
+
+# What the program said of its allocations
+
+
+def _join_annotations(
+    devices: Sequence[DeviceHistory], snapshot: RawSnapshot, oddities: dict[str, int]
+) -> tuple[tuple[DeviceHistory, ...], list[str]]:
+    """Add each annotation to the metadata of the allocation that was live at its address.
+
+    Metadata that was set when memory was allocated stays the first line. Each annotation is a line
+    of its own, in the order of the events.
+
+    Args:
+        devices: the devices of the file.
+        snapshot: the file.
+        oddities: annotations that fit no allocation are counted here.
+
+    Returns:
+        the devices and all texts, both new where there is an annotation.
+    """
+    if not any(ANNOTATE in trace.actions for trace in snapshot.traces):
+        return tuple(devices), snapshot.strings
+    texts = list(snapshot.strings)
+    known = {text: i for i, text in enumerate(texts)}
+    left = snapshot.length  # a file can repeat one long text for each of its allocations
+    changed = []
+    for device, trace in zip(devices, snapshot.traces, strict=True):
+        events, rows = _annotated(device.allocations, trace)
+        metadata = device.allocations.metadata.copy()
+        for event, row in zip(events.tolist(), rows.tolist(), strict=True):
+            what = trace.metadata[event]
+            if what == NO_ID:
+                continue
+            if row == NO_ID:
+                name = "annotation of memory that is not allocated"
+                oddities[name] = oddities.get(name, 0) + 1
+                continue
+            if metadata[row] != NO_ID:
+                left -= len(texts[metadata[row]]) + len(texts[what])
+                if left < 0:
+                    name = "annotation that is too long to keep"
+                    oddities[name] = oddities.get(name, 0) + 1
+                    continue
+                text = f"{texts[metadata[row]]}\n{texts[what]}"
+                what = known.setdefault(text, len(texts))
+                if what == len(texts):
+                    texts.append(text)
+            metadata[row] = what
+        allocations = replace(device.allocations, metadata=metadata)
+        changed.append(replace(device, allocations=allocations))
+    return tuple(changed), texts
+
+
+def _annotated(rows: Allocations, trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the events that annotate, and the allocation that each names; NO_ID for none."""
+    names = np.array([name == ANNOTATE for name in trace.actions], np.bool_)
+    events = np.flatnonzero(names[trace.action]) if len(trace) else np.empty(0, np.int64)
+    addresses, place = distinct(rows.addr)
+    turns = len(trace) + 2
+    key = place * turns + rows.alloc_event + 1
+    order = stable_order(key)
+    at = np.searchsorted(addresses, trace.addr[events])
+    before = np.searchsorted(key[order], at * turns + events + 1) - 1
+    found = np.full(len(events), NO_ID, np.int64)
+    named = np.flatnonzero(before >= 0)
+    row = order[before[named]]
+    live = (rows.addr[row] == trace.addr[events[named]]) & (events[named] < rows.free_event[row])
+    found[named[live]] = row[live]
+    return events, found
+
+
+def _state_categories(
+    devices: Sequence[DeviceHistory], strings: list[str], noted: RecorderInfo | None
+) -> tuple[tuple[DeviceHistory, ...], list[str]]:
+    """Give allocations the categories and names of the storages in them at the end.
+
+    A name is that of a parameter or buffer in its module, such as ``blocks.3.mlp.weight``; it is
+    the allocation's metadata where PyTorch recorded none.
+
+    Args:
+        devices: the devices of a file.
+        strings: its texts, which categories point into; left as they are.
+        noted: what the recorder noted, with the storages.
+
+    Returns:
+        the devices and texts, both new where a storage was found. What the trace states itself
+        stays, and a storage that begins inside an allocation names nothing: the rest is not its.
+    """
+    if noted is None or not noted.storages:
+        return tuple(devices), strings
+    texts = list(strings)
+    known = {text: i for i, text in reversed(list(enumerate(texts)))}
+
+    def place(text: str) -> int:
+        if text not in known:
+            known[text] = len(texts)
+            texts.append(text)
+        return known[text]
+
+    changed = []
+    for device in devices:
+        storages = {
+            each.address: each for each in noted.storages if each.device == str(device.device)
+        }
+        rows = device.allocations
+        category, metadata = rows.category.copy(), rows.metadata.copy()
+        # Only one allocation can be live at an address; older ones there were something else.
+        live = rows.free_requested_event == device.events
+        for row in np.flatnonzero(live).tolist():
+            storage = storages.get(int(rows.addr[row]))
+            if storage is None:
+                continue
+            if category[row] < 0:
+                category[row] = place(storage.kind)
+            if metadata[row] < 0 and storage.name:
+                metadata[row] = place(storage.name)
+        named = replace(rows, category=category, metadata=metadata)
+        changed.append(replace(device, allocations=named))
+    return tuple(changed), texts

@@ -1,4 +1,10 @@
-"""Number the actions of events; their names are compared once, for all callers."""
+"""Segments at each event, found by undoing the trace's segment events from the final ones.
+
+Walking backwards needs no start state, and the final state is always complete, whatever the ring
+lost.
+
+Source: snapshot-format notes 5.2, step 8.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +28,7 @@ from snapreport.model.snapshot import NO_ID, Segments
 
 
 def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArray[np.int64]:
-    """Return a number for the action of each event.
+    """Return a number for the action of each event; names are compared once, for all callers.
 
     Args:
         other: the events.
@@ -42,12 +48,6 @@ def _distinct(other: Events) -> tuple[list[str], NDArray[np.int64]]:
     number = {name: i for i, name in enumerate(dict.fromkeys(other.action))}
     place = np.fromiter(map(number.__getitem__, other.action), np.int64, len(other.action))
     return list(number), shared(place)
-
-
-# Find the segments at each event, by undoing the trace's segment events from the final ones.
-#
-# Source: snapshot-format notes 5.2, step 8. Walking backwards needs no start state, and the final
-# state is always complete, whatever the ring lost.
 
 
 _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}

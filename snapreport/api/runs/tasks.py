@@ -1,4 +1,9 @@
-"""Work on several files in an engine: which one, how much at once, and what was lost."""
+"""Tasks done in an engine: which engine, how many at once, and those whose workers are lost.
+
+What a worker was killed over is done again beside the others, and a last time alone, so that it has
+the machine's memory to itself. Whatever ends the work early, Ctrl-C included, ends the workers and
+removes unfinished files.
+"""
 
 from __future__ import annotations
 
@@ -77,13 +82,6 @@ def _foreign(executor: Executor, jobs: int | None) -> Iterator[OpenEngine]:
         return "ended with their executor." if isinstance(error, BrokenExecutor) else ""
 
     yield OpenEngine(executor, at_once=jobs, how_lost=how_lost)
-
-
-# Tasks done in an engine: their order, their progress, and those whose workers are lost.
-#
-# What a worker was killed over is done again beside the others, and a last time alone, so that it
-# has the machine's memory to itself. Whatever ends the run early, Ctrl-C included, ends the workers
-# and removes unfinished files.
 
 
 Item = TypeVar("Item")
@@ -239,8 +237,7 @@ def _work(
         return function(item, silent if teller is None else progress)
 
 
-# Decide how many files to work on at once, by this machine's processors and memory.
-
+# How many files at once
 
 _MIB = 1 << 20
 _PROCESS = 64 * _MIB

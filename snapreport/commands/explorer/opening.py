@@ -1,7 +1,8 @@
-"""Bundles that are kept in the user's cache, so that a pickle opens at once the second time.
+"""Opens files for the explorer: a snapshot by way of a bundle that is kept in the user's cache.
 
-A bundle is named after a hash of the snapshot's bytes and after our version, so a changed snapshot
-or another version gets another bundle. All together are limited in size; the oldest are removed.
+So a pickle opens at once the second time. A bundle is named after a hash of the snapshot's bytes
+and after our version, so a changed snapshot or another version gets another bundle. All together
+are limited in size; the oldest are removed.
 """
 
 from __future__ import annotations
@@ -124,9 +125,6 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# Converts in a process of its own: the screen stays responsive, and cancelling works at once.
-
-
 _LOOK_UP = 0.1
 """Seconds after which a cancelled conversion is noticed."""
 
@@ -139,6 +137,8 @@ def convert_beside(
     source: Path, target: Path, progress: Progress, cancelled: threading.Event
 ) -> None:
     """Make a bundle of a snapshot in another process, and wait for it.
+
+    The screen stays responsive, and cancelling works at once.
 
     Args:
         source: the snapshot.
@@ -198,16 +198,13 @@ def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
     return {name: path for name, path in pairs if name != path and path.isprintable()}
 
 
-# Lines of source, if the files that a recording names are on this machine.
-
-
 _LONGEST = 2 * 2**20
 """Larger files are not read, in bytes: no hand-written source is longer."""
 _MOST_FILES = 64
 
 
 class Sources:
-    """Reads lines of Python files on this machine."""
+    """Reads lines of the Python files that a recording names, if they are on this machine."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         """``recorded`` maps the short paths that are shown to the full ones that were recorded."""
@@ -250,9 +247,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-# A file that the explorer has open.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,7 @@
-"""The server: turns protocol requests into questions, and sends the answers back."""
+"""The server: turns protocol requests into questions, and sends the answers back.
+
+It speaks over standard input and output, or over HTTP on this machine only.
+"""
 
 from __future__ import annotations
 
@@ -215,8 +218,7 @@ def _check(tool: types.Tool, arguments: Mapping[str, Any]) -> None:
         )
 
 
-# The transports: standard input and output, or HTTP on this machine only.
-
+# Transports
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
