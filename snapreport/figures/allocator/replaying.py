@@ -1,4 +1,8 @@
-"""Replay a tape through the model of the allocator, with given settings and card size."""
+"""Replay a tape through the model of the allocator, with given settings and limits.
+
+From that follow the limit that a process had, the least capacity with which a setting serves every
+request, and, as a recording leaves some things open, the tapes that are consistent with it.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +53,6 @@ class AllocatorModel:
     def __init__(self, tape: ReplayTape) -> None:
         self.tape = tape
         self._columns: dict[tuple[int, ...], ReplayColumns] = {}
-
-    def rounded(self, settings: AllocatorSettings) -> NDArray[np.int64]:
-        """Return the bytes that each allocation asks of the pools; int64, shape (n_rows,)."""
-        return round_sizes(self.tape.size, settings)
 
     def replay(
         self,
@@ -123,7 +123,7 @@ class AllocatorModel:
                     "failed_lane": tape.failed_lane,
                 },
                 {
-                    "rounded": self.rounded(settings),
+                    "rounded": round_sizes(tape.size, settings),
                     "lane": tape.lane,
                     "address": tape.address,
                     "block": tape.block,
@@ -158,10 +158,8 @@ def chosen_operations(tape: ReplayTape, chosen: NDArray[np.bool_] | slice) -> Re
     return replace(tape, **{name: getattr(tape, name)[chosen] for name in _OPERATION_COLUMNS})
 
 
-# Infer the limit of a process set by ``set_per_process_memory_fraction()``: no file has it.
-#
-# It shows in what was reserved when a request failed, and in what was collected as garbage.
-
+# The limit of a process, set by set_per_process_memory_fraction(): no file has it, but it shows in
+# what was reserved when a request failed, and in what was collected as garbage.
 
 _CLOSE = MIB
 """Limits that differ by less make no difference: segments come in steps of 2 MiB."""
@@ -213,7 +211,7 @@ def least_limit(model: AllocatorModel, settings: AllocatorSettings) -> int:
     grew = np.flatnonzero((recorded.kind == MADE) | (recorded.kind == MAPPED))
     ops, first = np.unique(recorded.op[grew], return_index=True)
     served = (ops != NO_ID) & (tape.op[ops] == ALLOCATE)
-    size = model.rounded(settings)[tape.row[ops[served]]]
+    size = round_sizes(tape.size[tape.row[ops[served]]], settings)
     before = recorded_reserved(tape)[grew[first[served]]]
     return int((before + segment_sizes(size, settings)).max(initial=0))
 
@@ -238,8 +236,7 @@ def _wrong_by(tape: ReplayTape, events: NDArray[np.int64]) -> int:
     return 0
 
 
-# The smallest capacity with which a setting serves every request of a recording.
-
+# The least capacity
 
 LONG = 300_000
 """Above this many operations the search tries fewer capacities, to answer while one waits."""
@@ -371,9 +368,8 @@ def _depends_on_capacity_alone(model: AllocatorModel, settings: AllocatorSetting
     return not (expandable or settings.memory_fraction or model.tape.limited)
 
 
-# Tapes for what a recording leaves open about the program.
-#
-# Under the recorded settings they all give the same result; under others they may differ.
+# Tapes for what a recording leaves open. Under the recorded settings they all give the same result;
+# under others they may differ.
 
 
 def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
