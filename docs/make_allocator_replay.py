@@ -21,7 +21,8 @@ from snapreport import read
 from snapreport.figures.allocator.factual import ModelledDevice
 from snapreport.figures.allocator.settings import replay_settings, table_of_settings
 from snapreport.ground.units import format_bytes
-from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.history.allocator_settings import AllocatorSettings
+from snapreport.history.block_sizes import round_sizes
 from snapreport.history.build import build_history
 from snapreport.model.history import START
 from snapreport.model.replays import CAUSES, Between
@@ -153,7 +154,7 @@ def _blocks(files: list[Path]) -> str:
         for device in build_history(read.read_bytes(path.read_bytes(), path.name)).devices:
             each = device.allocations
             freed = (each.alloc_event == START) & (each.free_event < device.events)
-            large = freed & (round_sizes(each.size, SplitRules()) > 1 << 20)
+            large = freed & (round_sizes(each.size, AllocatorSettings()) > 1 << 20)
             if large.any():
                 open_ = large & (each.block_size < each.block_size_max)
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]

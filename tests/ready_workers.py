@@ -13,10 +13,10 @@ import pytest
 
 from snapreport.ground import processes
 
-_READ_BEFORE = (
-    "api.making", "api.rank_figures", "api.resuming", "bundle.query.query_process",
-    "diagnosis.conclude", "history.build", "mcp.answering.answering_desk", "native.library",
-    "read", "reporters.page.page_report", "runs.gathered", "runs.work",
+READ_BEFORE = (
+    "api.making", "api.rank_figures", "api.runs.many_files", "api.runs.tasks", "bundle.query",
+    "diagnosis.conclude", "ground.native.library", "history.build", "read",
+    "reporters.page_report",
 )  # fmt: skip
 
 
@@ -33,6 +33,6 @@ def _forks(method: str) -> Any:
     if method == "fork":
         return get_context(method)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["numpy.ma", *(f"snapreport.{name}" for name in _READ_BEFORE)])
+    context.set_forkserver_preload(["numpy.ma", *(f"snapreport.{name}" for name in READ_BEFORE)])
     forkserver.ensure_running()
     return context

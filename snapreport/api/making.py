@@ -69,12 +69,12 @@ def render_cut(
     if fit is None:
         return made(Thinning())
     sizes = []
-    for least, most in cutter.levels()[: None if draws else 1]:
+    for most in cutter.levels()[: None if draws else 1]:
         page = made(most)
         sizes.append(len(page))
         if len(page) > fit:
             continue
-        few, many = least.allocations, most.allocations
+        few, many = min(1, most.allocations), most.allocations
         for _ in range(MOST_TRIES):
             if many - few <= 1:
                 break

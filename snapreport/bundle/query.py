@@ -5,23 +5,18 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 
 from snapreport.bundle.tables import Tables, damaged, explaining, open_in_memory
-from snapreport.ground.errors import BundleError, QueryError, SnapreportError, reason_of
-from snapreport.ground.processes import ChildProcess
+from snapreport.ground.errors import BundleError, QueryError, reason_of
+from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell
 from snapreport.ground.units import format_bytes
 from snapreport.model.answers import Cell, QueryAnswer
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 
 _CHECK_EVERY = 20_000
 """Steps of SQLite's virtual machine between two checks of the clock and for Ctrl-C: about 1 ms."""
@@ -337,21 +332,16 @@ def _described(action: int, name: str) -> str:
     return f"{known} {name or 'a database'}"
 
 
-# Queries a database in a process of its own, which can be killed in the middle of any step.
-#
-# SQLite can be interrupted only between the steps of its virtual machine, and one step can be a
-# search of one long text in another, which takes forever.
-
-
 _GRACE = 1.0
 """Seconds that a process may go on after it should have ended its statement."""
 
-_ROWS, _LETTERS, _SECONDS = 1000, 2**20, 0.05
-"""The most that is sent at once, so that rows arrive as they are found."""
-
 
 class QueryProcess:
-    """A ``Database`` in another process; close it when done."""
+    """A ``Database`` in a process of its own; close it when done.
+
+    SQLite can be interrupted only between the steps of its virtual machine, and one step can be a
+    search of one long text in another, which takes forever: a process can be killed in any step.
+    """
 
     def __init__(
         self,
@@ -373,11 +363,7 @@ class QueryProcess:
         """
         self._data, self._name, self._seconds, self._memory = data, name, seconds, memory
         self._process: ChildProcess | None = None
-        self._ended: ChildProcess | None = None
-        """The last process that ``end_statement()`` ended."""
-        self._busy = False
-        self.tables: tuple[str, ...] = self._ask("tables")
-        self._busy = False
+        self.tables: tuple[str, ...] = self._ask("tables")[1]
 
     def run(self, sql: str) -> Iterator[QueryAnswer]:
         """Run the statements of a text one by one; read the rows of each before the next.
@@ -386,8 +372,8 @@ class QueryProcess:
             QueryError, BundleError: as for ``Database.run()``.
         """
         for statement in statements(sql):
-            columns = self._ask("run", statement)
-            if columns is not None:
+            done, columns = self._ask("run", statement)
+            if not done:
                 yield QueryAnswer(columns, self._rows())
 
     def schema(self, name: str | None = None) -> str:
@@ -396,96 +382,78 @@ class QueryProcess:
         Raises:
             QueryError: there is no such table.
         """
-        text: str = self._ask("schema", name)
+        text: str = self._ask("schema", name)[1]
         return text
 
     def end_statement(self) -> None:
         """End the statement that another thread waits for, which gets a QueryError."""
         process = self._process
         if process is not None:
-            self._ended = process
             process.kill()
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
         if self._process is not None:
-            self._process.connection.close()
-            self._process.end()
+            self._process.close()
             self._process = None
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        while (part := self._receive()) is not None:
+        while True:
+            done, part = self._hear()
+            if done:
+                return
             yield from part
 
-    def _ask(self, *question: Any) -> Any:
+    def _ask(self, *question: Any) -> tuple[bool, Any]:
         # The caller dropped the rows of the last query, or it was ended as it was answered.
-        if self._busy or self._ended is self._process:
+        if self._process is not None and not self._process.ready:
             self.close()
         if self._process is None:  # a fork shares the database with us
             arguments = (self._data, self._seconds, self._memory)
-            self._process = ChildProcess("fork", _serve, *arguments)
-        self._busy = True
-        with suppress(OSError):  # a dead process is noticed on reading
-            self._process.connection.send(question)
-        return self._receive()
+            self._process = ChildProcess("fork", _open, *arguments)
+        self._process.ask(*question)
+        return self._hear()
 
-    def _receive(self) -> Any:
-        """Return the next message of the process; None is the end of an answer.
+    def _hear(self) -> tuple[bool, Any]:
+        """Return the next part of an answer, as ``ChildProcess.hear()`` does.
 
         Raises:
             SnapreportError: what the process raised, or that it took too long or has died.
         """
-        assert self._process is not None, "the process has not been started"
-        connection = self._process.connection
+        process = self._process
+        assert process is not None, "the process has not been started"
         try:
-            if not connection.poll(None if self._seconds is None else self._seconds + _GRACE):
-                raise took_too_long(self._seconds)
-            message = connection.recv()
-        except (EOFError, ConnectionError):
-            how = self._process.how_it_ended()
-            ended = self._ended is self._process
+            return process.hear(None if self._seconds is None else self._seconds + _GRACE)
+        except BundleError as error:
+            raise BundleError(f"{self._name} {error}") from None
+        except TimeoutError:
             self.close()
-            if ended:
+            raise took_too_long(self._seconds) from None
+        except ProcessLostError as error:
+            if process.stopped:
                 raise QueryError("The query was ended.") from None
-            raise QueryError(f"The query's process is gone: {how}; ask for less.") from None
-        except BaseException:  # Ctrl-C and SIGTERM too
-            self.close()
-            raise
-        if message is None or isinstance(message, (str, Exception)):
-            self._busy = False
-        if isinstance(message, BundleError):
-            raise BundleError(f"{self._name} {message}")
-        if isinstance(message, Exception):
-            raise message
-        return message
+            raise QueryError(f"The query's process is gone: {error}; ask for less.") from None
 
 
-def _serve(connection: Connection, data: bytes, seconds: float | None, memory: int | None) -> None:
-    """Answer questions until the connection closes; runs in the process."""
-    try:
-        database = Database(data, seconds=seconds, memory=memory)
-    except SnapreportError as error:
-        connection.send(error)
-        return
-    while True:
-        question, *arguments = connection.recv()
-        try:
-            for message in _answer(database, question, *arguments):
-                connection.send(message)
-        except SnapreportError as error:
-            connection.send(error)
+def _open(data: bytes, seconds: float | None, memory: int | None) -> Callable[..., Any]:
+    """Open a database in the process, and return what answers its questions."""
+    return partial(_answer, Database(data, seconds=seconds, memory=memory))
 
 
-def _answer(database: Database, question: str, *arguments: Any) -> Iterator[Any]:
+def _answer(database: Database, tell: Tell, question: str, *arguments: Any) -> Any:
     if question == "schema":
-        yield database.schema(*arguments)
-    elif question == "tables":
-        yield database.tables
-    else:
-        for answer in database.run(*arguments):
-            yield answer.columns
-            yield from _parts(answer.rows)
-        yield None
+        return database.schema(*arguments)
+    if question == "tables":
+        return database.tables
+    for answer in database.run(*arguments):
+        tell(answer.columns)
+        for part in _parts(answer.rows):
+            tell(part)
+    return None
+
+
+_ROWS, _LETTERS, _SECONDS = 1000, 2**20, 0.05
+"""The most that is sent at once, so that rows arrive as they are found."""
 
 
 def _parts(rows: Iterator[tuple[Cell, ...]]) -> Iterator[list[tuple[Cell, ...]]]:

@@ -439,8 +439,8 @@ _engine = click.option(
     "--engine",
     metavar="ENGINE",
     default="local",
-    help="Where to work on several files: local (processes), dask or ray; dask=ADDRESS or"
-    " ray=ADDRESS for a running cluster.  [default: local]",
+    help="Where to work on several files: local (processes) or dask; dask=ADDRESS for a running"
+    " cluster.  [default: local]",
 )
 
 

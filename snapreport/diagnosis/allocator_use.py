@@ -27,8 +27,8 @@ from snapreport.figures.segments import (
 )
 from snapreport.ground.native.columns import distinct, is_among, median, sum_groups, unique
 from snapreport.ground.units import format_bytes
-from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED
-from snapreport.history.block_sizes import round_sizes, split_rules
+from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, recorded_settings
+from snapreport.history.block_sizes import round_sizes
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -451,11 +451,10 @@ def find_slack(tables: History, device: DeviceFigures) -> Slack:
     history, rows = device.history, device.history.allocations
     live = rows.live_at(device.peak.event)
     size, block = rows.size[live], rows.block_size[live]
-    rules = split_rules(tables.settings, history.device.kind)
+    rules = recorded_settings(tables.settings, history.device.kind)
     rounded = np.minimum(round_sizes(size, rules), block)
-    plain = np.minimum(
-        round_sizes(size, replace(rules, divisions=(), pinned_limit=UNLIMITED)), block
-    )
+    unset = replace(rules, roundup_power2_divisions=(), pinned_max_round_threshold=UNLIMITED)
+    plain = np.minimum(round_sizes(size, replace(unset, pinned_max_cached_size=UNLIMITED)), block)
     power = np.frexp(np.maximum(size, 1).astype(np.float64))[1] - 1
     classes, place = distinct(power)
     requested = sum_groups(place, size, len(classes))
@@ -549,7 +548,7 @@ _SEVERAL = 4
 def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Say what rounding to powers of two costs, or may cost where only rounded sizes are known."""
     rows, peak = device.history.allocations, device.peak
-    limit = split_rules(tables.settings, "host").pinned_limit
+    limit = recorded_settings(tables.settings, "host").pinned_limit
     size, block = rows.size, rows.block_size
     live = rows.live_at(peak.event)
     rounds = (

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import sum_live
-from snapreport.history.block_sizes import most_unused, round_sizes, split_rules
+from snapreport.history.allocator_settings import recorded_settings
+from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import DeviceHistory, History
 
@@ -58,7 +59,7 @@ def rounded(
     """Round requests as the device's allocator does; that of the CPU does not."""
     if device.device.kind == "cpu":
         return requested
-    return round_sizes(requested, split_rules(file.settings, device.device.kind))
+    return round_sizes(requested, recorded_settings(file.settings, device.device.kind))
 
 
 @once_for_both
@@ -69,7 +70,7 @@ def find_room(device: DeviceHistory, file: History) -> BlockRoom:
     unused = rows.block_size - size
     possible = unused
     if device.device.kind != "cpu":
-        most = most_unused(size, split_rules(file.settings, device.device.kind))
+        most = most_unused(size, recorded_settings(file.settings, device.device.kind))
         possible = np.maximum(most, unused)
     lives = (rows.alloc_event, rows.free_requested_event, device.events)
     curve = recorded = sum_live(rows.block_size, *lives)

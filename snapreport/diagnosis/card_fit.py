@@ -11,7 +11,8 @@ from snapreport.figures.allocator.settings import replay_settings
 from snapreport.ground.cards import Card, CardWanted, find_card
 from snapreport.ground.errors import CardError
 from snapreport.ground.units import format_bytes, format_range, times
-from snapreport.history.block_sizes import LiveFloor, live_floor, split_rules
+from snapreport.history.allocator_settings import recorded_settings
+from snapreport.history.block_sizes import LiveFloor, live_floor
 from snapreport.model.answers import Allowance, CardFit, FitOutcome
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -38,7 +39,7 @@ def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> Card
     """
     card = _as_recorded(tables, device, wanted.card)
     allowance = _allowance(tables, device, wanted.allow)
-    divided = bool(split_rules(tables.settings).divisions)
+    divided = bool(recorded_settings(tables.settings).roundup_power2_divisions)
     floor = live_floor(device.history, divided)
     reserved, event = _reserved(tables, device)
     reason = why_unknown(tables, device)

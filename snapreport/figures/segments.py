@@ -6,7 +6,7 @@ each page counts as a segment of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,17 +16,14 @@ from snapreport.figures.curves import Curves, place_blocks, reserved_from
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups
 from snapreport.ground.native.columns import fragmentation as sweep_fragmentation
-from snapreport.ground.native.columns import locate as sweep_blocks
 from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
-from snapreport.history.block_sizes import SMALL_SIZE
-from snapreport.history.segments import lives_of
+from snapreport.history.block_sizes import infer_pools
+from snapreport.history.segments import lives_of, locate
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, Allocations, DeviceHistory, History
-from snapreport.model.replays import LARGE, SMALL, AllocatorUse, SegmentLives
+from snapreport.model.replays import SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
 
-_SMALL_SEGMENT = 2**21
-"""Segments of the small pool have this size; only expandable ones differ."""
 _UNKNOWN = -1
 
 
@@ -46,7 +43,7 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
     born, freed = _segments_around(history, lives)
     fragmentation = fragmentation_of(history, lives, born, freed)
     fragmentation[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
-    named = _infer_pools(lives, history.allocations, born)
+    named = infer_pools(lives, history.allocations, born)
     return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
 
 
@@ -65,18 +62,6 @@ def _segments_around(
     changed = changed[stable_order(event[changed])]
     freed[changed] = locate(lives, event[changed], rows.addr[changed])
     return born, freed
-
-
-def locate(
-    lives: SegmentLives, events: NDArray[np.int64], addresses: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """Return the segment that holds each address after its event; events ascend.
-
-    Returns:
-        int32, shape (len(events),): rows of ``lives``, NO_ID where none does.
-    """
-    spans = (lives.address, lives.size, lives.start_event, lives.end_event)
-    return sweep_blocks(spans, stable_order(lives.end_event), events, addresses)
 
 
 def fragmentation_of(
@@ -149,25 +134,7 @@ def sum_of_first_below(
     return total
 
 
-def _infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]) -> SegmentLives:
-    """Fill in pool and kind of segments that were gone at the end from what was in them."""
-    pool, kind = lives.pool.copy(), lives.kind.copy()
-    inside = np.flatnonzero(born != NO_ID)
-    family = lives.family[born[inside]]
-    size = rows.block_size[inside]
-    guesses = (
-        (pool, rows.pool[inside]),
-        (kind, np.where(size <= SMALL_SIZE, SMALL, LARGE)),
-    )
-    for column, stated in guesses:
-        of_family = np.full(int(lives.family.max(initial=-1)) + 1, NO_ID, column.dtype)
-        known = stated != NO_ID
-        of_family[family[known]] = stated[known]
-        unknown = column == NO_ID
-        column[unknown] = of_family[lives.family[unknown]]
-    by_size = (kind == NO_ID) & ~lives.expandable
-    kind[by_size] = np.where(lives.size[by_size] <= _SMALL_SEGMENT, SMALL, LARGE)
-    return replace(lives, pool=pool, kind=kind)
+# The segments of a device at one event, the blocks in them, and the holes between.
 
 
 @dataclass(frozen=True, eq=False)

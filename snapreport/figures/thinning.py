@@ -55,8 +55,9 @@ class Cutter:
                 a time where none is recorded.
         """
         self.cut = cut or NO_CUT
+        bounds = (self.cut.first, self.cut.last)
         times = any((device.times != NO_TIME).any() for device in devices)
-        if not times and any(each and each.time_us is not None for each in self._bounds):
+        if not times and any(each and each.time_us is not None for each in bounds):
             raise CutError("this recording has no times; name an event instead.")
         self._devices = [_Device(device, self.cut) for device in devices]
         first = self.cut.first
@@ -73,25 +74,14 @@ class Cutter:
         self._owner = owner[np.argsort(score, kind="stable")]
 
     @property
-    def _bounds(self) -> tuple[Bound | None, Bound | None]:
-        return self.cut.first, self.cut.last
-
-    @property
     def spare(self) -> int:
         """How many allocations thinning may leave out."""
         return len(self._owner)
 
-    def levels(self) -> list[tuple[Thinning, Thinning]]:
-        """The least and the most thinning of each level, in order."""
-        few, all_ = min(1, self.spare), self.spare
-        return [
-            (Thinning(), Thinning()),
-            (Thinning(times=True), Thinning(times=True)),
-            *(
-                (Thinning(True, few, columns), Thinning(True, all_, columns))
-                for columns in (None, *REST_COLUMNS)
-            ),
-        ]
+    def levels(self) -> list[Thinning]:
+        """The most thinning of each level, in order."""
+        summed = [Thinning(True, self.spare, columns) for columns in (None, *REST_COLUMNS)]
+        return [Thinning(), Thinning(times=True), *summed]
 
     def drawn(self, thinning: Thinning = Thinning()) -> tuple[Drawn, ...]:
         """What is drawn of each device."""

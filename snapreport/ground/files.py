@@ -1,4 +1,8 @@
-"""Output files: their default names, and writing them completely or not at all."""
+"""Files on this machine and in stores: their names, writing them whole, and what is in them.
+
+An output gets the ending of what it is, and appears under its name when it is complete. A file that
+was given as input is recognized by its beginning if it is neither a snapshot nor a bundle.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 from snapreport.ground.errors import OutputError, OutputExistsError
 from snapreport.ground.stores import RemotePath, upload_when_whole
 
-# Known endings of file names, so that no output gets an ending of another form.
+# Names
 
 
 class _Form(NamedTuple):
@@ -95,17 +99,6 @@ def _ending_of(name: str) -> str:
         if name[place:].lower() in _BY_ENDING:
             return name[place:].lower()
     return ""
-
-
-_COMPRESSED = {".gz", ".zst", ".zstd"}
-_REPORTS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
-_KINDS = {".pickle", ".pkl", ".json", ".zip"}
-
-# Errors of the writing itself; any other OSError in the body may be about another file.
-_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
-
-_writer: ContextVar[str] = ContextVar("writer", default="")
-"""The mark for this thread's unfinished files; ``""`` for the process id."""
 
 
 def as_text(path: str | PurePath) -> str:
@@ -210,7 +203,7 @@ def output_path(source: Path, output: Path | None, ending: str, stem: str = "") 
 
 def stem_of(name: str) -> str:
     """Return an input's name without what says its kind: ``snap.pickle.gz`` gives ``snap``."""
-    for known in (_COMPRESSED, _KINDS):
+    for known in ((".gz", ".zst", ".zstd"), (".pickle", ".pkl", ".json", ".zip")):
         stem, suffix = os.path.splitext(name)
         if suffix.lower() in known:
             name = stem
@@ -225,14 +218,25 @@ def report_format(output: Path | None) -> str:
     """
     if output is None or is_folder(output) or not output.suffix:
         return "html"
-    kind = _REPORTS.get(output.suffix.lower())
-    if kind is None:
+    suffix = output.suffix.lower()
+    if suffix in (".md", ".markdown"):
+        return "md"
+    if suffix not in (".html", ".htm"):
         check_ending(output, ".html", ".md")
         raise OutputError(
             f"{output} ends neither in .html nor in .md; end it in one of them, or give the format"
             " with --format html or --format md."
         )
-    return kind
+    return "html"
+
+
+# Writing
+
+# Errors of the writing itself; any other OSError in the body may be about another file.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+_writer: ContextVar[str] = ContextVar("writer", default="")
+"""The mark for this thread's unfinished files; ``""`` for the process id."""
 
 
 def check_output(path: Path, force: bool) -> None:
@@ -445,13 +449,12 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")
 
 
-# Find the newest of a folder's recordings: the numbered folder that ``latest`` points to.
-#
-# A link, or where there are none the file ``latest.txt`` with the number.
-
+# The newest recording of a folder
 
 LATEST = "latest"
+"""A link to the newest recording's folder, or where there are no links ``LATEST_FILE``."""
 LATEST_FILE = "latest.txt"
+"""The file with the newest recording's number."""
 NUMBER = re.compile(r"[1-9]\d{0,8}")
 """The name of a recording's folder."""
 WRITTEN = re.compile(
@@ -482,8 +485,7 @@ def name_a_file(folder: Path) -> str:
     return "is a folder; name a file in it."
 
 
-# Recognize files that are neither snapshot nor bundle by their beginning, and say what to do.
-
+# Files that are neither a snapshot nor a bundle
 
 BEGIN = 4096
 """Bytes at the beginning of a file that show what it is."""

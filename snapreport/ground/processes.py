@@ -1,4 +1,8 @@
-"""A process of our own that answers over a pipe, and can be ended in the middle of any step."""
+"""This process and those that it starts: signals, questions over pipes, memory and processors.
+
+Work that may take forever, or all of the memory, is done in a ``ChildProcess``. Such a process can
+be ended in the middle of any step, tells of its progress, and ends with its parent.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,12 @@ from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
-from snapreport.ground.errors import InputError
+from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.units import parse_size
 
-# The signals that end a program by default: here they raise an exception, so that it cleans up.
-#
-# A batch system sends SIGTERM, SIGUSR1 or SIGXCPU before the time is over, and a terminal that is
-# closed sends SIGHUP. Ctrl-C raises an exception in Python by itself. Signals of a crash, such as
-# SIGSEGV, are not among them: no Python code can run after those.
-
+# Signals
 
 _NAMES = (
     *("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF"),
@@ -49,7 +48,12 @@ _deaf = False
 
 
 class SignalExit(SystemExit):
-    """A signal came that ends a program by default."""
+    """A signal came that ends a program by default; it is raised, so that the program cleans up.
+
+    A batch system sends SIGTERM, SIGUSR1 or SIGXCPU before the time is over, and a terminal that is
+    closed sends SIGHUP. Ctrl-C raises an exception in Python by itself. Signals of a crash, such as
+    SIGSEGV, are not among these: no Python code can run after them.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)  # as in shells
@@ -160,26 +164,21 @@ def signals_as_by_default() -> Iterator[None]:
     def get_handler(signalnum: int) -> Any:
         return shown(_get(signalnum))
 
-    _default_in_forks()
-    _replace(set_handler, get_handler)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_default_in_child)
+    signal.signal, signal.getsignal = set_handler, get_handler
     try:
         yield
     finally:
-        _replace(set_before, get_before)
+        signal.signal, signal.getsignal = set_before, get_before
 
 
-def _replace(set_handler: Callable[..., Any], get_handler: Callable[..., Any]) -> None:
-    signal.signal, signal.getsignal = set_handler, get_handler
+def _default_in_child() -> None:
+    signal.signal, signal.getsignal = _set, _get
+    default_on_signals()
 
 
-def _default_in_forks() -> None:
-    def default() -> None:
-        _replace(_set, _get)
-        default_on_signals()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=default)
-
+# Child processes
 
 KILLED = "killed by the system, most likely because memory ran out"
 """What is said of a process that was killed by something other than snapreport."""
@@ -187,26 +186,35 @@ KILLED = "killed by the system, most likely because memory ran out"
 PATIENCE = 10.0
 """Seconds in which a process that is about to end has to do so; it may have a file to remove."""
 
-_hiding = threading.Lock()
-_hiders = 0
-_main: ModuleType
+Tell: TypeAlias = Callable[[Any], None]
+"""Sends a part of an answer, or progress, from the process to its parent."""
+
+_TOLD, _ANSWERED, _REFUSED = range(3)
+"""Kinds of messages; each of the last two ends an answer."""
+
+
+class ProcessLostError(Exception):
+    """The process is no more; the message says how it ended: "killed by the system"."""
 
 
 class ChildProcess:
-    """A process that a function runs in, with a pipe to it.
+    """A process that answers one question after the other, and can be ended in any step.
 
     It ends when this process does, even if that is killed, and does not hear Ctrl-C, which a
     terminal sends to all of its processes.
     """
 
-    def __init__(self, method: str, function: Callable[..., None], *arguments: Any) -> None:
+    def __init__(
+        self, method: str, prepare: Callable[..., Callable[..., Any]], *arguments: Any
+    ) -> None:
         """Start it.
 
         Args:
             method: how, in the words of ``multiprocessing.set_start_method()``; instead of a fork
                 that is not safe, it is a spawn.
-            function: of a module; called with the other end of the pipe and the arguments. It may
-                let the errors of a closed pipe pass: the process then ends.
+            prepare: of a module; called in the process with the arguments. What it returns is
+                called with a ``Tell`` and each question, and returns the answer. A
+                ``SnapreportError`` of either is raised by ``hear()``; any other ends the process.
 
         Raises:
             OSError: no more processes may be started.
@@ -214,13 +222,16 @@ class ChildProcess:
         if method == "fork" and not may_fork():
             method = "spawn"
         context: Any = get_context(method)
-        self.connection: Connection
-        """Leads to the process; it reads EOFError or OSError when that has ended."""
-        self.connection, theirs = context.Pipe()
+        self._pipe: Connection
+        self._pipe, theirs = context.Pipe()
+        self.busy = False
+        """Whether its last question has not been answered."""
+        self.stopped = False
+        """Whether it was ended from here."""
         self._overdue = False
-        copied = self.connection if method == "fork" else None
+        copied = self._pipe if method == "fork" else None
         self._process = context.Process(
-            target=_run, args=(copied, function, theirs, *arguments), daemon=True
+            target=_run, args=(copied, theirs, prepare, *arguments), daemon=True
         )
         hidden: AbstractContextManager[None] = nullcontext()
         if method != "fork":
@@ -232,7 +243,7 @@ class ChildProcess:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         except OSError:
-            self.connection.close()
+            self._pipe.close()
             raise
         finally:
             theirs.close()  # so that the pipe closes when the process ends
@@ -243,30 +254,70 @@ class ChildProcess:
         pid: int | None = self._process.pid
         return pid
 
-    def alive(self) -> bool:
-        """Tell whether it has not ended."""
-        alive: bool = self._process.is_alive()
-        return alive
+    @property
+    def ready(self) -> bool:
+        """Tell whether it waits for a question."""
+        return not self.busy and not self.stopped and self._process.is_alive()
+
+    def ask(self, *question: Any) -> None:
+        """Send a question; ``hear()`` gives the parts of its answer."""
+        self.busy = True
+        with suppress(OSError):  # that it has ended is noticed on hearing
+            self._pipe.send(question)
+
+    def hear(self, seconds: float | None = None) -> tuple[bool, Any]:
+        """Wait for the next part of an answer.
+
+        Args:
+            seconds: how long; None for as long as it takes.
+
+        Returns:
+            whether the answer is complete, and what the process told, or in the end returned.
+
+        Raises:
+            TimeoutError: nothing came; the process works on.
+            ProcessLostError: it has ended.
+            SnapreportError: the answer is this error.
+        """
+        try:
+            message = self._pipe.recv() if self._pipe.poll(seconds) else None
+        except (EOFError, OSError):  # the latter in the middle of a message
+            raise ProcessLostError("stopped" if self.stopped else self.how_it_ended()) from None
+        if message is None:
+            raise TimeoutError
+        kind, content = message
+        self.busy = kind == _TOLD
+        if kind == _REFUSED:
+            raise content
+        return not self.busy, content
+
+    def hang_up(self) -> None:
+        """Let it end by itself: there are no more questions."""
+        self._pipe.close()
 
     def terminate(self) -> None:
         """Ask it to end, and do not wait."""
+        self.stopped = True
         self._process.terminate()
 
     def kill(self) -> None:
         """End it, whatever it is doing, and do not wait: another thread may do so."""
+        self.stopped = True
         self._process.kill()
 
     def end(self, patience: float = 0) -> None:
         """End it, whatever it is doing, if it does not end by itself in so many seconds."""
-        self._process.join(patience)
-        if self._process.exitcode is None:
-            self._overdue = patience > 0
-            self._process.kill()
-            self._process.join()
+        self.stopped = True
+        self._wait(patience)
+
+    def close(self) -> None:
+        """End it, whatever it is doing, and close the pipe, which no other thread may read."""
+        self.end()
+        self._pipe.close()
 
     def how_it_ended(self) -> str:
         """Tell how it ended: "killed by the system", "ended with status 1"."""
-        self.end(PATIENCE)  # its pipe closes a little before it has ended
+        self._wait(PATIENCE)  # its pipe closes a little before it has ended
         if self._overdue:
             return f"ended by force after {PATIENCE:.0f} s"
         code = self._process.exitcode or 0
@@ -274,11 +325,23 @@ class ChildProcess:
             return KILLED
         return f"ended by signal {-code}" if code < 0 else f"ended with status {code}"
 
+    def _wait(self, patience: float) -> None:
+        self._process.join(patience)
+        if self._process.exitcode is None:
+            self._overdue = patience > 0
+            self._process.kill()
+            self._process.join()
+
 
 def may_fork() -> bool:
     """Tell whether a fork is safe: no other thread could hold a lock that the copy waits for."""
     forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
     return forks and threading.active_count() == 1
+
+
+_hiding = threading.Lock()
+_hiders = 0
+_main: ModuleType
 
 
 @contextmanager
@@ -330,18 +393,34 @@ def interrupts_blocked() -> Iterator[None]:
 
 def _run(
     copied: Connection | None,
-    function: Callable[..., None],
-    connection: Connection,
+    pipe: Connection,
+    prepare: Callable[..., Callable[..., Any]],
     *arguments: Any,
 ) -> None:
+    """Answer questions until there are no more; what a process runs."""
     if copied is not None:  # as long as our own copy is open, the pipe does not close
         copied.close()
     default_on_signals()
     for number in FROM_TERMINAL:  # our parent hears them too, and ends us
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def attempt(function: Callable[..., Any], *given: Any) -> tuple[int, Any]:
+        try:
+            return _ANSWERED, function(*given)
+        except SnapreportError as error:
+            return _REFUSED, error
+
+    def tell(content: Any) -> None:
+        pipe.send((_TOLD, content))
+
     with suppress(EOFError, ConnectionError):
-        function(connection, *arguments)
+        kind, answer = attempt(prepare, *arguments)
+        if kind == _REFUSED:
+            pipe.send((kind, answer))
+            return
+        while True:  # holding nothing of a question while it waits for the next
+            pipe.send(attempt(answer, tell, *pipe.recv()))
 
 
 def _end_with_parent() -> None:
@@ -352,15 +431,16 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-# Turn the garbage collector off while millions of objects without cycles are created.
+# Memory and processors
 
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Turn the collector off for a while: it would visit all new objects again and again.
+    """Turn the garbage collector off while millions of objects without cycles are created.
 
-    This makes loading a snapshot 5 times faster, and writing a bundle twice as fast. It may be
-    nested: the collector is turned on again only if it was on before.
+    It would visit all new objects again and again: this makes loading a snapshot 5 times faster,
+    and writing a bundle twice as fast. It may be nested: the collector is turned on again only if
+    it was on before.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -369,9 +449,6 @@ def collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-# The memory and processors that the machine and its control groups leave to this process.
 
 
 _ROOT = Path("/")
@@ -404,20 +481,14 @@ def usable_cpus(root: Path = _ROOT) -> int:
 
 
 def _memory_left(root: Path) -> Iterator[int]:
+    names = {True: ("max", "current", ""), False: ("limit_in_bytes", "usage_in_bytes", "total_")}
     for group, new in _groups(root, "memory"):
-        limit, usage = _LIMITS[new]
-        most, used = _number(group / limit), _number(group / usage)
+        limit, usage, prefix = names[new]
+        most, used = (_number(group / f"memory.{name}") for name in (limit, usage))
         if most is not None and used is not None:
-            prefix = "" if new else "total_"
             cached = {f"{prefix}{kind}_file" for kind in ("active", "inactive")}
             files = sum(count for name, count in _table(group / "memory.stat") if name in cached)
             yield max(0, most - used + files)
-
-
-_LIMITS = {
-    True: ("memory.max", "memory.current"),
-    False: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-}
 
 
 def _processors(root: Path) -> Iterator[int]:
@@ -466,9 +537,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-# Limits on unpacking that users can raise: a few packed kilobytes could fill any memory.
-
-
 MAX_UNPACKED = "SNAPREPORT_MAX_UNPACKED"
 """Set this in the environment to unpack larger files: a size, ``50GiB``."""
 
@@ -480,7 +548,7 @@ RATIO = 200
 
 
 def most_unpacked(packed: int, always: int) -> int:
-    """Return how many bytes a packed file may unpack to.
+    """Return how many bytes a packed file may unpack to: a few kilobytes could fill any memory.
 
     Args:
         packed: the file's size in bytes.

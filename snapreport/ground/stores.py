@@ -1,7 +1,9 @@
 """Files in stores, as ``s3://bucket/rank0.pickle``: paths that fsspec opens, lists and writes.
 
-A ``RemotePath`` is used like a ``Path``. Credentials are left to the store's library; those in an
-address are left out of its text, and so of every message.
+A ``RemotePath`` is used like a ``Path``: it has the methods that we use, and each error is an
+``OSError``. A file is read by ranges or copied to this machine, and what is written is put into the
+store when it is whole. Credentials are left to the store's library; those in an address are left
+out of its text, and so of every message.
 """
 
 from __future__ import annotations
@@ -20,9 +22,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from snapreport.ground.errors import InputError, RemoteError, reason_of
 from snapreport.ground.units import format_bytes
-
-# Opens stores with fsspec, and keeps secrets out of its error messages.
-
 
 _USER = re.compile(r"(?<=://)[^/\s]*@")
 _QUERY = re.compile(r"(?<=\w)\?[^\s'\"]*")
@@ -51,15 +50,15 @@ def open_store(url: str) -> tuple[Any, str]:
     Raises:
         RemoteError: the package for it is missing, or there is no such kind of store.
     """
-    scheme = url.partition("://")[0].lower()
     try:
         from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise _needs(url, scheme) from error
-    try:
+
         system, path = url_to_fs(url)
     except ImportError as error:
-        raise _needs(url, scheme) from error
+        packages = f"fsspec {_PACKAGES.get(url.partition('://')[0].lower(), '')}".strip()
+        raise RemoteError(
+            f"{without_secrets(url)} needs packages that are not installed: pip install {packages}"
+        ) from error
     except ValueError as error:
         if "Protocol not known" in str(error):
             raise RemoteError(
@@ -70,13 +69,6 @@ def open_store(url: str) -> tuple[Any, str]:
     return system, str(path)
 
 
-def _needs(url: str, scheme: str) -> RemoteError:
-    packages = f"fsspec {_PACKAGES.get(scheme, '')}".strip()
-    return RemoteError(
-        f"{without_secrets(url)} needs packages that are not installed: pip install {packages}"
-    )
-
-
 @contextmanager
 def plain_errors(url: str) -> Iterator[None]:
     """Turn what a store's library raises into an ``OSError`` whose message has no secrets."""
@@ -84,19 +76,13 @@ def plain_errors(url: str) -> Iterator[None]:
         yield
     except RemoteError:
         raise
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            errno.ENOENT, os.strerror(errno.ENOENT), without_secrets(url)
-        ) from error
-    except PermissionError as error:
-        raise PermissionError(errno.EACCES, _said(error, url), without_secrets(url)) from error
     except Exception as error:
-        raise OSError(errno.EIO, _said(error, url), without_secrets(url)) from error
-
-
-def _said(error: Exception, url: str) -> str:
-    text = without_secrets(reason_of(error).replace(url, without_secrets(url)))
-    return text.rstrip(".") or type(error).__name__
+        missing = isinstance(error, FileNotFoundError)
+        refused = isinstance(error, PermissionError)
+        code = errno.ENOENT if missing else errno.EACCES if refused else errno.EIO
+        text = without_secrets(reason_of(error).replace(url, without_secrets(url))).rstrip(".")
+        said = os.strerror(code) if missing else text or type(error).__name__
+        raise OSError(code, said, without_secrets(url)) from error  # of the subclass for its code
 
 
 class RangedFile(io.RawIOBase):
@@ -110,13 +96,7 @@ class RangedFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return int(self._file.tell())
+    seekable = readable
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Move to a position."""
@@ -126,12 +106,6 @@ class RangedFile(io.RawIOBase):
         """Return the next bytes; all that are left by default."""
         with plain_errors(self._url):
             return bytes(self._file.read(-1 if size is None else size))
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
     def close(self) -> None:
         """Close it."""
@@ -165,30 +139,29 @@ def is_remote(path: object) -> bool:
 
 def as_path(path: str | os.PathLike[str]) -> Path:
     """Return a path of this machine, or a ``RemotePath`` for text such as ``s3://bucket/name``."""
-    if isinstance(path, str):
-        found = _SCHEME.match(path)
-        if found is not None and found["scheme"].lower() == "file":
-            return Path(path[found.end() :])
-        if found is not None:
-            return RemotePath(path)
-    elif isinstance(path, RemotePath):
-        return path
-    return Path(path)
+    found = _SCHEME.match(path) if isinstance(path, str) else None
+    if found is None:
+        return path if isinstance(path, RemotePath) else Path(path)
+    if found["scheme"].lower() == "file":
+        return Path(found.string[found.end() :])
+    return RemotePath(found.string)
 
 
 class RemotePath(_Base):
     """A file in a store, with those methods of ``Path`` that we use."""
 
-    def __init__(self, url: str, tree: _Tree | None = None, entry: _Entry | None = None) -> None:
-        """Take an address; ``tree`` and ``entry`` are what a listing says about it."""
+    def __init__(self, url: str, tree: _Tree | None = None) -> None:
+        """Take an address, and what a listing says about it."""
         self._url = url
         self._tree = tree
-        self._entry = entry
+        self._entry: _Entry | None = None
+        """What the store says, where no listing does."""
         self._missed = -_BLINK
         """When it was last found to be missing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemotePath, (self._url, None, self._entry)
+        # A folder's listing may be long, and a worker is given files.
+        return RemotePath, (self._url, self._tree if self._tree and _FILE in self._tree else None)
 
     def __str__(self) -> str:
         return without_secrets(self._url)
@@ -209,15 +182,12 @@ class RemotePath(_Base):
         return str(self) < str(other)
 
     def __truediv__(self, name: str | os.PathLike[str]) -> RemotePath:
-        url = self._bare.rstrip("/")
-        tree: Any = self._tree
-        entry: _Entry | None = None
+        url, tree = self._bare.rstrip("/"), self._tree
         for part in PurePosixPath(os.fspath(name)).parts:
             url = f"{url}/{part}"
-            if isinstance(tree, dict):  # a listing: what is not in it is not there
-                tree = tree.get(part, {_FILE: _NOWHERE})
-                entry = tree.get(_FILE)
-        return RemotePath(url, tree, entry)
+            if tree is not None:  # a listing: what is not in it is not there
+                tree = tree.get(part, {})
+        return RemotePath(url, tree)
 
     @property
     def _key(self) -> str:
@@ -245,20 +215,11 @@ class RemotePath(_Base):
         """The last part, without credentials."""
         return self.parts[-1] if len(self.parts) > 1 else ""
 
-    @property
-    def suffix(self) -> str:
-        """The name's last ending, with its dot."""
-        return PurePosixPath(self.name).suffix
-
-    @property
-    def suffixes(self) -> list[str]:
-        """All endings of the name."""
-        return PurePosixPath(self.name).suffixes
-
-    @property
-    def stem(self) -> str:
-        """The name without its last ending."""
-        return PurePosixPath(self.name).stem
+    def __getattr__(self, name: str) -> Any:
+        """The name's ``stem``, ``suffix`` and ``suffixes``, as those of files."""
+        if name in ("stem", "suffix", "suffixes"):
+            return getattr(PurePosixPath(self.name), name)
+        raise AttributeError(name)
 
     @property
     def parent(self) -> RemotePath:
@@ -270,20 +231,12 @@ class RemotePath(_Base):
     @property
     def parents(self) -> tuple[RemotePath, ...]:
         """The folders, innermost first."""
-        found: list[RemotePath] = []
-        each = self
-        while each.parent is not each:
-            each = each.parent
-            found.append(each)
-        return tuple(found)
+        up = self.parent
+        return () if up is self else (up, *up.parents)
 
     def with_name(self, name: str) -> RemotePath:
         """Return another file in the same folder."""
         return self.parent / name
-
-    def with_suffix(self, suffix: str) -> RemotePath:
-        """Return the path with another ending."""
-        return self.with_name(self.stem + suffix)
 
     def relative_to(self, *other: str | os.PathLike[str]) -> PurePosixPath:  # type: ignore[override]
         """Return the path from a folder of the same store."""
@@ -340,13 +293,13 @@ class RemotePath(_Base):
 
     def is_file(self, **_: Any) -> bool:
         """Say whether there is such a file."""
-        return not self._url.endswith("/") and self.exists() and not self._is_listed()
+        return not self._url.endswith("/") and self.exists() and not self._is_folder()
 
     def is_dir(self, **_: Any) -> bool:
         """Say whether it is a folder; an address that ends in ``/`` is one, even if empty."""
-        return self._url.endswith("/") or (self.exists() and self._is_listed())
+        return self._url.endswith("/") or (self.exists() and self._is_folder())
 
-    def _is_listed(self) -> bool:
+    def _is_folder(self) -> bool:
         return bool(self._info().get("type") == "directory")
 
     def iterdir(self) -> Iterator[RemotePath]:  # type: ignore[override]
@@ -363,19 +316,17 @@ class RemotePath(_Base):
             if name != _FILE:
                 yield self / name
 
-    def open(self, mode: str = "rb", *_: Any, **__: Any) -> Any:
-        """Open for reading, by ranges.
+    def open(self, *_: Any, **__: Any) -> Any:
+        """Open for reading bytes, by ranges.
 
         Raises:
             OSError: there is nothing, or no access to it.
         """
-        if self._entry is _NOWHERE:
+        if self._tree == {}:
             raise self._not_there()
         with plain_errors(self._url):
             system, path = open_store(self._url)
-            file = system.open(path, "rb", block_size=_BLOCK)
-        ranged = RangedFile(file, self._url)
-        return ranged if "b" in mode else io.TextIOWrapper(io.BufferedReader(ranged), "utf-8")
+            return RangedFile(system.open(path, "rb", block_size=_BLOCK), self._url)
 
     def read_bytes(self) -> bytes:
         """Return the content."""
@@ -412,7 +363,7 @@ class RemotePath(_Base):
         Raises:
             OSError: no access, no such bucket.
         """
-        self._entry, self._missed = None, -_BLINK
+        self._tree, self._entry, self._missed = None, None, -_BLINK
         with plain_errors(self._url):
             system, path = open_store(self._url)
             if self.protocol in _RENAMING:
@@ -431,28 +382,22 @@ class RemotePath(_Base):
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
 
     def _info(self) -> _Entry:
-        if self._entry is _NOWHERE:
+        if self._entry is None and self._tree is not None:
+            self._entry = self._tree.get(_FILE, {"type": "directory"} if self._tree else None)
+        elif self._entry is None and time.monotonic() > self._missed + _BLINK:
+            try:
+                with plain_errors(self._url):
+                    system, path = open_store(self._url)
+                    self._entry = dict(system.info(path))
+            except FileNotFoundError:
+                self._missed = time.monotonic()
+        if self._entry is None:
             raise self._not_there()
-        if self._entry is not None:
-            return self._entry
-        if self._tree is not None:
-            return {"type": "directory"}
-        if time.monotonic() < self._missed + _BLINK:
-            raise self._not_there()
-        try:
-            with plain_errors(self._url):
-                system, path = open_store(self._url)
-                self._entry = system.info(path)
-        except FileNotFoundError:
-            self._missed = time.monotonic()
-            raise
-        assert self._entry is not None, "info() returns a dict"
         return self._entry
 
 
 _FILE = ""
 """The key of a file's own entry in a tree of names."""
-_NOWHERE: _Entry = {}
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
@@ -468,9 +413,6 @@ def _tree_of(found: dict[str, _Entry], root: str) -> _Tree:
             place = place.setdefault(part, {})
         place[_FILE] = found[path]
     return tree
-
-
-# Files of a store as files of this machine: copied to be read, and put there when whole.
 
 
 _SPARE = 64 << 20
@@ -489,11 +431,10 @@ def local_copy(path: Path) -> Iterator[Path]:
         yield path
         return
     import shutil
-    import tempfile  # either takes longer to import than a small file to convert
+    from tempfile import TemporaryDirectory  # either takes longer than a small file to convert
 
     size = path.stat().st_size
-    folder = tempfile.mkdtemp(prefix="snapreport-")
-    try:
+    with TemporaryDirectory(prefix="snapreport-", ignore_cleanup_errors=True) as folder:
         free = shutil.disk_usage(folder).free
         if size + _SPARE > free:
             raise InputError(
@@ -503,8 +444,6 @@ def local_copy(path: Path) -> Iterator[Path]:
         copy = Path(folder) / (path.name or "copy")
         path.download(copy)
         yield copy
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -514,14 +453,10 @@ def upload_when_whole(path: RemotePath) -> Iterator[BinaryIO]:
     Raises:
         OSError: no access, no such bucket.
     """
-    import shutil
-    import tempfile
+    from tempfile import TemporaryDirectory
 
-    folder = tempfile.mkdtemp(prefix="snapreport-")
-    try:
+    with TemporaryDirectory(prefix="snapreport-", ignore_cleanup_errors=True) as folder:
         whole = Path(folder) / "whole"
         with whole.open("wb") as out:
             yield out
         path.upload(whole)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import begins_run, distinct, is_among, stable_order
+from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.history.block_sizes import (
-    SplitRules,
     find_unsplit_pools,
     recover_block_sizes,
     round_sizes,
@@ -77,7 +77,7 @@ def build_allocations(
     segments: Segments,
     spans: SegmentLives,
     stacks: StackTable,
-    rules: SplitRules | None,
+    rules: AllocatorSettings | None,
 ) -> tuple[Allocations, NDArray[np.int32], dict[str, int]]:
     """Join pairs and untouched blocks into one table in birth order.
 
@@ -187,7 +187,7 @@ def _block_sizes(
     alloc: NDArray[np.int64],
     free: NDArray[np.int64],
     spans: SegmentLives,
-    rules: SplitRules | None,
+    rules: AllocatorSettings | None,
     block_row: NDArray[np.int64],
     segments: Segments,
     pools: NDArray[np.int32],
@@ -250,17 +250,14 @@ def _pools(
     return result
 
 
-# Snapshots derived from a profile: without an allocator, and maybe without block addresses.
-#
-# Source: torch/cuda/_memory_viz.py, ``_profile_to_snapshot``: blocks are listed in the order in
-# which the tensors were met, not by address, so their running sum is no address. They are told
-# apart by size and stack then; the blocks of our own recorder have addresses.
-
-
 def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Held:
     """Join the final blocks to the pairs still open, by size and stack, in order.
 
-    Of those of one size and stack, the ones at a block's address come first.
+    A snapshot made of a profile has no allocator, and its blocks are listed in the order in which
+    the tensors were met, so their running sum is no address. Those of our own recorder have
+    addresses: of pairs of one size and stack, the one at a block's address comes first.
+
+    Source: torch/cuda/_memory_viz.py, ``_profile_to_snapshot``.
     """
     open_rows: dict[int, tuple[int, int]] = {}  # size and stack of each, the last one first
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.

@@ -24,6 +24,7 @@ from snapreport.ground.memoize import once_for_each
 from snapreport.ground.units import list_of
 from snapreport.history.segments import code_actions
 from snapreport.model.history import DeviceHistory
+from snapreport.model.replays import LARGE_SEGMENT
 
 MIB = 1 << 20
 UNLIMITED = 1 << 62
@@ -33,9 +34,8 @@ SMALL_SEGMENT = 2 * MIB
 """``kSmallBuffer``: a segment of the small pool, and what an expandable one grows by."""
 LEAST_LARGE = 10 * MIB
 """``kMinLargeAlloc``: a request from here on gets a segment as large as itself."""
-LARGE_SEGMENT = 20 * MIB
-"""``large_segment_size_mb``, unless it is set: the segment of a smaller request to the large pool,
-and what an expandable one grows by."""
+NPU_PADDING = 32
+"""What the allocator of Ascend's NPUs adds to a request before it rounds."""
 _MOST_MB = 1 << 24
 _MOST_SIZES = 64
 _TEXTS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
@@ -66,7 +66,10 @@ _OFF = {("backend", "native"), ("throw_on_cudamalloc_oom", "False")}
 
 @dataclass(frozen=True)
 class AllocatorSettings:
-    """The settings that affect where blocks are placed; sizes in bytes."""
+    """The settings that affect how large blocks are and where they are placed; sizes in bytes.
+
+    The last four fields are no settings: they say which allocator it is that rounds and splits.
+    """
 
     expandable_segments: bool = False
     max_split_size: int = UNLIMITED
@@ -83,11 +86,24 @@ class AllocatorSettings:
     pinned_max_cached_size: int = UNLIMITED
     not_modelled: tuple[str, ...] = ()
     """What else was recorded as set, as NAME:VALUE, that would affect it and that is not known."""
+    pinned: bool = False
+    """It is that of pinned host memory: sizes round up to a power of two, and nothing is split."""
+    padding: int = 0
+    """Bytes that are added to every request before it is rounded."""
+    mixed: bool = False
+    """There are expandable and plain segments, so the setting was changed."""
+    unknown: bool = False
+    """It is one of another kind: a block is at least what was asked for."""
 
     @property
     def rounding(self) -> int:
         """How much larger than an oversize request a block may be, in bytes."""
         return self.max_non_split_rounding or self.large_segment_size
+
+    @property
+    def pinned_limit(self) -> int:
+        """Requests for pinned memory that are larger, in bytes, are not rounded."""
+        return min(self.pinned_max_round_threshold, self.pinned_max_cached_size)
 
     @property
     def refusal(self) -> str:
@@ -111,11 +127,15 @@ class AllocatorSettings:
         return ",".join([*parts, *self.not_modelled]) or "default"
 
 
-def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
+def recorded_settings(settings: Mapping[str, Any], kind: str = "cuda") -> AllocatorSettings:
     """Read the settings that a snapshot records; defaults if it has none.
 
     Settings that have no field of their own are read from the environment variable's text. What
     cannot be read there, and a field that no version is known to have, is kept as not modelled.
+
+    Args:
+        settings: as recorded.
+        kind: of the device whose allocator is meant, such as ``host`` for pinned memory.
     """
     text = next((each for name in _TEXTS if isinstance(each := settings.get(name), str)), "")
     found, unknown = AllocatorSettings(), list[str]()
@@ -146,7 +166,13 @@ def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
             unknown.append(f"{name}:{value}" if isinstance(value, str | int | float) else name)
     if not expandable:
         unknown = [each for each in unknown if not each.startswith("expandable_segments_reserve")]
-    return replace(found, expandable_segments=expandable, not_modelled=tuple(unknown[:_MOST_NAMED]))
+    return replace(
+        found,
+        expandable_segments=expandable,
+        not_modelled=tuple(unknown[:_MOST_NAMED]),
+        pinned=kind == "host",
+        padding=NPU_PADDING if kind == "npu" else 0,
+    )
 
 
 def possible_settings(

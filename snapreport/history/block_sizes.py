@@ -14,71 +14,25 @@ there during its life: a block is born at the front of its hole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native import columns
 from snapreport.ground.native.columns import distinct, stable_order, sum_live
-from snapreport.history.allocator_settings import LARGE_SEGMENT, UNLIMITED, recorded_settings
+from snapreport.history.allocator_settings import SMALL_SEGMENT, AllocatorSettings
 from snapreport.history.segments import code_actions
-from snapreport.model.history import DeviceHistory
-from snapreport.model.replays import SegmentLives
-from snapreport.model.snapshot import INACTIVE, MOST_BYTES, Segments
+from snapreport.model.history import Allocations, DeviceHistory
+from snapreport.model.replays import LARGE, SMALL, SegmentLives
+from snapreport.model.snapshot import INACTIVE, MOST_BYTES, NO_ID, Segments
 
 MIN_BLOCK = 512
-NPU_PADDING = 32
-"""What the allocator of Ascend's NPUs adds to a request before it rounds."""
 SMALL_SIZE = 2**20
 """The most, after rounding, that the small pool serves; also the least remainder of a split."""
 
 
-@dataclass(frozen=True)
-class SplitRules:
-    """The allocator settings that decide block sizes."""
-
-    divisions: tuple[int, ...] = ()
-    """``roundup_power2_divisions`` for sizes from 1, 2, 4, ... MiB; empty for none."""
-    max_split_size: int = UNLIMITED
-    oversize_rounding: int = LARGE_SEGMENT
-    """A request from ``max_split_size`` on gets an entire block, larger by up to this."""
-    expandable: bool = False
-    pinned: bool = False
-    """Pinned host memory: sizes round up to a power of two, and nothing is split."""
-    pinned_limit: int = UNLIMITED
-    """Requests for pinned memory that are larger are not rounded."""
-    mixed: bool = False
-    """There are expandable and plain segments, so the setting was changed."""
-    padding: int = 0
-    """Bytes that are added to every request before it is rounded."""
-    unknown: bool = False
-    """The rules are not known: a block is at least what was asked for."""
-
-
-def split_rules(settings: Mapping[str, Any], kind: str = "cuda") -> SplitRules:
-    """Read the rules from a snapshot's allocator settings; defaults if it has none.
-
-    Args:
-        settings: as recorded.
-        kind: of the device that they are wanted for, such as ``host`` for pinned memory.
-    """
-    found = recorded_settings(settings)
-    if kind == "host":
-        limit = min(found.pinned_max_round_threshold, found.pinned_max_cached_size)
-        return SplitRules(pinned=True, pinned_limit=limit)
-    return SplitRules(
-        found.roundup_power2_divisions,
-        found.max_split_size,
-        found.rounding,
-        found.expandable_segments,
-        padding=NPU_PADDING if kind == "npu" else 0,
-    )
-
-
-def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
+def round_sizes(sizes: NDArray[np.int64], rules: AllocatorSettings) -> NDArray[np.int64]:
     """Round requested bytes as the allocator does before it looks for a block.
 
     Args:
@@ -95,19 +49,20 @@ def round_sizes(sizes: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
         return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
     rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
-    if not rules.divisions:
+    divisions = rules.roundup_power2_divisions
+    if not divisions:
         return rounded
     power = np.frexp(np.maximum(sizes, 1).astype(np.float64))[1] - 1
     floor = np.left_shift(np.int64(1), power.astype(np.int64))
     # A number may be a stranger's: above this none divides anything, and sums stay in 64 bits.
-    known = np.array([min(each, MOST_BYTES // MIN_BLOCK) for each in rules.divisions], np.int64)
+    known = np.array([min(each, MOST_BYTES // MIN_BLOCK) for each in divisions], np.int64)
     parts = known[np.clip(power - 20, 0, 15)]
     divided = (parts > 1) & (sizes > MIN_BLOCK * parts) & (sizes != floor)
     part = np.where(divided, floor // np.maximum(parts, 1), 1)
     return np.where(divided, -(-sizes // part) * part, rounded)
 
 
-def most_unused(rounded: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int64]:
+def most_unused(rounded: NDArray[np.int64], rules: AllocatorSettings) -> NDArray[np.int64]:
     """Return by how much a block may be larger than its rounded request, as what is left is kept.
 
     Args:
@@ -117,9 +72,9 @@ def most_unused(rounded: NDArray[np.int64], rules: SplitRules) -> NDArray[np.int
     Returns:
         int64, shape (n,), bytes.
     """
-    if rules.expandable or rules.pinned or rules.unknown:
+    if rules.expandable_segments or rules.pinned or rules.unknown:
         return np.zeros_like(rounded)
-    most = np.where(rounded < rules.max_split_size, SMALL_SIZE, rules.oversize_rounding)
+    most = np.where(rounded < rules.max_split_size, SMALL_SIZE, rules.rounding)
     return np.where(rounded > SMALL_SIZE, most, 0)
 
 
@@ -129,7 +84,7 @@ def recover_block_sizes(
     alloc_event: NDArray[np.int64],
     free_event: NDArray[np.int64],
     spans: SegmentLives,
-    rules: SplitRules,
+    rules: AllocatorSettings,
     unsplit: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the block bytes of each allocation.
@@ -147,7 +102,7 @@ def recover_block_sizes(
     low, high = rounded.copy(), rounded.copy()
     if unsplit is None:
         unsplit = np.zeros(len(addr), np.bool_)
-    if rules.expandable or rules.pinned or rules.unknown:
+    if rules.expandable_segments or rules.pinned or rules.unknown:
         return low, high  # nothing remains: 512 bytes are enough to be split off
     inside = _in_some_span(addr, spans)
     rows = np.flatnonzero(((rounded > SMALL_SIZE) | unsplit) & inside)
@@ -163,7 +118,7 @@ def recover_block_sizes(
     return low, high
 
 
-def find_unsplit_pools(segments: Segments, rules: SplitRules) -> NDArray[np.int64]:
+def find_unsplit_pools(segments: Segments, rules: AllocatorSettings) -> NDArray[np.int64]:
     """Return the private pools that show that they were made with ``no_split``.
 
     Each of their blocks is an entire segment, and one at least is so much larger than its request
@@ -184,6 +139,33 @@ def find_unsplit_pools(segments: Segments, rules: SplitRules) -> NDArray[np.int6
     splits &= np.where(small, rest >= MIN_BLOCK, rest > SMALL_SIZE)
     whole = segments.block_size == segments.size[of]
     return np.setdiff1d(pool[splits & whole], pool[~whole])
+
+
+def infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]) -> SegmentLives:
+    """Fill in pool and kind of segments that were gone at the end from what was in them.
+
+    Args:
+        lives: the segments over time.
+        rows: the allocations.
+        born: the row of the segment that each was born in, from ``locate()``.
+    """
+    pool, kind = lives.pool.copy(), lives.kind.copy()
+    inside = np.flatnonzero(born != NO_ID)
+    family = lives.family[born[inside]]
+    size = rows.block_size[inside]
+    guesses = (
+        (pool, rows.pool[inside]),
+        (kind, np.where(size <= SMALL_SIZE, SMALL, LARGE)),
+    )
+    for column, stated in guesses:
+        of_family = np.full(int(lives.family.max(initial=-1)) + 1, NO_ID, column.dtype)
+        known = stated != NO_ID
+        of_family[family[known]] = stated[known]
+        unknown = column == NO_ID
+        column[unknown] = of_family[lives.family[unknown]]
+    by_size = (kind == NO_ID) & ~lives.expandable
+    kind[by_size] = np.where(lives.size[by_size] <= SMALL_SEGMENT, SMALL, LARGE)
+    return replace(lives, pool=pool, kind=kind)
 
 
 def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:
@@ -221,12 +203,12 @@ def find_holes(
     return columns.holes(at, blocks, around)
 
 
-# The memory that is needed under any allocator setting: the most live requests at once.
-
-
 @dataclass(frozen=True)
 class LiveFloor:
-    """The most live requests at any moment, each rounded up to 512 bytes."""
+    """The most live requests at any moment, each rounded up to 512 bytes.
+
+    So much memory is needed under any setting of the allocator.
+    """
 
     bytes: int
     event: int
@@ -247,7 +229,7 @@ def live_floor(history: DeviceHistory, divided: bool) -> LiveFloor:
             was rounded: by at most as much again then.
     """
     rows = history.allocations
-    sizes = round_sizes(rows.size, SplitRules())
+    sizes = round_sizes(rows.size, AllocatorSettings())
     curve = sum_live(sizes, rows.alloc_event, rows.free_requested_event, history.events)
     place = int(curve.argmax())
     floor = LiveFloor(int(curve[place]), place - 1, failed=False)
@@ -266,4 +248,4 @@ def live_at(history: DeviceHistory, event: int) -> int:
     """Return the bytes of the requests that are live after an event, each rounded up to 512."""
     rows = history.allocations
     live = rows.live_at(event)
-    return int(round_sizes(rows.size[live], SplitRules()).sum())
+    return int(round_sizes(rows.size[live], AllocatorSettings()).sum())

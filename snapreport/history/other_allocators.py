@@ -14,28 +14,23 @@ Source: torch_npu, NPUCachingAllocator.cpp, ``round_size``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct, stable_order
+from snapreport.ground.native.columns import distinct
 from snapreport.ground.units import format_count
+from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (
-    NPU_PADDING,
     SMALL_SIZE,
-    SplitRules,
     find_unsplit_pools,
     round_sizes,
 )
 from snapreport.history.pairing import ABSENT, Pairs
-from snapreport.model.history import ANNOTATE, Allocations, DeviceHistory, OtherAllocator
+from snapreport.model.history import OtherAllocator
 from snapreport.model.snapshot import (
     INACTIVE,
-    NO_ID,
-    RawSnapshot,
-    RecorderInfo,
     Segments,
     StackTable,
     Trace,
@@ -83,7 +78,7 @@ def other_allocator(
     trace: Trace,
     pairs: Pairs,
     segments: Segments,
-    rules: SplitRules,
+    rules: AllocatorSettings,
     default_pool: int,
 ) -> OtherAllocator | None:
     """Say which other allocator a device's memory is from; None if CUDA's rule explains it.
@@ -95,7 +90,7 @@ def other_allocator(
         default_pool: the row of the default pool in the file's pools.
     """
     kind, package = backend
-    padded = SplitRules(divisions=rules.divisions, padding=NPU_PADDING)
+    padded = replace(rules, padding=NPU_PADDING)
     size, rounded, as_npu = _final_blocks(segments, rules, padded, default_pool)
     odd = int((size != rounded).sum())
     near = _Neighbours(0, 0, 0)
@@ -125,7 +120,7 @@ def other_allocator(
 
 
 def _final_blocks(
-    segments: Segments, rules: SplitRules, padded: SplitRules, default_pool: int
+    segments: Segments, rules: AllocatorSettings, padded: AllocatorSettings, default_pool: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the sizes of small final blocks in use, and what CUDA's rule and Ascend's give.
 
@@ -152,7 +147,9 @@ class _Neighbours:
     """The next one begins where they end by Ascend's rule, and not by CUDA's."""
 
 
-def _neighbours(trace: Trace, pairs: Pairs, rules: SplitRules, padded: SplitRules) -> _Neighbours:
+def _neighbours(
+    trace: Trace, pairs: Pairs, rules: AllocatorSettings, padded: AllocatorSettings
+) -> _Neighbours:
     made = np.flatnonzero(pairs.alloc != ABSENT)[:_MOST_WATCHED]
     if not len(made):
         return _Neighbours(0, 0, 0)
@@ -181,123 +178,3 @@ def _neighbours(trace: Trace, pairs: Pairs, rules: SplitRules, padded: SplitRule
         touching=lives_with(differs, end[differs]),
         apart=lives_with(differs, padded_end[differs]),
     )
-
-
-# What the program said of its allocations: annotations, and the tensors that they hold.
-
-
-def join_annotations(
-    devices: Sequence[DeviceHistory], snapshot: RawSnapshot, oddities: dict[str, int]
-) -> tuple[tuple[DeviceHistory, ...], list[str]]:
-    """Add each annotation to the metadata of the allocation that was live at its address.
-
-    Metadata that was set when memory was allocated stays the first line. Each annotation is a line
-    of its own, in the order of the events.
-
-    Args:
-        devices: the devices of the file.
-        snapshot: the file.
-        oddities: annotations that fit no allocation are counted here.
-
-    Returns:
-        the devices and all texts, both new where there is an annotation.
-    """
-    if not any(ANNOTATE in trace.actions for trace in snapshot.traces):
-        return tuple(devices), snapshot.strings
-    texts = list(snapshot.strings)
-    known = {text: i for i, text in enumerate(texts)}
-    left = snapshot.length  # a file can repeat one long text for each of its allocations
-    changed = []
-    for device, trace in zip(devices, snapshot.traces, strict=True):
-        events, rows = _annotated(device.allocations, trace)
-        metadata = device.allocations.metadata.copy()
-        for event, row in zip(events.tolist(), rows.tolist(), strict=True):
-            what = trace.metadata[event]
-            if what == NO_ID:
-                continue
-            if row == NO_ID:
-                name = "annotation of memory that is not allocated"
-                oddities[name] = oddities.get(name, 0) + 1
-                continue
-            if metadata[row] != NO_ID:
-                left -= len(texts[metadata[row]]) + len(texts[what])
-                if left < 0:
-                    name = "annotation that is too long to keep"
-                    oddities[name] = oddities.get(name, 0) + 1
-                    continue
-                text = f"{texts[metadata[row]]}\n{texts[what]}"
-                what = known.setdefault(text, len(texts))
-                if what == len(texts):
-                    texts.append(text)
-            metadata[row] = what
-        allocations = replace(device.allocations, metadata=metadata)
-        changed.append(replace(device, allocations=allocations))
-    return tuple(changed), texts
-
-
-def _annotated(rows: Allocations, trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the events that annotate, and the allocation that each names; NO_ID for none."""
-    names = np.array([name == ANNOTATE for name in trace.actions], np.bool_)
-    events = np.flatnonzero(names[trace.action]) if len(trace) else np.empty(0, np.int64)
-    addresses, place = distinct(rows.addr)
-    turns = len(trace) + 2
-    key = place * turns + rows.alloc_event + 1
-    order = stable_order(key)
-    at = np.searchsorted(addresses, trace.addr[events])
-    before = np.searchsorted(key[order], at * turns + events + 1) - 1
-    found = np.full(len(events), NO_ID, np.int64)
-    named = np.flatnonzero(before >= 0)
-    row = order[before[named]]
-    live = (rows.addr[row] == trace.addr[events[named]]) & (events[named] < rows.free_event[row])
-    found[named[live]] = row[live]
-    return events, found
-
-
-def state_categories(
-    devices: Sequence[DeviceHistory], strings: list[str], noted: RecorderInfo | None
-) -> tuple[tuple[DeviceHistory, ...], list[str]]:
-    """Give allocations the categories and names of the storages in them at the end.
-
-    A name is that of a parameter or buffer in its module, such as ``blocks.3.mlp.weight``; it is
-    the allocation's metadata where PyTorch recorded none.
-
-    Args:
-        devices: the devices of a file.
-        strings: its texts, which categories point into; left as they are.
-        noted: what the recorder noted, with the storages.
-
-    Returns:
-        the devices and texts, both new where a storage was found. What the trace states itself
-        stays, and a storage that begins inside an allocation names nothing: the rest is not its.
-    """
-    if noted is None or not noted.storages:
-        return tuple(devices), strings
-    texts = list(strings)
-    known = {text: i for i, text in reversed(list(enumerate(texts)))}
-
-    def place(text: str) -> int:
-        if text not in known:
-            known[text] = len(texts)
-            texts.append(text)
-        return known[text]
-
-    changed = []
-    for device in devices:
-        storages = {
-            each.address: each for each in noted.storages if each.device == str(device.device)
-        }
-        rows = device.allocations
-        category, metadata = rows.category.copy(), rows.metadata.copy()
-        # Only one allocation can be live at an address; older ones there were something else.
-        live = rows.free_requested_event == device.events
-        for row in np.flatnonzero(live).tolist():
-            storage = storages.get(int(rows.addr[row]))
-            if storage is None:
-                continue
-            if category[row] < 0:
-                category[row] = place(storage.kind)
-            if metadata[row] < 0 and storage.name:
-                metadata[row] = place(storage.name)
-        named = replace(rows, category=category, metadata=metadata)
-        changed.append(replace(device, allocations=named))
-    return tuple(changed), texts

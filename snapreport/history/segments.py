@@ -1,4 +1,10 @@
-"""Number the actions of events; their names are compared once, for all callers."""
+"""Segments at each event, found by undoing the trace's segment events from the final ones.
+
+Walking backwards needs no start state, and the final state is always complete, whatever the ring
+lost.
+
+Source: snapshot-format notes 5.2, step 8.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
-from snapreport.ground.native.columns import SEGMENT_COLUMNS, SEGMENT_KINDS, undo_segments
+from snapreport.ground.native.columns import (
+    SEGMENT_COLUMNS,
+    SEGMENT_KINDS,
+    stable_order,
+    undo_segments,
+)
+from snapreport.ground.native.columns import locate as sweep_blocks
 from snapreport.model.history import START, DeviceHistory, Events
 from snapreport.model.replays import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, Segments
 
 
 def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArray[np.int64]:
-    """Return a number for the action of each event.
+    """Return a number for the action of each event; names are compared once, for all callers.
 
     Args:
         other: the events.
@@ -36,12 +48,6 @@ def _distinct(other: Events) -> tuple[list[str], NDArray[np.int64]]:
     number = {name: i for i, name in enumerate(dict.fromkeys(other.action))}
     place = np.fromiter(map(number.__getitem__, other.action), np.int64, len(other.action))
     return list(number), shared(place)
-
-
-# Find the segments at each event, by undoing the trace's segment events from the final ones.
-#
-# Source: snapshot-format notes 5.2, step 8. Walking backwards needs no start state, and the final
-# state is always complete, whatever the ring lost.
 
 
 _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
@@ -67,7 +73,7 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     """Return the life of every segment, and how many events did not fit.
 
     Pools are those that the final segments or the events name, kinds those of the final segments;
-    ``figures.fragmentation`` finds some of the others.
+    ``infer_pools()`` finds some of the others.
     """
     final = _final_rows(segments, events)
     kind = code_actions(other, SEGMENT_KINDS, 0).astype(np.int8)
@@ -143,3 +149,15 @@ def lives_of(history: DeviceHistory) -> SegmentLives:
     for column in fields(lives):
         shared(getattr(lives, column.name))
     return lives
+
+
+def locate(
+    lives: SegmentLives, events: NDArray[np.int64], addresses: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Return the segment that holds each address after its event; events ascend.
+
+    Returns:
+        int32, shape (len(events),): rows of ``lives``, NO_ID where none does.
+    """
+    spans = (lives.address, lives.size, lives.start_event, lives.end_event)
+    return sweep_blocks(spans, stable_order(lives.end_event), events, addresses)

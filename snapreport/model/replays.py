@@ -11,6 +11,9 @@ from snapreport.ground.safe_text import Shown
 
 SMALL, LARGE = range(2)
 """Kinds of segments: the pool of requests up to 1 MiB, and that of larger ones."""
+LARGE_SEGMENT = 20 << 20
+"""``large_segment_size_mb``, unless it is set: the segment of a request to the large pool below
+10 MiB, and what an expandable one grows by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,7 @@ class AllocatorUse(Shown):
     more is active than reserved, so segment events are missing."""
     most: int
     """The event of the most fragmentation, the first of several."""
-    large_page: int = 20 << 20
+    large_page: int = LARGE_SEGMENT
     """The bytes that expandable segments of the large pool get and give back at a time; a multiple
     of them where the size is not known."""
 

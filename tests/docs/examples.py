@@ -120,6 +120,8 @@ def records(example: Example) -> bool:
 
 def host_of(example: Example) -> str | None:
     """Return the library that an example hooks into, None where it is none."""
+    if "import ray\n" in example.code:
+        return "ray"
     found = re.search(r"from snapreport\.integrations\.(\w+) import", example.code)
     return HOSTS[found[1]] if found else None
 

@@ -12,8 +12,10 @@ import anyio
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
 
-from snapreport.commands.mcp_server.keeping import Desk, FileKeepers, Question
-from snapreport.commands.mcp_server.protocol import RootedFiles, make_server
+from snapreport.commands.mcp_server.answering import Desk
+from snapreport.commands.mcp_server.keeping import FileKeepers
+from snapreport.commands.mcp_server.protocol import make_server
+from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.ground.progress import silent
 from snapreport.model.history import NamesWanted
 

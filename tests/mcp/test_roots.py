@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from snapreport.commands.mcp_server import opened
-from snapreport.commands.mcp_server.opened import opened_below
-from snapreport.commands.mcp_server.protocol import RootedFiles
+from snapreport.commands.mcp_server import questions
+from snapreport.commands.mcp_server.questions import RootedFiles, opened_below
 from snapreport.ground.errors import InputError
 from snapreport.model.history import NamesWanted
 
@@ -129,7 +128,7 @@ def test_a_link_that_comes_while_a_file_is_open_is_not_followed(place: SimpleNam
 def test_where_no_name_leads_to_an_open_file_a_swap_is_noticed_afterwards(
     place: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened, "_DESCRIPTORS", place.above / "no such folder")
+    monkeypatch.setattr(questions, "_DESCRIPTORS", place.above / "no such folder")
     with pytest.raises(InputError, match=r"deep/a\.pickle is not a regular file"):  # noqa: SIM117
         with opened_below(place.files.find("deep/a.pickle")):
             swap_file(place.root)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import threading
 import time
-from multiprocessing import Pipe
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from mcp_types import TextContent, TextResourceContents
 from snapreport.commands.mcp_server import keeping
 from snapreport.commands.mcp_server.guidance import BY_NAME
 from snapreport.commands.mcp_server.keeping import FileKeepers
-from snapreport.commands.mcp_server.protocol import RootedFiles, make_server
+from snapreport.commands.mcp_server.protocol import make_server
+from snapreport.commands.mcp_server.questions import ANSWERING, RootedFiles
 from snapreport.commands.mcp_server.reply import USUAL, as_text, count_tokens
+from tests import ready_workers
 from tests.mcp.desks import PLAIN, connected, run, text_of
 
 STEP = {"file": "training_step.pickle"}
@@ -254,22 +255,31 @@ def test_progress_is_reported_and_rises(samples: Path) -> None:
 
 
 def test_long_work_is_reported_again_and_again_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch,
+    samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keeping, "QUERY_SECONDS", 0.5)
+    monkeypatch.setattr(keeping, "_GRACE", 0.0)
     monkeypatch.setattr(keeping, "_ALIVE", 0.01)
-    ours, theirs = Pipe()
-    teller = keeping.Teller(theirs)
-    threading.Thread(target=teller.tell_again, daemon=True).start()
-    teller.begin()
-    teller.progress("Reading", 0.5)
-    assert ours.recv() == ("progress", "Reading", 0.5)
-    assert [ours.recv()[:2] for _ in range(3)] == [("progress", "Reading")] * 3
-    teller.end("answer", {})
-    while (heard := ours.recv())[0] == "progress":
-        pass
-    assert heard[:2] == ("answer", {})
-    assert not ours.poll(0.1)
-    theirs.close()
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    async def work() -> None:
+        async with connected(samples, mode="legacy") as (client, _):
+            asked = {**STEP, "sql": FOR_EVER}
+            assert (await client.call_tool("query", asked, progress_callback=note)).is_error
+            count = len(told)
+            await anyio.sleep(0.1)
+            assert len(told) == count
+
+    run(work)
+    assert [message for _, message in told].count(ANSWERING) > 3
+
+
+def test_the_modules_that_processes_load_before_exist() -> None:
+    for name in (*keeping.READ_BEFORE, *ready_workers.READ_BEFORE):
+        assert find_spec(f"snapreport.{name}") is not None, name
 
 
 def test_two_clients_and_two_files_at_once(samples: Path) -> None:

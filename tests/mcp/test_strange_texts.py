@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from snapreport.commands.mcp_server.keeping import Desk, Question
-from snapreport.commands.mcp_server.protocol import RootedFiles
+from snapreport.commands.mcp_server.answering import Desk
+from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.commands.mcp_server.reply import as_text, clean_text
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent

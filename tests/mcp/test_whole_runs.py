@@ -17,9 +17,9 @@ import snapreport
 from dev.evals.made_runs import make_runs
 from snapreport.api.runs import LoadedRun, load_run
 from snapreport.api.runs.inputs import NOT_ALLOWED
+from snapreport.commands.mcp_server.answering import Desk
 from snapreport.commands.mcp_server.guidance import BY_NAME
-from snapreport.commands.mcp_server.keeping import Desk, Question
-from snapreport.commands.mcp_server.protocol import RootedFiles
+from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.commands.mcp_server.reply import USUAL, as_text, count_tokens
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent

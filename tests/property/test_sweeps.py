@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import find_curves, peak_without
-from snapreport.figures.segments import find_allocator_use, locate
+from snapreport.figures.segments import find_allocator_use
 from snapreport.ground.native.columns import sum_live, weigh
 from snapreport.history.block_sizes import find_holes
-from snapreport.history.segments import segment_lives
+from snapreport.history.segments import locate, segment_lives
 from snapreport.model.history import DeviceHistory, Events
 from snapreport.model.replays import SegmentLives
 from snapreport.model.snapshot import Segments
@@ -33,8 +33,8 @@ Found = TypeVar("Found")
 # Where the plain code takes the place of the library's.
 PLAIN = {
     "snapreport.figures.curves.sum_live": reference.sum_live,
-    "snapreport.ground.native.columns.locate": reference.locate,
-    "snapreport.ground.native.columns.fragmentation": reference.fragmentation,
+    "snapreport.history.segments.sweep_blocks": reference.locate,
+    "snapreport.figures.segments.sweep_fragmentation": reference.fragmentation,
     "snapreport.history.segments.undo_segments": segments_reference.undo_segments,
 }
 

@@ -23,7 +23,8 @@ from snapreport.figures.allocator.tape import (
     UNMAPPED,
     ReplayTape,
 )
-from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.history.allocator_settings import AllocatorSettings
+from snapreport.history.block_sizes import round_sizes
 from tests.reference.allocator_heap import DEFAULT, Heap, by_address, size_and_address
 from tests.reference.allocator_parts import MIB, NEVER, Bin, Block, Conf, Range, Rules
 
@@ -36,14 +37,13 @@ class Replay(Heap):
         self.rules = rules or Rules()
         self.retries = 0
         self.failed_op = -1
-        self._rounded = round_sizes(tape.size, SplitRules(conf.divisions)).tolist()
+        self._settings = AllocatorSettings(roundup_power2_divisions=conf.divisions)
+        self._rounded = round_sizes(tape.size, self._settings).tolist()
 
     def run(self) -> Replay:
         """Do all operations, or those up to the first that cannot be done."""
         tape = self.tape
-        failed = round_sizes(
-            np.maximum(tape.failed_size, 1), SplitRules(self.conf.divisions)
-        ).tolist()
+        failed = round_sizes(np.maximum(tape.failed_size, 1), self._settings).tolist()
         for self._op, (op, row) in enumerate(zip(tape.op.tolist(), tape.row.tolist(), strict=True)):
             if op == ALLOCATE:
                 block = self._malloc(self._rounded[row], int(tape.lane[row]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from snapreport.api.runs.engines import OpenEngine, Teller, check_answers
+from snapreport.api.runs.engines import OpenEngine, Teller
 from snapreport.ground.errors import EngineError, reason_of
 from snapreport.ground.processes import KILLED, interrupts_blocked, main_hidden, start_tracker
 
@@ -46,17 +48,17 @@ def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[O
         raise EngineError(
             "--engine dask needs Dask, which is not installed: pip install distributed"
         ) from error
-    if address:
-        check_answers(address, "Dask scheduler")
     cluster: AbstractContextManager[LocalCluster | str]
     cluster = nullcontext(address) if address else _started(jobs or 1)
     with cluster as where:
         try:
+            found = urlsplit(address)
+            if found.port:  # where nothing listens, Dask would try again and again
+                socket.create_connection((found.hostname, found.port), _PATIENCE).close()
             client = Client(where, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
-            raise EngineError(
-                f"no Dask scheduler answers at {address}: {reason_of(error)}."
-            ) from error
+            why = getattr(error, "strerror", None) or reason_of(error)
+            raise EngineError(f"no Dask scheduler answers at {address}: {why}.") from error
         with client:
             topic = f"snapreport-{os.urandom(6).hex()}"
             if hear is not None:

@@ -7,27 +7,20 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from snapreport.ground.errors import EngineError, reason_of
-from snapreport.ground.processes import PATIENCE, ChildProcess
+from snapreport.ground.processes import PATIENCE, ChildProcess, ProcessLostError, Tell
 
 Teller: TypeAlias = Callable[[int, str, float | None], None]
 """Called in a worker with a task's place, what is being done and the fraction done."""
-
-_PATIENCE = 10.0
-"""Seconds in which a cluster has to answer."""
 
 
 @dataclass(frozen=True)
@@ -45,40 +38,10 @@ class OpenEngine:
     """How often to hand over a task that workers are lost over, the last time alone."""
 
 
-def check_answers(address: str, what: str) -> None:
-    """Refuse an address where nothing answers, for which libraries may wait ten minutes.
-
-    Raises:
-        EngineError: nothing answers; what is not ``HOST:PORT`` is left to the library.
-    """
-    found = re.fullmatch(r"(?:\w+://)?\[?([^/\[\]]+?)\]?:(\d+)/?", address)
-    if found is None or int(found[2]) > 65535:
-        return
-    try:
-        socket.create_connection((found[1], int(found[2])), _PATIENCE).close()
-    except OSError as error:
-        raise EngineError(
-            f"no {what} answers at {address}: {error.strerror or reason_of(error)}."
-        ) from error
-
-
-# Processes of this machine as an executor; where one is killed, the others go on.
-#
-# ``ProcessPoolExecutor`` gives up all that waits when one of its processes is killed, and tells
-# neither how it ended nor of progress; so each thread of a ``ThreadPoolExecutor`` has a process
-# here.
-#
-# Each process is started anew (spawn), which works on every system and with threads around.
-
-
 Result = TypeVar("Result")
 
-_parent: Connection | None = None
-"""In a worker: where its answers go."""
-
-
-class WorkerLostError(Exception):
-    """The process that worked on a task is no more; the message says how it ended."""
+_tell: Tell | None = None
+"""In a worker: where its progress goes."""
 
 
 @contextmanager
@@ -94,22 +57,25 @@ def open_local(jobs: int, hear: Teller | None) -> Iterator[OpenEngine]:
 
 def tell_parent(place: int, what: str, fraction: float | None) -> None:
     """Tell the process that gave the task of its progress; called in a worker."""
-    if _parent is None:  # no process could be started
+    if _tell is None:  # no process could be started
         return
     try:
-        _parent.send((place, what, fraction))
+        _tell((place, what, fraction))
     except OSError:  # the parent is gone
         raise SystemExit(1) from None
 
 
 def _how_lost(error: BaseException) -> str:
-    return str(error) if isinstance(error, WorkerLostError) else ""
+    return str(error) if isinstance(error, ProcessLostError) else ""
 
 
 class LocalProcesses(ThreadPoolExecutor):
-    """An executor that calls functions in so many processes, each started when it is needed.
+    """Processes of this machine as an executor; where one is killed, the others go on.
 
-    A future of a process that was killed has a ``WorkerLostError``; a new one takes the next.
+    ``ProcessPoolExecutor`` gives up all that waits when one of its processes is killed, and tells
+    neither how it ended nor of progress; so each thread of a ``ThreadPoolExecutor`` has a process
+    here, started anew (spawn), which works on every system and with threads around. A future of a
+    process that was killed has a ``ProcessLostError``; a new process takes the next task.
     """
 
     def __init__(self, jobs: int, hear: Teller | None = None) -> None:
@@ -133,7 +99,7 @@ class LocalProcesses(ThreadPoolExecutor):
             with self._lock:
                 workers, self._workers = self._workers, []
             for worker in workers:
-                worker.connection.close()  # tells the worker that there are no more tasks
+                worker.hang_up()
             for worker in workers:
                 worker.end(PATIENCE)
 
@@ -158,20 +124,22 @@ class LocalProcesses(ThreadPoolExecutor):
                 worker = self._start()
             except OSError:  # a limit on processes: do it here
                 return function(*args, **kwargs)
+        with self._lock:  # the caller's main module is hidden while a process starts
+            worker.ask(function, args, kwargs)
         try:
-            with suppress(OSError), self._lock:  # one that is dead is noticed when it is heard
-                worker.connection.send((function, args, kwargs))
-            while True:
-                message = worker.connection.recv()
-                if len(message) == 2:
-                    break
+            done, content = worker.hear()
+            while not done:
                 if self._hear is not None:
-                    self._hear(*message)
-        except (EOFError, OSError):
+                    self._hear(*content)
+                done, content = worker.hear()
+        except ProcessLostError:
             self._mine.worker = None
-            raise WorkerLostError(self._end_of(worker)) from None
+            worker.hang_up()
+            with self._lock, suppress(ValueError):
+                self._workers.remove(worker)
+            raise
         result: Result
-        result, error = message
+        result, error = content
         if error is not None:
             raise error
         return result
@@ -179,54 +147,39 @@ class LocalProcesses(ThreadPoolExecutor):
     def _start(self) -> ChildProcess:
         with self._lock:
             if self._ended:
-                raise WorkerLostError("ended")
-            worker = ChildProcess("spawn", _serve)
+                raise ProcessLostError("ended")
+            worker = ChildProcess("spawn", _prepare)
             self._workers.append(worker)
         self._mine.worker = worker
         return worker
 
-    def _end_of(self, worker: ChildProcess) -> str:
-        """Say what became of a process that says no more."""
-        worker.connection.close()
-        how = worker.how_it_ended()
-        with self._lock, suppress(ValueError):
-            self._workers.remove(worker)
-        return how
 
-
-def _serve(connection: Connection) -> None:
-    """Do tasks until there are no more: what each of the processes runs."""
+def _prepare() -> Callable[..., Any]:
+    """Get a process ready for tasks, and return what does them."""
 
     def leave(_number: int, _frame: FrameType | None) -> NoReturn:
         # Work that is stopped half-way may raise other errors, which nobody should see.
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
         raise SystemExit(1)  # raised, so that unfinished files are removed
 
-    global _parent
-    _parent = connection
     signal.signal(signal.SIGTERM, leave)
     # As in the commands' main(): several processes need no threads for matrices, and the
     # collector no turns in between.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()
-    first = True
-    while True:
-        function, args, kwargs = connection.recv()
-        if first:  # modules stay, and to go through them takes longer than a small task
-            gc.freeze()
-        answer: tuple[object, Exception | None]
-        try:
-            answer = function(*args, **kwargs), None
-        except Exception as error:
-            answer = None, error
-        try:
-            connection.send(answer)
-        except OSError:
-            raise
-        except Exception as error:  # it cannot be pickled
-            connection.send((None, RuntimeError(f"{type(error).__name__}: {error}")))
-        del function, args, kwargs, answer
+    return _do
+
+
+def _do(
+    tell: Tell, function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[object, Exception | None]:
+    """Do a task; what it raises is for its future."""
+    global _tell
+    _tell = tell
+    gc.freeze()  # modules stay, and to go through them takes longer than a small task
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+    finally:
         gc.collect()
-        if first:
-            gc.freeze()
-            first = False

@@ -1,4 +1,8 @@
-"""Find the files to work on: those that were named, and the snapshots and bundles in folders."""
+"""Files to work on: which ones a user names, what their outputs are called, and whose they are.
+
+A folder stands for the snapshots and bundles in it; a file's name may tell which rank wrote it,
+after which step, and on which host.
+"""
 
 from __future__ import annotations
 
@@ -300,8 +304,7 @@ def _nothing_in(folder: Path, skipped: Sequence[Skipped], bundles: bool) -> str:
     return f"{folder} holds no {wanted}, only {left}."
 
 
-# Name the outputs of several inputs so that no two names are the same.
-
+# Names of outputs
 
 StandIns: TypeAlias = Callable[[list[str]], list[str]]
 """Returns what to write for names of files and folders: stand-ins, or with ``list`` the names."""
@@ -363,8 +366,7 @@ def replaced_parts(paths: Sequence[Sequence[str]], stand_ins: StandIns) -> list[
     return [[next(shown) for _ in parts] for parts in paths]
 
 
-# Read from a file's name which rank wrote it, after which step, and on which host.
-
+# Ranks in names
 
 NameReader = Callable[[str], RankName | None]
 """Takes a path below the run's folder, with ``/``; None if the file is not part of the run."""

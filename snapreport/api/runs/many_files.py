@@ -1,4 +1,4 @@
-"""Work on several files at once: ``convert_many()``, and what runs need for it, too."""
+"""Work on several files at once: a task for each, and ``convert_many()``, also as files arrive."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ from snapreport.model.run import DeviceFacts
 
 if TYPE_CHECKING:
     from snapreport.model.findings import Findings
-
-
-# What a run keeps of one file.
 
 
 _MOST_WARNINGS = 20
@@ -66,9 +63,6 @@ def gather(findings: Findings) -> Gathered:
         ranks=several.world_size if several else None,
         node=several.node if several else None,
     )
-
-
-# Do the work on one of several files: a task and its outcome.
 
 
 _LOG = logging.getLogger(__name__)
@@ -224,8 +218,8 @@ def convert_many(
             they differ: ``rank0-snapshot.zip``.
         jobs: how many processes; by default as many as processors and, judging by the sizes of the
             files, free memory allow; on a running cluster, all that it has.
-        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, ``ray``, ``ray=ADDRESS``, or
-            any executor of ``concurrent.futures``, which is not shut down.
+        engine: where: ``local``, ``dask``, ``dask=tcp://HOST:PORT``, or any executor of
+            ``concurrent.futures``, such as one of Ray or MPI, which is not shut down.
         force: replace existing files.
         progress: called with what is being done.
         options: of ``convert()``, the same for every file.
@@ -365,9 +359,6 @@ def output_folder(output: PathLike | None) -> Path:
         raise OutputError(f"{folder} is a file; with several inputs -o names a folder.")
     check_folder(folder)
     return folder
-
-
-# Convert snapshots as they arrive in folders: ``convert_arriving()``.
 
 
 _State = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Put the files of a run in order: find the rank, dump and label of each."""
+"""Make a run of its files: find the rank, dump and label of each, and compare all of them."""
 
 from __future__ import annotations
 
@@ -302,8 +302,7 @@ def _order(name: RankName) -> tuple[int, int, int, int]:
     return int(dump is None), dump or 0, int(rank is None), rank or 0
 
 
-# Read and compare all files of a run: ``load_run()``.
-
+# Reading and comparing
 
 OTHER_NAME = "its name does not match --name"
 UNKNOWN_RUN = "the zip of a run, which must be the only input"

@@ -1,4 +1,9 @@
-"""Which engine does the work, ``local``, ``dask`` or ``ray``, and where."""
+"""Tasks done in an engine: which engine, how many at once, and those whose workers are lost.
+
+What a worker was killed over is done again beside the others, and a last time alone, so that it has
+the machine's memory to itself. Whatever ends the work early, Ctrl-C included, ends the workers and
+removes unfinished files.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Literal, TypeAlias, TypeVar
 
-from snapreport.api.runs.engines import OpenEngine, Teller
+from snapreport.api.runs.engines import OpenEngine, Teller, open_local
 from snapreport.bundle.archive import checked_members
 from snapreport.ground.errors import EngineError, SnapreportError
 from snapreport.ground.files import open_regular, remove_unfinished, writing_as
@@ -22,15 +27,12 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import is_remote
 from snapreport.ground.version import __version__
 
-Kind: TypeAlias = Literal["local", "dask", "ray"]
-_KINDS: tuple[Kind, ...] = ("local", "dask", "ray")
-
 
 @dataclass(frozen=True)
 class Engine:
     """Where to work."""
 
-    kind: Kind
+    kind: Literal["local", "dask"]
     address: str = ""
     """Of a cluster that is there; ``""`` for one that is started here and ended after the work."""
 
@@ -45,12 +47,11 @@ def parse_engine(text: str) -> Engine:
         EngineError: there is no such engine, or ``local`` was given an address.
     """
     kind, equals, address = text.strip().partition("=")
-    for known in _KINDS:
-        if kind == known and bool(equals) == bool(address) and not (address and known == "local"):
-            return Engine(known, address)
-    raise EngineError(
-        f"{text} is not an engine; choose local, dask, dask=tcp://HOST:PORT, ray or ray=ADDRESS."
-    )
+    if kind == "local" and not equals:
+        return LOCAL
+    if kind == "dask" and bool(equals) == bool(address):
+        return Engine("dask", address)
+    raise EngineError(f"{text} is not an engine; choose local, dask or dask=tcp://HOST:PORT.")
 
 
 def open_engine(
@@ -72,12 +73,6 @@ def open_engine(
         from snapreport.api.runs.dask_cluster import open_dask
 
         return open_dask(engine.address, jobs, hear)
-    if engine.kind == "ray":
-        from snapreport.api.runs.ray_cluster import open_ray
-
-        return open_ray(engine.address, jobs)
-    from snapreport.api.runs.engines import open_local
-
     return open_local(jobs or usable_cpus(), hear)
 
 
@@ -87,13 +82,6 @@ def _foreign(executor: Executor, jobs: int | None) -> Iterator[OpenEngine]:
         return "ended with their executor." if isinstance(error, BrokenExecutor) else ""
 
     yield OpenEngine(executor, at_once=jobs, how_lost=how_lost)
-
-
-# Tasks done in an engine: their order, their progress, and those whose workers are lost.
-#
-# What a worker was killed over is done again beside the others, and a last time alone, so that it
-# has the machine's memory to itself. Whatever ends the run early, Ctrl-C included, ends the workers
-# and removes unfinished files.
 
 
 Item = TypeVar("Item")
@@ -249,8 +237,7 @@ def _work(
         return function(item, silent if teller is None else progress)
 
 
-# Decide how many files to work on at once, by this machine's processors and memory.
-
+# How many files at once
 
 _MIB = 1 << 20
 _PROCESS = 64 * _MIB

@@ -1,7 +1,8 @@
-"""Bundles that are kept in the user's cache, so that a pickle opens at once the second time.
+"""Opens files for the explorer: a snapshot by way of a bundle that is kept in the user's cache.
 
-A bundle is named after a hash of the snapshot's bytes and after our version, so a changed snapshot
-or another version gets another bundle. All together are limited in size; the oldest are removed.
+So a pickle opens at once the second time. A bundle is named after a hash of the snapshot's bytes
+and after our version, so a changed snapshot or another version gets another bundle. All together
+are limited in size; the oldest are removed.
 """
 
 from __future__ import annotations
@@ -17,24 +18,19 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from snapreport.api.loading import Snapshot, load_named
 from snapreport.api.making import save_bundle
 from snapreport.bundle import is_zip
-from snapreport.ground.errors import InputError, NotEnoughMemoryError, SnapreportError
-from snapreport.ground.processes import ChildProcess, collector_off
+from snapreport.ground.errors import InputError, NotEnoughMemoryError
+from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.version import __version__
 from snapreport.model.history import NamesWanted
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
 
 LIMIT = 2 * 2**30
 """Bytes that all kept bundles take together at most; one larger bundle stays by itself."""
@@ -129,9 +125,6 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# Converts in a process of its own: the screen stays responsive, and cancelling works at once.
-
-
 _LOOK_UP = 0.1
 """Seconds after which a cancelled conversion is noticed."""
 
@@ -145,6 +138,8 @@ def convert_beside(
 ) -> None:
     """Make a bundle of a snapshot in another process, and wait for it.
 
+    The screen stays responsive, and cancelling works at once.
+
     Args:
         source: the snapshot.
         target: the bundle to write; the list of the recorded full paths is written beside it.
@@ -155,38 +150,35 @@ def convert_beside(
         Cancelled: it was set.
         SnapreportError: what the conversion raised.
     """
-    process = ChildProcess("spawn", _convert, source, target)  # a fork beside threads may hang
+    process = ChildProcess("spawn", partial, _convert, source, target)  # a fork could hang
+    process.ask()
     try:
         while True:
             if cancelled.is_set():
                 raise Cancelled
-            if not process.connection.poll(_LOOK_UP):
+            try:
+                done, told = process.hear(_LOOK_UP)
+            except TimeoutError:
                 continue
-            message: Any = process.connection.recv()
-            if message is None:
+            if done:
                 return
-            if isinstance(message, Exception):
-                raise message
-            progress(*message)
-    except (EOFError, ConnectionError):
+            progress(*told)
+    except ProcessLostError as error:
         raise InputError(
-            f"{source} could not be converted: the process that did so is gone:"
-            f" {process.how_it_ended()}."
+            f"{source} could not be converted: the process that did so is gone: {error}."
         ) from None
     finally:
-        process.end()
-        process.connection.close()
+        process.close()
 
 
-def _convert(connection: Connection, source: Path, target: Path) -> None:
+def _convert(source: Path, target: Path, tell: Tell) -> None:
     """Make the bundle; runs in the process."""
 
     def progress(what: str, fraction: float | None) -> None:
-        connection.send((what, fraction))
+        tell((what, fraction))
 
     try:
         with collector_off():
-            from snapreport.api.loading import Snapshot
             from snapreport.names.short_paths import shorten
 
             whole = load_named(source, NamesWanted(keep_paths=True), progress).history
@@ -194,11 +186,8 @@ def _convert(connection: Connection, source: Path, target: Path) -> None:
             save_bundle(Snapshot(short), target, progress=progress, sources=[source])
             names = paths_by_name(short.stacks.frames.filenames, whole.stacks.frames.filenames)
             names_beside(target).write_bytes(orjson.dumps(names))
-        connection.send(None)
-    except SnapreportError as error:
-        connection.send(error)
     except MemoryError:
-        connection.send(NotEnoughMemoryError(f"{source} needs more memory than is free."))
+        raise NotEnoughMemoryError(f"{source} needs more memory than is free.") from None
 
 
 def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
@@ -209,16 +198,13 @@ def paths_by_name(short: list[str], whole: list[str]) -> dict[str, str]:
     return {name: path for name, path in pairs if name != path and path.isprintable()}
 
 
-# Lines of source, if the files that a recording names are on this machine.
-
-
 _LONGEST = 2 * 2**20
 """Larger files are not read, in bytes: no hand-written source is longer."""
 _MOST_FILES = 64
 
 
 class Sources:
-    """Reads lines of Python files on this machine."""
+    """Reads lines of the Python files that a recording names, if they are on this machine."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         """``recorded`` maps the short paths that are shown to the full ones that were recorded."""
@@ -261,9 +247,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-# A file that the explorer has open.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""``findings``: what went wrong, each with its evidence and what would help."""
+"""Answers from what was found: ``findings``, ``open``, ``summary`` and ``whatif``."""
 
 from __future__ import annotations
 
@@ -140,8 +140,7 @@ def _whole(about: Mapping[str, Any], device: str, finding: Finding, others: list
     return Reply({**about, "device": device or "all"}, head, parts)
 
 
-# ``open`` and ``summary``: what a recording is, what went wrong, and what held the memory.
-
+# open, summary
 
 _HOLDERS = 10
 _SUGGESTIONS, _FAILED = 3, 3
@@ -392,8 +391,7 @@ _PARTS = {
 }
 
 
-# ``whatif``: the peak without something, other settings of the allocator, another card, a plan.
-
+# whatif
 
 _MODES = (("settings", "capacity"), ("card",), ("fit",), ("free",), ("without",))
 _SERVES = {True: "yes", False: "no", None: "perhaps"}

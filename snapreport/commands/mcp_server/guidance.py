@@ -1,4 +1,8 @@
-"""Resources that clients can read (a guide, units, glossary, schema), and prompts."""
+"""What a client reads: the tools, resources (a guide, units, glossary, schema), and prompts.
+
+Every client has the list of tools in its context all the time, so it is short; the guide has the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,6 @@ from snapreport.commands.mcp_server.reply import LEAST, MOST, USUAL, as_text, cl
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, MOMENTS
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
 from snapreport.model.answers import COUNTED, CURVES, GROUPINGS, WHAT_IF_GROUPINGS
-
-# The tools: their names, descriptions, arguments and results.
-#
-# Every client has this list in its context all the time, so it is short; the guide has the rest.
-
 
 Schema = dict[str, Any]
 

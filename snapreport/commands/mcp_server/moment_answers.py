@@ -1,4 +1,4 @@
-"""``at``: what is live at one moment, grouped as the client asks."""
+"""Answers from the recording itself: ``at`` (what is live at a moment), ``query`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -195,8 +195,7 @@ def _frame_text(frames: FrameTable, frame: int) -> str:
     return named_place(frames.names[frame], frames.filenames[frame], frames.line(frame))
 
 
-# ``query``: read-only SQL over the tables of a recording.
-
+# query
 
 MOST_ROWS = 10_000
 """The most rows of an answer; a question that needs more should aggregate."""
@@ -243,7 +242,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-# ``diff``: what grew and what shrank from one recording to another.
+# diff
 
 
 def diff_reply(base: KeptRecording, new: KeptRecording, arguments: Mapping[str, Any]) -> Reply:

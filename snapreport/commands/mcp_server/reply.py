@@ -1,4 +1,4 @@
-"""An answer before it is split into pages: its head, and parts with all their items."""
+"""An answer: its head and parts, their values as safe JSON, and pages that fit a token limit."""
 
 from __future__ import annotations
 
@@ -126,11 +126,7 @@ def size(count: int | None, **more: Any) -> dict[str, Any] | None:
     return None if count is None else {"bytes": int(count), "text": format_bytes(count), **more}
 
 
-# Estimate how many tokens a text has for a language model: too many rather than too few.
-#
-# Every model has its own vocabulary, and we depend on none. With these factors no answer has more
-# tokens in the two vocabularies that ``docs/mcp.md`` names than the estimate.
-
+# Tokens
 
 _PIECES = re.compile(
     r"([A-Za-z]+)|([0-9]+)|([^\sA-Za-z0-9\u0080-\U0010ffff]+)|([^\x00-\x7f]+)|(\s+)"
@@ -138,7 +134,11 @@ _PIECES = re.compile(
 
 
 def count_tokens(text: str) -> int:
-    """Return an estimate of a text's tokens, too many rather than too few."""
+    """Return an estimate of a text's tokens for a language model, too many rather than too few.
+
+    Every model has its own vocabulary, and we depend on none. With these factors no answer has more
+    tokens in the two vocabularies that ``docs/mcp.md`` names than the estimate.
+    """
     found = 0
     for word, digits, signs, others, gap in _PIECES.findall(text):
         if word:
@@ -154,8 +154,7 @@ def count_tokens(text: str) -> int:
     return found
 
 
-# Values of answers as JSON without control or hidden characters, and with long texts cut.
-
+# Values
 
 LONGEST = 1500
 """The most characters of one text in an answer."""
@@ -197,8 +196,7 @@ def clean(value: Any, longest: int = LONGEST) -> Any:
     return clean(value.item() if hasattr(value, "item") else str(value), longest)
 
 
-# Pages of an answer: as much as fits into a token limit, and a cursor for the next page.
-
+# Pages
 
 USUAL, LEAST, MOST = 2000, 300, 20_000
 """Token limits of an answer: the default, and the range that can be asked for."""

@@ -14,8 +14,14 @@ from snapreport.figures.segments import Heap, allocator_of, heap_at
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import unique
 from snapreport.ground.units import format_bytes, format_count, list_of
-from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, possible_settings
-from snapreport.history.block_sizes import SMALL_SIZE, SplitRules, live_at, round_sizes, split_rules
+from snapreport.history.allocator_settings import (
+    SMALL_SEGMENT,
+    UNLIMITED,
+    AllocatorSettings,
+    possible_settings,
+    recorded_settings,
+)
+from snapreport.history.block_sizes import SMALL_SIZE, live_at, round_sizes
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
@@ -60,7 +66,7 @@ def judge_settings(tables: History, device: DeviceFigures, verdict: OomVerdict) 
     Args:
         verdict: on the request.
     """
-    divided = bool(split_rules(tables.settings).divisions)
+    divided = bool(recorded_settings(tables.settings).roundup_power2_divisions)
     # With roundup_power2_divisions the recorded size is rounded, to less than twice the request.
     size = verdict.size // 2 if divided else verdict.size
     needed = live_at(device.history, verdict.event) + size
@@ -295,7 +301,7 @@ def _from_rounding(device: DeviceFigures, heap: Heap, request: Request, pieces: 
     """Return the most bytes that rounding could free, 0 if sizes do not vary enough."""
     rows = device.history.allocations
     sizes = rows.size[(rows.size > SMALL_SIZE) & (rows.stream == request.stream)]
-    rounded = SplitRules(divisions=(_DIVISIONS,) * 16)
+    rounded = AllocatorSettings(roundup_power2_divisions=(_DIVISIONS,) * 16)
     distinct = unique(sizes)
     if len(distinct) < _MANY_SIZES:
         return 0

@@ -21,7 +21,7 @@ from snapreport.figures.allocator.tape import (
     where_apart,
 )
 from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings, possible_settings
-from snapreport.history.block_sizes import SplitRules, find_unsplit_pools
+from snapreport.history.block_sizes import find_unsplit_pools
 from snapreport.model.history import DeviceHistory, History
 from snapreport.model.replays import FactualReplay
 from snapreport.model.snapshot import NO_ID
@@ -206,8 +206,7 @@ def _cause(device: DeviceHistory, tape: ReplayTape, settings: AllocatorSettings,
     expandable = device.segments.expandable
     if expandable.any() and not expandable.all():
         return "settings-changed"
-    rules = SplitRules(settings.roundup_power2_divisions, settings.max_split_size)
-    if len(find_unsplit_pools(device.segments, rules)):
+    if len(find_unsplit_pools(device.segments, settings)):
         return "no-split-pool"
     if any(pool != DEFAULT_POOL for pool, _ in tape.lanes):
         return "private-pool"

@@ -1,4 +1,8 @@
-"""Replay a tape through the model of the allocator, with given settings and card size."""
+"""Replay a tape through the model of the allocator, with given settings and limits.
+
+From that follow the limit that a process had, the least capacity with which a setting serves every
+request, and, as a recording leaves some things open, the tapes that are consistent with it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from snapreport.figures.allocator.tape import (
 )
 from snapreport.ground.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
 from snapreport.history.allocator_settings import MIB, UNLIMITED, AllocatorSettings, segment_sizes
-from snapreport.history.block_sizes import SplitRules, round_sizes
+from snapreport.history.block_sizes import MIN_BLOCK, round_sizes
 from snapreport.model.history import START
 from snapreport.model.snapshot import NO_ID
 
@@ -49,10 +53,6 @@ class AllocatorModel:
     def __init__(self, tape: ReplayTape) -> None:
         self.tape = tape
         self._columns: dict[tuple[int, ...], ReplayColumns] = {}
-
-    def rounded(self, settings: AllocatorSettings) -> NDArray[np.int64]:
-        """Return the bytes that each allocation asks of the pools; int64, shape (n_rows,)."""
-        return round_sizes(self.tape.size, SplitRules(settings.roundup_power2_divisions))
 
     def replay(
         self,
@@ -112,9 +112,7 @@ class AllocatorModel:
             numbers = {pool: i for i, pool in enumerate(dict.fromkeys([DEFAULT_POOL, *pools]))}
             failed = tape.failed_size
             if divisions:
-                failed = np.where(
-                    failed > 0, round_sizes(np.maximum(failed, 1), SplitRules(divisions)), 0
-                )
+                failed = np.where(failed > 0, round_sizes(np.maximum(failed, 1), settings), 0)
             self._columns[divisions] = ReplayColumns.of(
                 {
                     "op": tape.op,
@@ -125,7 +123,7 @@ class AllocatorModel:
                     "failed_lane": tape.failed_lane,
                 },
                 {
-                    "rounded": self.rounded(settings),
+                    "rounded": round_sizes(tape.size, settings),
                     "lane": tape.lane,
                     "address": tape.address,
                     "block": tape.block,
@@ -160,10 +158,8 @@ def chosen_operations(tape: ReplayTape, chosen: NDArray[np.bool_] | slice) -> Re
     return replace(tape, **{name: getattr(tape, name)[chosen] for name in _OPERATION_COLUMNS})
 
 
-# Infer the limit of a process set by ``set_per_process_memory_fraction()``: no file has it.
-#
-# It shows in what was reserved when a request failed, and in what was collected as garbage.
-
+# The limit of a process, set by set_per_process_memory_fraction(): no file has it, but it shows in
+# what was reserved when a request failed, and in what was collected as garbage.
 
 _CLOSE = MIB
 """Limits that differ by less make no difference: segments come in steps of 2 MiB."""
@@ -215,7 +211,7 @@ def least_limit(model: AllocatorModel, settings: AllocatorSettings) -> int:
     grew = np.flatnonzero((recorded.kind == MADE) | (recorded.kind == MAPPED))
     ops, first = np.unique(recorded.op[grew], return_index=True)
     served = (ops != NO_ID) & (tape.op[ops] == ALLOCATE)
-    size = model.rounded(settings)[tape.row[ops[served]]]
+    size = round_sizes(tape.size[tape.row[ops[served]]], settings)
     before = recorded_reserved(tape)[grew[first[served]]]
     return int((before + segment_sizes(size, settings)).max(initial=0))
 
@@ -240,8 +236,7 @@ def _wrong_by(tape: ReplayTape, events: NDArray[np.int64]) -> int:
     return 0
 
 
-# The smallest capacity with which a setting serves every request of a recording.
-
+# The least capacity
 
 LONG = 300_000
 """Above this many operations the search tries fewer capacities, to answer while one waits."""
@@ -373,12 +368,8 @@ def _depends_on_capacity_alone(model: AllocatorModel, settings: AllocatorSetting
     return not (expandable or settings.memory_fraction or model.tape.limited)
 
 
-# Tapes for what a recording leaves open about the program.
-#
-# Under the recorded settings they all give the same result; under others they may differ.
-
-
-_LEAST_BLOCK = 512
+# Tapes for what a recording leaves open. Under the recorded settings they all give the same result;
+# under others they may differ.
 
 
 def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[ReplayTape]:
@@ -393,9 +384,8 @@ def possible_tapes(tape: ReplayTape, recorded: AllocatorSettings) -> list[Replay
         found.append(_completed_before(tape))
     if tape.waited.any():
         found.append(chosen_operations(tape, tape.waited == 0))
-    divisions = recorded.roundup_power2_divisions
-    if divisions and (tape.op == FAIL).any():
-        found += [_less_failed(each, divisions) for each in found]
+    if recorded.roundup_power2_divisions and (tape.op == FAIL).any():
+        found += [_less_failed(each, recorded) for each in found]
     return found
 
 
@@ -416,7 +406,7 @@ def scattered(tape: ReplayTape) -> ReplayTape:
     recorded settings. This is the most memory that these blocks can keep from being given back.
     """
     there = _held_at_start(tape)
-    size = round_sizes(tape.size[there], SplitRules())
+    size = round_sizes(tape.size[there], AllocatorSettings())
     segment = segment_sizes(size, AllocatorSettings())
     behind = np.where(size > MIB, segment - size, 0)
     filled = np.flatnonzero(behind > MIB)
@@ -455,23 +445,18 @@ def _completed_before(tape: ReplayTape) -> ReplayTape:
     return chosen_operations(at_once, ~perhaps)
 
 
-def _less_failed(tape: ReplayTape, divisions: tuple[int, ...]) -> ReplayTape:
-    """Return a tape in which failed requests have the smallest possible size."""
+def _less_failed(tape: ReplayTape, recorded: AllocatorSettings) -> ReplayTape:
+    """Return a tape in which failed requests have the smallest size that is rounded to theirs."""
     failed = np.flatnonzero(tape.op == FAIL)
-    size = tape.failed_size.copy()
-    size[failed] = _least_rounded_to(size[failed], divisions)
-    return replace(tape, failed_size=size)
-
-
-def _least_rounded_to(size: NDArray[np.int64], divisions: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the least multiples of 512 that are rounded to some sizes."""
-    high = size // _LEAST_BLOCK
+    size = tape.failed_size[failed]
+    high = size // MIN_BLOCK
     low = high // 2 - 1  # rounding adds less than as much again
     while (high - low > 1).any():
         middle = (low + high) // 2
-        fits = round_sizes(middle * _LEAST_BLOCK, SplitRules(divisions)) >= size
+        fits = round_sizes(middle * MIN_BLOCK, recorded) >= size
         open_ = high - low > 1
         high = np.where(open_ & fits, middle, high)
         low = np.where(open_ & ~fits, middle, low)
-    found: NDArray[np.int64] = high * _LEAST_BLOCK
-    return found
+    least = tape.failed_size.copy()
+    least[failed] = high * MIN_BLOCK
+    return replace(tape, failed_size=least)

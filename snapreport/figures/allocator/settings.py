@@ -1,4 +1,8 @@
-"""Replay a recording under other settings and on other cards, if its own replay is exact."""
+"""Replay a recording under other settings and on other cards, if its own replay is exact.
+
+That tells what a setting would have needed, which one would have served a request that failed, and
+what each would have reserved over time.
+"""
 
 from __future__ import annotations
 
@@ -167,11 +171,8 @@ def _outcome(
     )
 
 
-# Find the settings under which a failed request would have been served, by the model.
+# A request that failed
 
-
-_WAYS = tuple(map(Addresses, (ASCENDING, DESCENDING, FIRST_FIT)))
-"""Where the driver may put new segments."""
 _MOST_WORK = 2_500_000
 """The most operations to replay, so that a report does not have to wait: about 0.3 s."""
 _SPLIT_SIZES = tuple(size * MIB for size in (512, 256, 128, 64, 32))
@@ -235,7 +236,7 @@ def settings_for_failed(
         failed_too = 0
         for settings in group:
             answers: set[bool] = set()
-            for start, way in product(starts, _WAYS):
+            for start, way in product(starts, WAYS[:_FEW_WAYS]):
                 left -= len(start.tape)
                 if len(answers) == 2 or left < 0:
                     answers.clear()
@@ -273,8 +274,7 @@ def _text(settings: AllocatorSettings) -> str:
     return "expandable_segments:False" if text == "default" else text
 
 
-# Compare settings for a report: a table, and what each would have reserved over time.
-
+# Comparing settings in a report
 
 QUICK = 20_000
 """A report has the tables by default up to this many operations on all devices (at most 2 s)."""

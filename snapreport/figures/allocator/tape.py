@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from snapreport.ground.native.columns import distinct, is_among, stable_order
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
-from snapreport.history.segments import code_actions, lives_of, reserved_changes
+from snapreport.history.block_sizes import infer_pools
+from snapreport.history.segments import code_actions, lives_of, locate, reserved_changes
 from snapreport.model.history import START, DeviceHistory
-from snapreport.model.replays import LARGE, SegmentLives
+from snapreport.model.replays import SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, NO_STACK
 
 ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL = range(5)
@@ -138,8 +139,7 @@ def where_apart(recorded: NDArray[np.int64], replayed: NDArray[np.int64]) -> lis
     return [int(side[at, 0]) for side in (recorded, replayed) if at < len(side)]
 
 
-# Find the cause of each segment event: a request, or a call of ``empty_cache()``.
-
+# The cause of each segment event: a request, or a call of empty_cache()
 
 _NOTHING, _REQUEST, _FAILED, _RELEASE, _GROW, _LATE, _DONE = range(7)
 
@@ -301,13 +301,10 @@ def is_late(history: DeviceHistory) -> NDArray[np.bool_]:
     return late
 
 
-# Make a tape of a device's history: separate the program's operations from the allocator's.
-
+# The program's operations, apart from the allocator's
 
 _OOM, _ELSE = 4, 5
 _MOST_RANGES = 3000
-_MOST_LOOKED_AT = 100_000_000
-"""The most allocations to examine, for segments whose pool is not recorded."""
 
 
 def make_tape(
@@ -335,13 +332,16 @@ def make_tape(
     """
     rows, other, lives = history.allocations, history.other, lives_of(history)
     code = code_actions(other, {**SEGMENT_CODES, "oom": _OOM}, _ELSE)
-    life_pool = _life_pools(history, lives, pools)
+    # Where nothing tells, it is the default pool: private pools keep their segments until their
+    # last user is gone, and the final segments name them.
+    if (lives.kind == NO_ID).any():
+        lives = infer_pools(lives, rows, locate(lives, rows.alloc_event, rows.addr))
     lanes = _Lanes([*pools, DEFAULT_POOL])
     ooms = np.flatnonzero(code == _OOM)
     lane = lanes.of(rows.pool, rows.stream)
-    life_lane = lanes.of(life_pool, lives.stream)
+    life_lane = lanes.of(lives.pool, lives.stream)
     oom_lane = lanes.of(_failed_pools(history, ooms), other.stream[ooms])
-    order = _pool_order(history, lives, life_pool)
+    order = _pool_order(history, lives)
     lane, life_lane, oom_lane = lanes.in_order(order, lane, life_lane, oom_lane)
 
     owners = find_owners(
@@ -387,7 +387,7 @@ def make_tape(
             np.where(rows.size >= max_split_size, rows.block_size_max, rows.block_size),
             0,
         ),
-        segments=_segments(history, lives, life_lane),
+        segments=_segments(lives, life_lane),
         recorded=recorded,
         room=MOST_ROOM,
         undecided=owners.undecided,
@@ -449,26 +449,18 @@ def _operations(
     if owners.after:
         moved = np.flatnonzero(np.isin(free_event, list(owners.after)))
         free_key[moved] = [2 * owners.after[event] + 1 for event in free_event[moved].tolist()]
+    asked = rows.free_requested_event[waiting]
     parts = (
         (ALLOCATE, made, rows.alloc_event[made], 2 * rows.alloc_event[made]),
         (FREE, freed, free_event, free_key),
-        (
-            *(AWAIT, waiting, rows.free_requested_event[waiting]),
-            2 * rows.free_requested_event[waiting],
-        ),
+        (AWAIT, waiting, asked, 2 * asked),
         (EMPTY_CACHE, np.full(len(emptied), NO_ID), emptied, 2 * emptied),
         (FAIL, ooms, oom_event, 2 * oom_event),
     )
-    key = np.concatenate([part[3] for part in parts])
+    columns = [(np.full(len(row), op), row, event, key) for op, row, event, key in parts]
+    op, row, event, key = map(np.concatenate, zip(*columns, strict=True))
     order = stable_order(key)
-    op = np.concatenate([np.full(len(part[1]), part[0]) for part in parts])
-    row = np.concatenate([part[1] for part in parts])
-    event = np.concatenate([part[2] for part in parts])
-    return (
-        op[order].astype(np.int64),
-        row[order].astype(np.int64),
-        event[order].astype(np.int64),
-    )
+    return op[order].astype(np.int64), row[order].astype(np.int64), event[order].astype(np.int64)
 
 
 def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -478,57 +470,16 @@ def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> 
     return np.where(waited, np.where(doubtful, PERHAPS, CERTAINLY), 0)
 
 
-def _segments(
-    history: DeviceHistory, lives: SegmentLives, life_lane: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _segments(lives: SegmentLives, life_lane: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the segments before the first event, in the columns of ``ReplayTape.segments``."""
     there = np.flatnonzero(lives.start_event == START)
     there = there[np.argsort(lives.address[there], kind="stable")]
-    size = lives.size[there]
-    # A plain segment of 2 MiB is the small pool's, any other the large one's.
-    large = np.where(lives.kind[there] == NO_ID, size != SMALL_SEGMENT, lives.kind[there] == LARGE)
-    rows = history.allocations
-    for each in np.flatnonzero(lives.expandable[there] & (lives.kind[there] == NO_ID)).tolist():
-        low = lives.address[there[each]]
-        inside = (rows.addr >= low) & (rows.addr < low + size[each])
-        large[each] = bool((rows.size[inside] > MIB).any()) or not inside.any()
-    address, expandable = lives.address[there], lives.expandable[there]
-    return np.stack([address, size, life_lane[there], large, expandable, address], axis=1).astype(
-        np.int64
-    )
+    address, large = lives.address[there], lives.kind[there] != SMALL
+    columns = (address, lives.size[there], life_lane[there], large, lives.expandable[there])
+    return np.stack([*columns, address], axis=1).astype(np.int64)
 
 
-def _life_pools(
-    history: DeviceHistory, lives: SegmentLives, pools: list[tuple[int, int]]
-) -> NDArray[np.int64]:
-    """Return the pool of each segment: its own, or that of an allocation in it, or NO_ID.
-
-    Where neither tells it is the default pool: private pools keep their segments until their last
-    user is gone, and the final segments name them.
-    """
-    known = lives.pool.astype(np.int64)
-    unknown = np.flatnonzero(known == NO_ID)
-    rows = history.allocations
-    if any(pool != DEFAULT_POOL for pool in pools) and len(unknown):
-        order = np.argsort(rows.addr, kind="stable")
-        ordered = rows.addr[order]
-        low = lives.address[unknown]
-        ends = np.searchsorted(ordered, [low, low + lives.size[unknown]])
-        if int((ends[1] - ends[0]).sum()) > _MOST_LOOKED_AT:
-            raise ValueError("too many segments lay where too many others did")
-        for each, first, last in zip(unknown.tolist(), *ends.tolist(), strict=True):
-            inside = order[first:last]
-            born = rows.alloc_event[inside]
-            live = (born < lives.end_event[each]) & (born >= lives.start_event[each])
-            inside = inside[live & (rows.pool[inside] != NO_ID)]
-            if len(inside):
-                known[each] = rows.pool[inside[0]]
-    return known
-
-
-def _pool_order(
-    history: DeviceHistory, lives: SegmentLives, life_pool: NDArray[np.int64]
-) -> list[int]:
+def _pool_order(history: DeviceHistory, lives: SegmentLives) -> list[int]:
     """Return the pools in the order in which their memory is given back, as far as it shows.
 
     PyTorch keeps them in a hash table. If their memory is given back together, the recording shows
@@ -539,10 +490,10 @@ def _pool_order(
     first = {int(pool): int((used == pool).argmax()) for pool in distinct(used)[0] if pool != NO_ID}
     if len(first) < 2:
         return list(first)
-    ended = np.flatnonzero((lives.end_event < history.events) & (life_pool != NO_ID))
+    ended = np.flatnonzero((lives.end_event < history.events) & (lives.pool != NO_ID))
     ended = ended[np.argsort(lives.end_event[ended], kind="stable")]
     breaks = np.flatnonzero(np.diff(lives.end_event[ended]) > 1) + 1
-    runs = [list(dict.fromkeys(life_pool[run].tolist())) for run in np.split(ended, breaks)]
+    runs = [list(dict.fromkeys(lives.pool[run].tolist())) for run in np.split(ended, breaks)]
     for run in sorted(runs, key=len, reverse=True):
         for place, pool in enumerate(run):
             if pool not in order:

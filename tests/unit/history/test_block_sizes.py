@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from dev.simulator import Simulator
-from snapreport.history.block_sizes import round_sizes, split_rules
+from snapreport.history.allocator_settings import recorded_settings
+from snapreport.history.block_sizes import round_sizes
 from tests.builders import BASE, KIB, MIB, TraceBuilder, history_of, trace
 
 
 def rounded(size: int, **divisions: int) -> int:
     table = {key.strip("_"): value for key, value in divisions.items()}
-    rules = split_rules({"roundup_power2_divisions": table})
+    rules = recorded_settings({"roundup_power2_divisions": table})
     return int(round_sizes(np.array([size]), rules)[0])
 
 
@@ -54,10 +55,10 @@ def test_the_division_is_that_of_the_sizes_own_power_of_two() -> None:
 
 
 def test_settings_of_an_odd_shape_are_the_defaults() -> None:
-    plain = split_rules({})
-    assert split_rules({"roundup_power2_divisions": {"1": "x"}}) == plain
-    assert split_rules({"roundup_power2_divisions": 3, "max_split_size": "x"}) == plain
-    assert split_rules({"max_split_size": -1}) == plain
+    plain = recorded_settings({})
+    assert recorded_settings({"roundup_power2_divisions": {"1": "x"}}) == plain
+    assert recorded_settings({"roundup_power2_divisions": 3, "max_split_size": "x"}) == plain
+    assert recorded_settings({"max_split_size": -1}) == plain
 
 
 def sizes(builder: TraceBuilder) -> list[tuple[int, int]]:
@@ -195,8 +196,8 @@ def test_blocks_of_a_pool_made_with_no_split_are_entire_segments() -> None:
 
 def test_pinned_memory_is_rounded_to_a_power_of_two_up_to_the_size_that_is_set() -> None:
     sizes = np.array([3 * MIB, 5 * MIB, 9 * MIB])
-    plain = split_rules({}, "host")
+    plain = recorded_settings({}, "host")
     assert round_sizes(sizes, plain).tolist() == [4 * MIB, 8 * MIB, 16 * MIB]
     for text in ("pinned_max_round_threshold_mb:4", "pinned_max_cached_size_mb:4"):
-        limited = split_rules({"PYTORCH_CUDA_ALLOC_CONF": text}, "host")
+        limited = recorded_settings({"PYTORCH_CUDA_ALLOC_CONF": text}, "host")
         assert round_sizes(sizes, limited).tolist() == [4 * MIB, 5 * MIB, 9 * MIB]

@@ -1,4 +1,4 @@
-"""A Dask scheduler with two worker processes, and Ray with two: each started once."""
+"""A Dask scheduler with two worker processes, started once."""
 
 from __future__ import annotations
 
@@ -35,23 +35,7 @@ def dask_engine() -> Iterator[Engine]:
         yield Engine("dask", cluster.scheduler_address)
 
 
-@pytest.fixture(scope="package")
-def ray_engine() -> Iterator[Engine]:
-    """Ray that the program itself has started: then it is used, and not ended."""
-    from snapreport.api.runs.ray_cluster import open_ray
-
-    pytest.importorskip("ray")
-    from ray._private.node import Node
-
-    with pytest.MonkeyPatch.context() as patch:
-        # Processes that start more nodes and show the output of tasks, and import Ray for seconds.
-        for start in ("start_monitor", "start_log_monitor"):
-            patch.setattr(Node, start, lambda _: None, raising=False)
-        with open_ray("", 2):
-            yield Engine("ray")
-
-
-@pytest.fixture(params=["local", "dask", "ray"])
+@pytest.fixture(params=["local", "dask"])
 def engine(request: pytest.FixtureRequest) -> Engine | Executor:
     """Each of the engines."""
     if request.param == "local":

@@ -19,48 +19,31 @@ from snapreport.ground.errors import EngineError
     [
         ("local", Engine("local")),
         ("dask", Engine("dask")),
-        (" ray ", Engine("ray")),
+        (" dask ", Engine("dask")),
         ("dask=tcp://10.0.0.5:8786", Engine("dask", "tcp://10.0.0.5:8786")),
-        ("ray=auto", Engine("ray", "auto")),
-        ("ray=ray://head:10001", Engine("ray", "ray://head:10001")),
     ],
 )
 def test_an_engine_is_a_kind_and_perhaps_an_address(text: str, engine: Engine) -> None:
     assert parse_engine(text) == engine
 
 
-@pytest.mark.parametrize("text", ["", "spark", "local=here", "dask=", "=tcp://a:1", "Dask"])
+@pytest.mark.parametrize("text", ["", "spark", "ray", "local=here", "dask=", "=tcp://a:1", "Dask"])
 def test_another_word_is_no_engine(text: str) -> None:
-    with pytest.raises(EngineError, match=r"is not an engine; choose local, dask, dask=tcp://"):
+    with pytest.raises(EngineError, match=r"is not an engine; choose local, dask or dask=tcp://"):
         parse_engine(text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "module", "said"),
-    [
-        (
-            "dask",
-            "distributed",
-            r"needs Dask, which is not installed: pip install distributed",
-        ),
-        ("ray", "ray", r"needs Ray, which is not installed: pip install ray"),
-    ],
-)
-def test_a_package_that_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, kind: str, module: str, said: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(EngineError, match=said), open_engine(parse_engine(kind), 1, None):
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = r"needs Dask, which is not installed: pip install distributed"
+    with pytest.raises(EngineError, match=said), open_engine(parse_engine("dask"), 1, None):
         pass
 
 
-@pytest.mark.parametrize(
-    "address", ["dask=tcp://127.0.0.1:{}", "ray=127.0.0.1:{}", "ray=ray://127.0.0.1:{}"]
-)
-def test_an_address_where_nothing_answers_is_told_at_once(address: str) -> None:
+def test_an_address_where_nothing_answers_is_told_at_once() -> None:
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
-        engine = parse_engine(address.format(taken.getsockname()[1]))
+        engine = Engine("dask", f"tcp://127.0.0.1:{taken.getsockname()[1]}")
         with (
             pytest.raises(EngineError, match=r"^no .* answers at .*: Connection refused\.$"),
             open_engine(engine, 1, None),
@@ -91,15 +74,3 @@ def test_a_cluster_that_is_started_leaves_the_environment_as_it_was(
         asked = opened.executor.submit(os.getenv, "OPENBLAS_NUM_THREADS")
         assert asked.result(timeout=60) == "1"
     assert {k: v for k, v in os.environ.items() if not k.startswith("__DASK")} == before
-
-
-def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray")
-
-    def init(**_: object) -> None:
-        raise Exception("The current node timed out during startup.")  # as Ray raises it
-
-    monkeypatch.setattr(ray, "init", init)
-    said = r"^Ray cannot be started here: The current node timed out during startup\.$"
-    with pytest.raises(EngineError, match=said), open_engine(parse_engine("ray"), 1, None):
-        pass

@@ -28,8 +28,7 @@ def test_results_come_in_the_order_of_the_items(engine: Engine, tmp_path: Path) 
     )
     assert results == ["0", "1", "4", "9", "16"]
     assert sorted(place for place, what in told if what is None) == [0, 1, 2, 3, 4]
-    if engine.kind != "ray":
-        assert {place for place, what in told if what == "squaring"} == {0, 1, 2, 3, 4}
+    assert {place for place, what in told if what == "squaring"} == {0, 1, 2, 3, 4}
 
 
 def test_a_killed_worker_loses_nothing(engine: Engine, tmp_path: Path) -> None:
