@@ -198,7 +198,7 @@ def parts_of(words: Words) -> tuple[Part, ...]:
 
 def plain(words: Words) -> str:
     """Return words as plain text, in which a call site is ``function  file:line``."""
-    return "".join(map(_plain, parts_of(words))).strip()
+    return words if isinstance(words, str) else "".join(map(_plain, parts_of(words))).strip()
 
 
 def _plain(part: Part) -> str:

@@ -16,8 +16,6 @@ from snapreport.ground.version import __version__
 from snapreport.model.diagnoses import Diagnosis, Finding, Suggestion
 from snapreport.model.diagnoses import Table as Evidence
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.model.replays import OtherSettings
-from snapreport.reporters import words
 from snapreport.reporters.document import (
     Block,
     Bullets,
@@ -48,6 +46,7 @@ from snapreport.reporters.plain_text import (
     one_line,
     tame_notes,
 )
+from snapreport.reporters.settings import settings_blocks
 from snapreport.reporters.svg import maxima
 from snapreport.reporters.text_tables import tree_lines
 from snapreport.reporters.words import (
@@ -435,8 +434,9 @@ def _device(device: DeviceFindings, findings: Findings, room: _Room) -> Iterator
         lines = tree_lines(device.tree, findings.tree_frames, room.nodes)
         tree = _code(line.text for line in lines)
         yield folded("Call tree at the peak, without library-internal frames", [tree])
-        if device.settings is not None:
-            yield from _settings(device.settings.found)
+        if device.settings is not None and device.settings.found.outcomes:
+            settings = settings_blocks(device.settings.found)
+            yield folded("Other settings of the allocator", _blocks(settings))
     yield escaped(device.trust.sentence)
     for check in device.trust.checks:
         if check.code == "replay":
@@ -545,24 +545,6 @@ def _stages(device: DeviceFindings, most: int) -> Iterator[str]:
     else:
         yield "### Stages"
         yield from stages
-
-
-def _settings(found: OtherSettings) -> Iterator[str]:
-    if not found.outcomes:
-        return
-    rows = [
-        (
-            code_span(each.settings) + (" (recorded)" if each.recorded else ""),
-            *words.cells(each, found),
-        )
-        for each in found.outcomes
-    ]
-    blocks = [
-        *words.lead(found),
-        table(("settings", *words.headings(found)), rows, left=(0,)),
-        escaped(words.how_text(found)),
-    ]
-    yield folded("Other settings of the allocator", blocks)
 
 
 def _about(findings: Findings) -> Iterator[str]:

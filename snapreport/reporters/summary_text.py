@@ -5,86 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from snapreport.ground.units import format_bytes, format_count, format_share, list_of, plural
+from snapreport.ground.units import format_bytes, format_count, format_share, list_of
 from snapreport.model.findings import DeviceFindings, Findings, StageUse
-from snapreport.model.replays import CAUSES, FactualReplay, OtherSettings
 from snapreport.model.roles import Steps
-from snapreport.reporters.answers_text import stage_table
+from snapreport.reporters.answers import stage_table
+from snapreport.reporters.document import Document
 from snapreport.reporters.plain_text import cut, named_place, one_line
 from snapreport.reporters.text_tables import NARROWEST, Page, terminal_width
 from snapreport.reporters.words import (
     AMOUNT_HEADINGS,
     STEP_HEADINGS,
     amount_rows,
-    asked_text,
     average_text,
-    cells,
-    ending_text,
-    event_name,
     facts,
-    floor_text,
-    headings,
-    how_text,
     identified_text,
     lines_note,
     moment,
-    setting_name,
     sizes_text,
     stage_name,
     step_rows,
     width_text,
 )
-
-# Replays of a recording through the model of the allocator, as text for a terminal.
-
-
-def factual(page: Page, device: str, found: FactualReplay) -> None:
-    """Say how exact the replay under the recorded settings is."""
-    exact = "exactly as recorded" if found.exact else "not as recorded throughout"
-    page.say(f"{device}: replayed under the recorded settings ({found.settings}), {exact}")
-    page.say(
-        f"{format_count(found.placed)} of {plural(found.allocations, 'allocation')} at the recorded"
-        f" address ({format_share(found.placed, found.allocations)})"
-    )
-    if found.segment_events:
-        page.say(
-            f"{format_count(found.segment_events_met)} of"
-            f" {plural(found.segment_events, 'segment event')} the same, in the same order"
-        )
-    reserved = "equal to the byte" if found.reserved_equal else "not the same throughout"
-    page.say(
-        f"reserved {reserved}: {format_bytes(found.peak_reserved_model)} at its peak, and"
-        f" {format_bytes(found.peak_reserved)} recorded"
-    )
-    if found.retries:
-        page.say(
-            f"{plural(found.retries, 'request')} failed or made PyTorch give cached memory back:"
-            f" never more than {format_bytes(found.capacity or 0)} could be reserved"
-        )
-    if found.divergence is not None:
-        page.say(
-            f"first departs from the recording at event {event_name(found.divergence)}; the likely"
-            f" cause: {CAUSES[found.cause]}"
-        )
-    if found.not_modelled:
-        page.say(f"nothing is predicted for other settings: {found.not_modelled}")
-
-
-def others(page: Page, device: str, found: OtherSettings) -> None:
-    """Write the outcome of other settings, after the bytes that no setting gets below."""
-    page.say(f"{device}: {floor_text(found)}")
-    if ending := ending_text(found):
-        page.say(ending)
-        return
-    page.part()
-    if asked := asked_text(found):
-        page.say(asked)
-        page.part()
-    rows = [[*cells(each, found), setting_name(each)] for each in found.outcomes]
-    page.table((*headings(found), "settings"), rows)
-    page.part()
-    page.say(how_text(found))
-
 
 _SITES, _STAGES, _STEPS = 10, 15, 8
 
@@ -183,7 +124,7 @@ def write_steps(page: Page, steps: Steps, most: int | None) -> None:
 def _stages(page: Page, stages: Sequence[StageUse], most: int | None) -> None:
     if not stages:
         return
-    page.part("Stages, in allocated bytes")
-    stage_table(page, [(stage_name(stage), stage) for stage in stages[:most]])
-    if most is not None and len(stages) > most:
-        page.say(f"and {format_count(len(stages) - most)} more")
+    left = len(stages[most:]) if most is not None else 0
+    rest = f"and {format_count(left)} more" if left else ""
+    named = [(stage_name(stage), stage) for stage in stages[:most]]
+    page.write(Document("", [stage_table(named, "Stages, in allocated bytes", rest)]))
