@@ -30,6 +30,7 @@ from snapreport.reporters.document import (
     Block,
     Code,
     Column,
+    Cut,
     Document,
     Listing,
     Paragraph,
@@ -37,6 +38,7 @@ from snapreport.reporters.document import (
     Table,
     Tag,
     Words,
+    columns,
 )
 from snapreport.reporters.text_tables import tree_lines
 from snapreport.reporters.words import (
@@ -72,56 +74,44 @@ def live_document(
         held: what holds the memory: a table by group, by line or by allocation, or a tree.
         note: what to know about the lines in it.
     """
-    at = "" if entry is None or entry.action == "oom" else f" at {entry.addr:#x}"
+    led = ""
+    if entry is not None:
+        at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
+        led = f"after {entry.action} of {format_bytes(entry.size)}{at}"
     values = [(name, getattr(found, name)) for name in AMOUNTS]
-    return Document(
-        "What is live at a moment",
-        [
-            Paragraph(said, "title"),
-            *(
-                [Paragraph(f"after {entry.action} of {format_bytes(entry.size)}{at}")]
-                if entry is not None
-                else []
-            ),
-            Table(
-                [Column("", True), Column(""), Column("bytes")],
-                [
-                    (name, "not known", "")
-                    if value is None
-                    else (name, Size(value), Size(value, exact=True))
-                    for name, value in values
-                ],
-            ),
-            Paragraph(
-                f"baseline {format_bytes(parts.baseline_bytes)} in"
-                f" {plural(parts.baseline_count, 'allocation')}, made during the recording"
-                f" {format_bytes(parts.dynamic_bytes)} in"
-                f" {plural(parts.dynamic_count, 'allocation')}"
-            ),
-            Paragraph(f"ever allocated {format_bytes(ever)}"),
-            held,
-            *([Paragraph(note)] if note else []),
-        ],
-    )
+    rows: list[tuple[Words, ...]] = [
+        (name, "not known", "") if value is None else (name, Size(value), Size(value, exact=True))
+        for name, value in values
+    ]
+    blocks = [
+        Paragraph(said, "title"),
+        *([Paragraph(led)] if led else []),
+        Table([Column("", True), Column(""), Column("bytes")], rows),
+        Paragraph(
+            f"baseline {format_bytes(parts.baseline_bytes)} in"
+            f" {plural(parts.baseline_count, 'allocation')}, made during the recording"
+            f" {format_bytes(parts.dynamic_bytes)} in {plural(parts.dynamic_count, 'allocation')}"
+        ),
+        Paragraph(f"ever allocated {format_bytes(ever)}"),
+        held,
+        *([Paragraph(note)] if note else []),
+    ]
+    return Document("What is live at a moment", blocks)
 
 
 def group_table(
     by: str, found: Sequence[Group], total: int, most: int | None, title: Words = ""
 ) -> Table:
     """Return live allocations by what they have in common; ``total``: the bytes of all."""
-    shown = found[:most]
-    split = any(group.backward for group in found)
+    shown, rest = found[:most], _rest([group.bytes for group in found], most)
+    split = ["backward"] if any(group.backward for group in found) else []
+    cut: Cut = "place" if by in ("line", "file") else "end"  # the end of a path says the most
     return Table(
-        [
-            Column("bytes"),
-            *([Column("backward")] if split else []),
-            *map(Column, ("share", "count", "requested")),
-            Column(by, True, "place" if by in ("line", "file") else "end"),
-        ],
+        columns("bytes", *split, "share", "count", "requested", text=by, cut=cut),
         [
             (
                 Size(group.bytes),
-                *([Size(group.backward)] if split else []),
+                *(Size(group.backward) for _ in split),
                 format_share(group.bytes, total),
                 format_count(group.count),
                 Size(group.requested),
@@ -130,21 +120,18 @@ def group_table(
             for group in shown
         ],
         title,
-        rest=_rest(len(found) - len(shown), sum(group.bytes for group in found[len(shown) :])),
+        rest=rest,
         shares=[group.bytes / max(total, 1) for group in shown],
     )
 
 
 def line_table(found: Sequence[LineUse], most: int | None) -> Table:
     """Return the line tracer's table; its column of code only if any line has some."""
-    shown = found[:most]
-    code = any(line.source for line in shown)
+    shown, rest = found[:most], _rest([line.bytes for line in found], most)
+    code = [Column("code", True, "end")] if any(line.source for line in shown) else []
+    names = ("bytes", "cumulative", "median", "count", "allocated")
     return Table(
-        [
-            *map(Column, ("bytes", "cumulative", "median", "count", "allocated")),
-            Column("line", True, "place"),
-            *([Column("code", True, "end")] if code else []),
-        ],
+        [*columns(*names, text="line", cut="place"), *code],
         [
             (
                 Size(line.bytes),
@@ -153,11 +140,11 @@ def line_table(found: Sequence[LineUse], most: int | None) -> Table:
                 format_count(line.count),
                 Size(line.total),
                 Code(line.location),
-                *([Code(line.source)] if code else []),
+                *(Code(line.source) for _ in code),
             )
             for line in shown
         ],
-        rest=_rest(len(found) - len(shown), sum(line.bytes for line in found[len(shown) :])),
+        rest=rest,
     )
 
 
@@ -173,26 +160,22 @@ def allocation_table(
         events: the device's number of events.
         most: the most rows to show; None for all.
     """
-    shown = live.rows[:most].tolist()
+    shown = zip(live.rows[:most].tolist(), live.bytes[:most].tolist(), sites, strict=True)
+    freed = rows.free_requested_event
     return Table(
-        [
-            *map(Column, ("bytes", "requested", "address", "made", "freed")),
-            Column("call site", True),
-        ],
+        columns("bytes", "requested", "address", "made", "freed", text="call site"),
         [
             (
                 Size(held),
                 Size(int(rows.size[i])),
                 f"{int(rows.addr[i]):x}_{int(rows.version[i])}",
                 event_name(int(rows.alloc_event[i])),
-                "-"
-                if rows.free_requested_event[i] >= events
-                else format_count(int(rows.free_requested_event[i])),
+                "-" if freed[i] >= events else format_count(int(freed[i])),
                 Code(site),
             )
-            for i, held, site in zip(shown, live.bytes[:most].tolist(), sites, strict=True)
+            for i, held, site in shown
         ],
-        rest=_rest(len(live.rows) - len(shown), int(live.bytes[len(shown) :].sum())),
+        rest=_rest(live.bytes.tolist(), most),
     )
 
 
@@ -202,8 +185,11 @@ def tree_listing(tree: CallTree, frames: FrameTable, most: int | None) -> Listin
     return Listing([line.text for line in lines], [line.share for line in lines])
 
 
-def _rest(count: int, held: int) -> str:
-    return f"and {format_count(count)} more with {format_bytes(held)}; {_ALL}" if count else ""
+def _rest(sizes: Sequence[int], most: int | None) -> str:
+    """Say how many rows are left out, with how many bytes."""
+    left = [] if most is None else sizes[most:]
+    more = f"{format_count(len(left))} more with {format_bytes(sum(left))}"
+    return f"and {more}; {_ALL}" if left else ""
 
 
 # Stages and steps.
@@ -226,37 +212,24 @@ def stages_document(
         most: the most rows of steps; None for all.
     """
     nothing = f"{device} has no stages: nothing was annotated in this recording."
-    return Document(
-        f"Stages of {device}",
-        [
-            stage_table(named) if named else Paragraph(nothing),
-            *(
-                group_table("stack", top, stage.peak_bytes or 0, None, _at_its_peak(name, stage))
-                for (name, stage), top in zip(named, tops, strict=True)
-                if top
-            ),
-            *([] if steps is None else step_blocks(steps, most)),
-        ],
-    )
-
-
-def _at_its_peak(name: str, stage: StageUse) -> Words:
-    return (Code(name), f", at its peak (event {event_name(stage.peak_event or 0)})")
+    blocks: list[Block] = [stage_table(named) if named else Paragraph(nothing)]
+    for (name, stage), top in zip(named, tops, strict=True):
+        if top:
+            title = (Code(name), f", at its peak (event {event_name(stage.peak_event or 0)})")
+            blocks.append(group_table("stack", top, stage.peak_bytes or 0, None, title))
+    if steps is not None:
+        blocks += step_blocks(steps, most)
+    return Document(f"Stages of {device}", blocks)
 
 
 def stage_table(named: Sequence[tuple[str, StageUse]], title: str = "", rest: str = "") -> Table:
     """Return stages under the names given, indented by depth."""
     return Table(
-        [
-            *map(Column, ("events", "start", "peak", "end", "change")),
-            Column("stage", True, "end"),
-        ],
+        columns("events", "start", "peak", "end", "change", text="stage", cut="end"),
         [
             (
                 event_range(stage.start_event, stage.end_event),
-                Size(stage.start_bytes),
-                Size(stage.peak_bytes),
-                Size(stage.end_bytes),
+                *map(Size, (stage.start_bytes, stage.peak_bytes, stage.end_bytes)),
                 Size(stage.change, is_change=True),
                 Code(name),
             )
@@ -272,12 +245,9 @@ def step_blocks(steps: Steps, most: int | None) -> Iterator[Block]:
     """Yield the steps of the program, and how they were identified."""
     rows, left = step_rows(steps, most)
     *figures, note = STEP_HEADINGS
-    yield Table(
-        [*map(Column, figures), Column(note, True, "end")],
-        rows,
-        "Steps of the program, in allocated bytes",
-        rest=f"and {format_count(left)} more" if left else "",
-    )
+    title = "Steps of the program, in allocated bytes"
+    rest = f"and {format_count(left)} more" if left else ""
+    yield Table(columns(*figures, text=note, cut="end"), rows, title, rest=rest)
     yield Paragraph(identified_text(steps))
 
 
@@ -286,32 +256,24 @@ def step_blocks(steps: Steps, most: int | None) -> Iterator[Block]:
 
 def profile_document(device: str, file: str, profile: Profile, by: str) -> Document:
     """Say what each group holds at the device's peak, its own peak, and its rule."""
-    whole = profile.peak_bytes
-    return Document(
-        f"Memory of {device} by {by}",
+    whole, at = profile.peak_bytes, event_name(profile.peak_event)
+    names = ("at the peak", "share", "own peak", "at event", "allocations")
+    held = Table(
+        columns(*names, text=by, cut="end"),
         [
-            Paragraph((f"{device} of ", Code(file))),
-            Table(
-                [
-                    *map(Column, ("at the peak", "share", "own peak", "at event", "allocations")),
-                    Column(by, True, "end"),
-                ],
-                [
-                    (
-                        Size(group.at_peak),
-                        format_share(group.at_peak, whole),
-                        Size(group.peak_bytes),
-                        event_name(group.peak_event),
-                        format_count(group.count),
-                        (Code(group.name), *(("  ", Tag(group.rule)) if group.rule else ())),
-                    )
-                    for group in profile.groups
-                ],
-                f"{format_bytes(whole)} {profile.curve} at the peak"
-                f" (event {event_name(profile.peak_event)})",
-            ),
+            (
+                Size(group.at_peak),
+                format_share(group.at_peak, whole),
+                Size(group.peak_bytes),
+                event_name(group.peak_event),
+                format_count(group.count),
+                (Code(group.name), *(("  ", Tag(group.rule)) if group.rule else ())),
+            )
+            for group in profile.groups
         ],
+        f"{format_bytes(whole)} {profile.curve} at the peak (event {at})",
     )
+    return Document(f"Memory of {device} by {by}", [Paragraph((f"{device} of ", Code(file))), held])
 
 
 # The peak without some allocations.
@@ -325,35 +287,24 @@ def what_if_document(
     device: str, was: str, every: Sequence[WhatIf], by: str, most: int | None
 ) -> Document:
     """Say what the peak would be without each group, the lowest first; ``was``: as it is."""
-    shown = every[:most]
-    falls = max((each.falls for each in every[len(shown) :]), default=0)
-    left = len(every) - len(shown)
-    return Document(
-        f"The peak of {device} without each {by}",
+    rest = ""
+    if left := every[len(every[:most]) :]:
+        falls = format_bytes(max(each.falls for each in left))
+        rest = f"and {format_count(len(left))} more, each lower by {falls} at most; {_ALL}"
+    found = Table(
+        columns("peak without", "lower by", "held there", "then at event", text=by),
         [
-            Table(
-                [
-                    *map(Column, ("peak without", "lower by", "held there", "then at event")),
-                    Column(by, True),
-                ],
-                [
-                    (
-                        Size(each.peak_bytes),
-                        Size(each.falls),
-                        Size(each.held),
-                        event_name(each.peak_event),
-                        Code(each.name),
-                    )
-                    for each in shown
-                ],
-                was,
-                rest=f"and {format_count(left)} more, each lower by {format_bytes(falls)} at most;"
-                f" {_ALL}"
-                if left
-                else "",
+            (
+                *map(Size, (each.peak_bytes, each.falls, each.held)),
+                event_name(each.peak_event),
+                Code(each.name),
             )
+            for each in every[:most]
         ],
+        was,
+        rest=rest,
     )
+    return Document(f"The peak of {device} without each {by}", [found])
 
 
 def without_document(
@@ -362,26 +313,19 @@ def without_document(
     """Say what the peak would be without some groups together, and what holds it then."""
     found = left.what_if
     more = len(left.taken) - _NAMED
-    return Document(
-        f"The peak of {device} without some allocations",
-        [
-            Paragraph(was),
-            Paragraph(
-                f"without {plural(found.count, 'allocation')} of {', '.join(left.taken[:_NAMED])}"
-                + (f" and {format_count(more)} more" if more > 0 else "")
-            ),
-            Paragraph(
-                f"{format_bytes(found.peak_bytes)} at the peak, {_at(found.peak_event)}: lower by"
-                f" {format_bytes(found.falls)} (they held {format_bytes(found.held)} at the peak as"
-                " it was)"
-            ),
-            *(
-                [group_table(by, left.held, found.peak_bytes, most, "Held then")]
-                if left.held
-                else []
-            ),
-        ],
-    )
+    names = ", ".join(left.taken[:_NAMED]) + (f" and {format_count(more)} more" if more > 0 else "")
+    peak, falls, held = map(format_bytes, (found.peak_bytes, found.falls, found.held))
+    blocks: list[Block] = [
+        Paragraph(was),
+        Paragraph(f"without {plural(found.count, 'allocation')} of {names}"),
+        Paragraph(
+            f"{peak} at the peak, {_at(found.peak_event)}: lower by {falls} (they held {held} at"
+            " the peak as it was)"
+        ),
+    ]
+    if left.held:
+        blocks.append(group_table(by, left.held, found.peak_bytes, most, "Held then"))
+    return Document(f"The peak of {device} without some allocations", blocks)
 
 
 def peak_as_it_was(device: str, curve: str, peak: int, event: int) -> str:
@@ -411,19 +355,12 @@ def query_document(answer: QueryAnswer, most: int | None) -> Document:
         rest = "(no rows)"
     elif len(found) > len(shown):
         rest = f"and more than these {format_count(len(shown))} rows; {_ALL}"
-    return Document(
-        "Rows",
-        [
-            Table(
-                [
-                    Column(name, not _is_number([row[i] for row in shown]), "end")
-                    for i, name in enumerate(answer.columns)
-                ],
-                [[_text(cell) for cell in row] for row in shown],
-                rest=rest,
-            )
-        ],
-    )
+    heads = [
+        Column(name, not _is_number([row[i] for row in shown]), "end")
+        for i, name in enumerate(answer.columns)
+    ]
+    rows = [[_text(cell) for cell in row] for row in shown]
+    return Document("Rows", [Table(heads, rows, rest=rest)])
 
 
 def _is_number(cells: Sequence[Cell]) -> bool:

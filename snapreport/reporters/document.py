@@ -126,6 +126,11 @@ class Column:
     """Whether a page draws its sizes as bars, too."""
 
 
+def columns(*figures: str, text: str, cut: Cut = "site") -> list[Column]:
+    """Return columns of figures, and after them one of texts, cut as ``cut`` says."""
+    return [*map(Column, figures), Column(text, True, cut)]
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells."""

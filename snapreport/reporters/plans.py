@@ -5,8 +5,6 @@ Each begins with a verdict of a sentence or two, and ends with what the figures 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from snapreport.ground.units import (
     format_bytes,
     format_count,
@@ -20,7 +18,6 @@ from snapreport.model.diagnoses import Suggestion
 from snapreport.reporters.document import (
     Block,
     Bullets,
-    Column,
     Document,
     Heading,
     Item,
@@ -28,6 +25,7 @@ from snapreport.reporters.document import (
     Size,
     Strong,
     Table,
+    columns,
 )
 from snapreport.reporters.words import conditions, frees_text, plural_of, reasons
 
@@ -52,41 +50,28 @@ def plan_document(
         failed: whether a request for memory failed in the recording.
         full: with the reasons for each figure.
     """
-    return Document(
-        f"How to lower the peak of {device}", list(_plan(device, plan, beyond, failed, full))
-    )
-
-
-def _plan(device: str, plan: Plan, beyond: int | None, failed: bool, full: bool) -> Iterator[Block]:
-    yield Paragraph(f"{device}: {plan_verdict(plan)}")
+    blocks: list[Block] = [Paragraph(f"{device}: {plan_verdict(plan)}")]
     for number, step in enumerate(plan.steps, start=1):
         peak, most = format_bytes(step.expected), format_bytes(step.most)
-        yield Heading(f"{number}. {step.suggestion.code}: the peak is then {peak}, {most} at most")
-        yield Bullets([_change(step.suggestion, full)])
+        title = f"{number}. {step.suggestion.code}: the peak is then {peak}, {most} at most"
+        blocks += [Heading(title), Bullets([_change(step.suggestion, full)])]
     if plan.steps or plan.reached == "no":
-        yield Table(
-            [Column("bytes"), Column("share"), Column("role", True)],
-            [
-                (Size(each.bytes), format_share(each.bytes, plan.expected), each.role)
-                for each in plan.left
-            ],
-            title="What the peak then consists of" if plan.steps else "What the peak consists of",
-        )
+        rows = [
+            (Size(each.bytes), format_share(each.bytes, plan.expected), each.role)
+            for each in plan.left
+        ]
+        title = "What the peak then consists of" if plan.steps else "What the peak consists of"
+        blocks.append(Table(columns("bytes", "share", text="role"), rows, title))
     if notes := plan_notes(beyond, failed):
-        yield Paragraph(notes)
+        blocks.append(Paragraph(notes))
+    return Document(f"How to lower the peak of {device}", blocks)
 
 
 def _change(offered: Suggestion, full: bool) -> Item:
     frees = frees_text(offered.frees)
-    return Item(
-        (
-            offered.text,
-            *((" (", Strong(frees), ")") if frees else ()),
-            f" {conditions(offered)}",
-        ),
-        tuple(reasons(offered.frees)) if full else (),
-        offered.change,
-    )
+    promise = (" (", Strong(frees), ")") if frees else ()
+    words = (offered.text, *promise, f" {conditions(offered)}")
+    return Item(words, tuple(reasons(offered.frees)) if full else (), offered.change)
 
 
 def plan_verdict(plan: Plan) -> str:
@@ -170,44 +155,37 @@ def growth_document(
         beyond: reserved minus allocated bytes at the peak of the largest recording, or None.
         failed: whether a request for memory failed in any of the recordings.
     """
-    curved = any(role.square for role in growth.roles)
     verdict = " ".join(filter(None, (_largest(growth), _what_grows(growth))))
     notes = " ".join(filter(None, (_how_sure(growth), plan_notes(beyond, failed))))
+    curved = ["per sample²"] if any(role.square for role in growth.roles) else []
+    peaks = Table(
+        columns("batch", "expected", "recorded", text="in"),
+        [
+            (
+                format_count(each.batch),
+                Size(each.expected),
+                "" if each.recorded is None else Size(each.recorded),
+                each.phase,
+            )
+            for each in growth.peaks
+        ],
+        title="The allocated peak by batch",
+    )
+    roles = Table(
+        columns("bytes", "fixed", "per sample", *curved, text="role"),
+        [
+            (
+                *map(Size, (each.bytes, each.fixed, each.each)),
+                *(Size(each.square) for _ in curved),
+                each.role,
+            )
+            for each in growth.roles
+        ],
+        title=f"What it consists of at batch {format_count(growth.at_batch)}",
+    )
     return Document(
         f"How the peak of {device} grows with the batch",
-        [
-            Paragraph(f"{device}: {verdict}"),
-            Table(
-                [Column("batch"), Column("expected"), Column("recorded"), Column("in", True)],
-                [
-                    (
-                        format_count(each.batch),
-                        Size(each.expected),
-                        "" if each.recorded is None else Size(each.recorded),
-                        each.phase,
-                    )
-                    for each in growth.peaks
-                ],
-                title="The allocated peak by batch",
-            ),
-            Table(
-                [
-                    *map(Column, ("bytes", "fixed", "per sample")),
-                    *([Column("per sample²")] if curved else []),
-                    Column("role", True),
-                ],
-                [
-                    (
-                        *map(Size, (each.bytes, each.fixed, each.each)),
-                        *([Size(each.square)] if curved else []),
-                        each.role,
-                    )
-                    for each in growth.roles
-                ],
-                title=f"What it consists of at batch {format_count(growth.at_batch)}",
-            ),
-            Paragraph(notes),
-        ],
+        [Paragraph(f"{device}: {verdict}"), peaks, roles, Paragraph(notes)],
     )
 
 
