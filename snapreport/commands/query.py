@@ -231,8 +231,11 @@ def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> No
         shown.print(query_document(found, None if full else ROWS))
 
 
+# Rows as JSON and CSV: written in chunks as they are computed, so that no result is too large.
+
+
 _AT_ONCE = 1000
-"""Rows of JSON or CSV in one piece, so that no more are held at once."""
+"""Rows in a chunk."""
 
 
 def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
