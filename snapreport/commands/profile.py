@@ -83,16 +83,16 @@ def profile(
     found = answer.device(source, device)
     result = found.profile(by, rules, curve, points)
     if as_json:
-        print_json("profile", {**device_json(found), "by": by, **profile_json(result)})
+        print_json("profile", {**device_json(found), "by": by, **_as_json(result)})
     elif as_csv:
-        print_bytes(profile_csv(result, found.times_of(result.events)).encode())
+        print_bytes(_as_csv(result, found.times_of(result.events)).encode())
     else:
         from snapreport.reporters.answers import profile_document
 
         answer.print(profile_document(found.name, found.file.source.name, result, by))
 
 
-def profile_json(profile: Profile) -> dict[str, Any]:
+def _as_json(profile: Profile) -> dict[str, Any]:
     """Return a profile as plain objects: one list of events, and a list of bytes for each group."""
     from snapreport.reporters.json_report import fields_of
 
@@ -111,7 +111,7 @@ def profile_json(profile: Profile) -> dict[str, Any]:
     }
 
 
-def profile_csv(profile: Profile, times: list[int | None]) -> str:
+def _as_csv(profile: Profile, times: list[int | None]) -> str:
     """Return a profile as CSV: a row for each event, a column for each group.
 
     Args:
