@@ -20,7 +20,6 @@ from snapreport.commands.output import (
     device_json,
     groups_json,
     print_json,
-    print_page,
 )
 from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from snapreport.api.device import Moment
     from snapreport.model.answers import LineUse
+    from snapreport.reporters.document import Block
 
 _SHOW_LINES = ("stack", "tree", "allocation", "line")
 """The views with numbers of lines."""
@@ -112,31 +112,31 @@ def live(
         }
         print_json("live", {**about, **_rows_json(moment, by, include, exclude)})
         return
-    from snapreport.reporters import answers_text
-    from snapreport.reporters.text_tables import tree_lines
+    from snapreport.reporters.answers import live_document
     from snapreport.reporters.words import lines_note, moment_text
 
-    page = answer.page()
-    title = moment_text(
-        moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes
-    )
-    answers_text.amounts(page, title, amounts, parts, ever, moment.entry())
-    page.say()
+    said = moment_text(moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes)
+    held = _held(moment, by, include, exclude, answer.top)
+    note = lines_note(moment.device.file) if by in _SHOW_LINES else ""
+    answer.print(live_document(said, amounts, parts, ever, moment.entry(), held, note))
+
+
+def _held(
+    moment: Moment, by: str, include: tuple[str, ...], exclude: tuple[str, ...], most: int | None
+) -> Block:
+    """Return what holds the memory, in the view asked for."""
+    from snapreport.reporters import answers
+
+    device = moment.device
     if by == "tree":
-        tree = moment.tree(folded=True)
-        for line in tree_lines(tree, moment.device.tree_frames, answer.top or 10**9):
-            page.amount(*line)
-    elif by == "allocation":
+        return answers.tree_listing(moment.tree(folded=True), device.tree_frames, most)
+    if by == "allocation":
         found = moment.live()
-        sites = moment.device.site_names(found.rows[: answer.top])
-        answers_text.allocations(page, found, rows, sites, moment.device.events, answer.top)
-    elif by == "line":
-        answers_text.lines(page, moment.lines(include, exclude), answer.top)
-    else:
-        answers_text.groups(page, by, moment.by(by), moment.bytes, answer.top)
-    if by in _SHOW_LINES and (note := lines_note(moment.device.file)):
-        page.say(note)
-    print_page(page)
+        sites = device.site_names(found.rows[:most])
+        return answers.allocation_table(found, device.allocations, sites, device.events, most)
+    if by == "line":
+        return answers.line_table(moment.lines(include, exclude), most)
+    return answers.group_table(by, moment.by(by), moment.bytes, most)
 
 
 def _rows_json(

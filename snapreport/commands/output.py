@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from snapreport.api.device import Device, DeviceData
     from snapreport.api.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
+    from snapreport.reporters.document import Document
     from snapreport.reporters.text_tables import Page
 
 
@@ -70,6 +71,12 @@ class Answer:
         from snapreport.reporters.text_tables import Page, terminal_width
 
         return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
+
+    def print(self, document: Document) -> None:
+        """Write a document to stdout."""
+        page = self.page()
+        page.write(document)
+        print_page(page)
 
 
 def answer_options(rows: int | None = None) -> Callable[[F], F]:

@@ -11,7 +11,7 @@ import click
 
 from snapreport.commands.check import FAILED
 from snapreport.commands.options import device_option, reads, size_with_unit, the_recording
-from snapreport.commands.output import Answer, answer_options, device_json, print_json, print_page
+from snapreport.commands.output import Answer, answer_options, device_json, print_json
 from snapreport.ground.stores import as_path
 from snapreport.model.answers import LARGEST_BATCH
 
@@ -82,12 +82,10 @@ def plan(
     if answer.as_json:
         print_json("plan", {**device_json(found), **asdict(made), "reserved_beyond": beyond})
     else:
-        from snapreport.reporters.diagnosis_text import write_plan
+        from snapreport.reporters.plans import plan_document
 
-        page = answer.page()
         failed = bool(found.figures.ooms)
-        write_plan(page, found.name, made, beyond, failed=failed, full=answer.full)
-        print_page(page)
+        answer.print(plan_document(found.name, made, beyond, failed=failed, full=answer.full))
     if made.reached == "no":
         raise click.exceptions.Exit(FAILED)
 
@@ -130,12 +128,10 @@ def _largest_batch(
         ]
         print_json("plan", {"files": files, **asdict(growth), "reserved_beyond": beyond})
     else:
-        from snapreport.reporters.diagnosis_text import write_growth
+        from snapreport.reporters.plans import growth_document
 
-        page = answer.page()
         failed = any(one.figures.ooms for one in devices.values())
-        write_growth(page, largest.name, growth, beyond, failed=failed)
-        print_page(page)
+        answer.print(growth_document(largest.name, growth, beyond, failed=failed))
     if growth.fits == 0:
         raise click.exceptions.Exit(FAILED)
 

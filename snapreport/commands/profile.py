@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,8 +19,9 @@ from snapreport.commands.options import (
     rules_option,
     source_argument,
 )
-from snapreport.commands.output import Answer, device_json, print_json, print_page
-from snapreport.model.answers import COUNTED
+from snapreport.commands.output import Answer, device_json, print_json
+from snapreport.ground.safe_text import csv_cell
+from snapreport.model.answers import COUNTED, Profile
 from snapreport.model.roles import Rule
 
 
@@ -78,14 +82,49 @@ def profile(
     answer = Answer(as_json, quiet=quiet)
     found = answer.device(source, device)
     result = found.profile(by, rules, curve, points)
-    from snapreport.reporters.answers_text import profile_csv, profile_json, write_profile
-
     if as_json:
-        print_json("profile", {**device_json(found), "by": by, **profile_json(result)})
+        print_json("profile", {**device_json(found), "by": by, **_as_json(result)})
     elif as_csv:
-        print_bytes(profile_csv(result, found.times_of(result.events)).encode())
+        print_bytes(_as_csv(result, found.times_of(result.events)).encode())
     else:
-        page = answer.page()
-        page.say(f"{found.name} of {found.file.source.name}")
-        write_profile(page, result, by)
-        print_page(page)
+        from snapreport.reporters.answers import profile_document
+
+        answer.print(profile_document(found.name, found.file.source.name, result, by))
+
+
+def _as_json(profile: Profile) -> dict[str, Any]:
+    """Return a profile as plain objects: one list of events, and a list of bytes for each group."""
+    from snapreport.reporters.json_report import fields_of
+
+    return {
+        **fields_of(profile, "curve peak_event peak_bytes"),
+        "events": profile.events.tolist(),
+        "total": profile.total.tolist(),
+        "groups": [
+            {
+                **fields_of(group, "name rule peak_bytes peak_event at_peak"),
+                "allocations": group.count,
+                "bytes": group.bytes.tolist(),
+            }
+            for group in profile.groups
+        ],
+    }
+
+
+def _as_csv(profile: Profile, times: list[int | None]) -> str:
+    """Return a profile as CSV: a row for each event, a column for each group.
+
+    Args:
+        profile: the profile.
+        times: the time of each of its events in microseconds, None where unknown.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["event", "time_us", "total", *(csv_cell(group.name) for group in profile.groups)]
+    )
+    columns = [group.bytes.tolist() for group in profile.groups]
+    rows = zip(profile.events.tolist(), times, profile.total.tolist(), *columns, strict=True)
+    for event, time, *values in rows:
+        writer.writerow([event, "" if time is None else time, *values])
+    return text.getvalue()

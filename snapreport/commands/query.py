@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
+import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from snapreport.commands.console import print_bytes, progress_bar, say_error
 from snapreport.commands.options import (
@@ -19,9 +24,10 @@ from snapreport.commands.options import (
     quiet_option,
     source_argument,
 )
+from snapreport.commands.output import Answer
 from snapreport.ground.errors import QueryError, SnapreportError
-from snapreport.ground.safe_text import visible
-from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS
+from snapreport.ground.safe_text import csv_cell, plain_json, visible
+from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS, Cell, QueryAnswer
 
 if TYPE_CHECKING:
     from snapreport.bundle.query import QueryProcess
@@ -210,19 +216,71 @@ def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> No
     Raises:
         QueryError: one fails, or JSON or CSV was asked for more than one.
     """
-    from snapreport.reporters.answers_text import csv_lines, json_lines, query_table
-    from snapreport.reporters.text_tables import terminal_width
+    from snapreport.reporters.answers import query_document
 
     for number, found in enumerate(database.run(sql)):
-        if form is not None and number:
-            raise QueryError(f"--{form} takes one statement, and there are several.")
-        if form == "json":
-            for part in json_lines(found):
-                print_bytes(part)
-        elif form == "csv":
-            for part in csv_lines(found):
-                print_bytes(part)
-        else:
+        if form is not None:
             if number:
-                print_bytes(b"\n")
-            print_bytes(query_table(found, terminal_width(full), None if full else ROWS))
+                raise QueryError(f"--{form} takes one statement, and there are several.")
+            for part in (json_lines if form == "json" else csv_lines)(found):
+                print_bytes(part)
+            continue
+        if number:
+            print_bytes(b"\n")
+        shown = Answer(as_json=False, full=full)
+        shown.print(query_document(found, None if full else ROWS))
+
+
+# Rows as JSON and CSV: written in chunks as they are computed, so that no result is too large.
+
+
+_AT_ONCE = 1000
+"""Rows in a chunk."""
+
+
+def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as JSON with an object for each row, in chunks of rows."""
+    from snapreport.reporters.json_report import with_format
+
+    head = orjson.dumps(with_format("query", {"columns": answer.columns}))
+    yield plain_json(head)[:-1] + b',"rows":['
+    first = True
+    for chunk in _chunks(answer):
+        rows = [
+            plain_json(orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))))
+            for row in chunk
+        ]
+        yield (b"\n" if first else b",\n") + b",\n".join(rows)
+        first = False
+    yield b"\n]}\n"
+
+
+def _plain(cell: Cell) -> Cell:
+    if isinstance(cell, bytes):
+        return cell.hex()
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return str(cell)
+    return cell
+
+
+def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as CSV with a heading, in chunks of rows; NULL is an empty field."""
+    heading = io.StringIO()
+    csv.writer(heading, lineterminator="\n").writerow(map(csv_cell, answer.columns))
+    yield heading.getvalue().encode()
+    for chunk in _chunks(answer):
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([_csv(cell) for cell in row] for row in chunk)
+        yield text.getvalue().encode()
+
+
+def _csv(cell: Cell) -> Cell:
+    if isinstance(cell, str):
+        return csv_cell(cell)
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
+def _chunks(answer: QueryAnswer) -> Iterator[list[tuple[Cell, ...]]]:
+    while chunk := list(itertools.islice(answer.rows, _AT_ONCE)):
+        yield chunk

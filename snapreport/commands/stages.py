@@ -16,7 +16,6 @@ from snapreport.commands.output import (
     device_json,
     groups_json,
     print_json,
-    print_page,
 )
 from snapreport.ground.errors import MomentError
 
@@ -87,21 +86,14 @@ def stages(
         ]
         from snapreport.reporters.json_report import steps_as_json
 
-        steps = None if found.steps is None else steps_as_json(found.steps)
-        print_json("stages", {**device_json(found), "stages": rows, "steps": steps})
+        of_loop = None if found.steps is None else steps_as_json(found.steps)
+        print_json("stages", {**device_json(found), "stages": rows, "steps": of_loop})
         return
-    from snapreport.reporters import answers_text
-    from snapreport.reporters.summary_text import write_steps
+    from snapreport.reporters.answers import stages_document
 
-    page = answer.page()
-    if not found.stages:
-        page.say(f"{found.name} has no stages: nothing was annotated in this recording.")
-    else:
-        answers_text.stages(page, numbered, tops)
-    if found.steps is not None and not names:
-        page.say()
-        write_steps(page, found.steps, None if answer.full else _STEPS)
-    print_page(page)
+    steps = None if names else found.steps
+    most = None if answer.full else _STEPS
+    answer.print(stages_document(found.name, numbered, tops, steps, most))
 
 
 def stage_labels(stages: tuple[StageUse, ...]) -> list[str]:

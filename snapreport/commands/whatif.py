@@ -23,7 +23,6 @@ from snapreport.commands.output import (
     device_json,
     groups_json,
     print_json,
-    print_page,
 )
 from snapreport.model.answers import COUNTED, WHAT_IF_GROUPINGS
 from snapreport.model.roles import Rule
@@ -115,45 +114,41 @@ def whatif(
         **device_json(found), "curve": curve, "by": by,
         "peak_bytes": was.bytes, "peak_event": was.event,
     }  # fmt: skip
-    from snapreport.reporters import answers_text
+    from snapreport.reporters import answers
 
-    page = answer.page()
-    page.say(answers_text.peak_as_it_was(found.name, curve, was.bytes, was.event))
+    said = answers.peak_as_it_was(found.name, curve, was.bytes, was.event)
     if patterns:
         left = found.peak_without(*patterns, by=by, curve=curve, rules=rules)
         if answer.as_json:
             plain = asdict(left) | {"held": groups_json(found, left.held, by)}
             print_json("whatif", {**about, "without": plain})
-            return
-        answers_text.without(page, left, by, answer.top)
+        else:
+            answer.print(answers.without_document(found.name, said, left, by, answer.top))
+        return
+    every = found.what_if(by, curve, rules)
+    if answer.as_json:
+        print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
     else:
-        every = found.what_if(by, curve, rules)
-        if answer.as_json:
-            print_json("whatif", {**about, "groups": [asdict(each) for each in every]})
-            return
-        answers_text.what_if_table(page, every, by, answer.top)
-    print_page(page)
+        answer.print(answers.what_if_document(found.name, said, every, by, answer.top))
 
 
 def _replayed(device: Device, wanted: str, capacity: int | None, answer: Answer) -> None:
     """Print how exact the recording's own replay is, or what other settings would need."""
-    from snapreport.reporters import summary_text
+    from snapreport.reporters.settings import replay_document, settings_document
 
-    page = answer.page()
     if wanted == RECORDED:
         factual = device.replay
         if answer.as_json:
             print_json("whatif", {**device_json(device), "replay": asdict(factual)})
-            return
-        summary_text.factual(page, device.name, factual)
+        else:
+            answer.print(replay_document(device.name, factual))
+        return
+    settings = () if wanted == TABLE else (wanted,)
+    with progress_bar(answer.quiet) as progress:
+        found = device.other_settings(*settings, capacity=capacity, progress=progress)
+    if answer.as_json:
+        others = asdict(found)
+        replay = others.pop("factual")
+        print_json("whatif", {**device_json(device), "replay": replay, "allocator": others})
     else:
-        settings = () if wanted == TABLE else (wanted,)
-        with progress_bar(answer.quiet) as progress:
-            found = device.other_settings(*settings, capacity=capacity, progress=progress)
-        if answer.as_json:
-            others = asdict(found)
-            replay = others.pop("factual")
-            print_json("whatif", {**device_json(device), "replay": replay, "allocator": others})
-            return
-        summary_text.others(page, device.name, found)
-    print_page(page)
+        answer.print(settings_document(device.name, found))

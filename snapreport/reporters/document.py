@@ -135,6 +135,11 @@ class Column:
     """Whether a page draws its sizes as bars, too."""
 
 
+def columns(*figures: str, text: str, cut: Cut = "site") -> list[Column]:
+    """Return columns of figures, and after them one of texts, cut as ``cut`` says."""
+    return [*map(Column, figures), Column(text, True, cut)]
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells."""
@@ -207,7 +212,7 @@ def parts_of(words: Words) -> tuple[Part, ...]:
 
 def plain(words: Words) -> str:
     """Return words as plain text, in which a call site is ``function  file:line``."""
-    return "".join(map(_plain, parts_of(words))).strip()
+    return words if isinstance(words, str) else "".join(map(_plain, parts_of(words))).strip()
 
 
 def _plain(part: Part) -> str:

@@ -22,7 +22,7 @@ from snapreport.model.diagnoses import (
     View,
 )
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.reporters import words
+from snapreport.reporters import settings, words
 from snapreport.reporters.json_report import findings_as_json, with_format
 from snapreport.reporters.payload import FORMAT, pack
 from snapreport.reporters.plain_text import notes_parser, takes_long, too_deep
@@ -287,7 +287,7 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
         finding_words=words,
         trust_words=words,
         parts_of=parts_of,
-        setting_words=words,
+        setting_words=settings,
         cut_words=CUT_WORDS,
         place=_place,
     )

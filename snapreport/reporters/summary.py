@@ -21,9 +21,7 @@ from snapreport.ground.version import __version__
 from snapreport.model import diagnoses as model
 from snapreport.model.diagnoses import Diagnosis, Finding, Frees, ReservedParts, Suggestion, Trust
 from snapreport.model.findings import CallSite, DeviceFindings, Findings
-from snapreport.model.replays import OtherSettings
-from snapreport.model.roles import Steps
-from snapreport.reporters import words
+from snapreport.reporters.answers import stage_table, step_blocks
 from snapreport.reporters.document import (
     Block,
     Bullets,
@@ -48,12 +46,12 @@ from snapreport.reporters.document import (
     joined,
 )
 from snapreport.reporters.plain_text import cut, location
+from snapreport.reporters.settings import settings_blocks
 from snapreport.reporters.svg import maxima
 from snapreport.reporters.text_tables import tree_lines
 from snapreport.reporters.words import (
     AMOUNT_HEADINGS,
     PARTS,
-    STEP_HEADINGS,
     amount_rows,
     average_text,
     cells_of,
@@ -61,12 +59,10 @@ from snapreport.reporters.words import (
     conditions,
     cut_texts,
     difference_text,
-    event_range,
     exactness,
     facts,
     figure_text,
     frees_text,
-    identified_text,
     known_text,
     lines_note,
     memory_name,
@@ -77,7 +73,6 @@ from snapreport.reporters.words import (
     reserved_moments,
     sizes_text,
     stage_name,
-    step_rows,
     tally,
     texts_of,
     width_text,
@@ -199,8 +194,7 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
     if device.steps is not None:
-        yield steps_table(device.steps, room.steps)
-        yield Paragraph(identified_text(device.steps))
+        yield from step_blocks(device.steps, room.steps)
     yield from _stages(device, room)
     if not room.report:
         yield Paragraph(device.trust.sentence)
@@ -210,7 +204,9 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         tree = Listing([line.text for line in lines], [line.share for line in lines])
         yield Folded("Call tree at the peak, without library-internal frames", [tree])
         if device.settings is not None and device.settings.found.outcomes:
-            yield Folded("Other settings of the allocator", _settings(device.settings.found))
+            yield Folded(
+                "Other settings of the allocator", list(settings_blocks(device.settings.found))
+            )
     yield Paragraph(device.trust.sentence)
     for check in device.trust.checks:
         if check.code == "replay":
@@ -305,17 +301,6 @@ def site_of(site: CallSite) -> Site:
     return Site(site.name, place, is_code=site.frame is not None)
 
 
-def steps_table(steps: Steps, most: int | None) -> Table:
-    """Return the memory of the program's steps; alike ones share a row."""
-    rows, left = step_rows(steps, most)
-    return Table(
-        _columns(STEP_HEADINGS, text=len(STEP_HEADINGS) - 1),
-        rows,
-        title="Steps of the program, in allocated bytes",
-        rest=f"{format_count(left)} more." if left else "",
-    )
-
-
 def _stages(device: DeviceFindings, room: Room) -> Iterator[Block]:
     if not device.stages:
         return
@@ -326,51 +311,16 @@ def _stages(device: DeviceFindings, room: Room) -> Iterator[Block]:
     )
     stages = [device.stages[i] for i in sorted(ranked[: room.stages])]
     left = len(device.stages) - len(stages)
-    counted = ("allocations",) if room.report else ()
-    headings = ("start", "peak", "end", "change", *counted, "events", "stage")
-    table = Table(
-        _columns(headings, text=len(headings) - 1),
-        [
-            (
-                Size(stage.start_bytes),
-                Size(stage.peak_bytes),
-                Size(stage.end_bytes),
-                Size(stage.change, is_change=True),
-                *(
-                    "-" if stage.allocations is None else format_count(stage.allocations)
-                    for _ in counted
-                ),
-                event_range(stage.start_event, stage.end_event),
-                Code(stage_name(stage)),
-            )
-            for stage in stages
-        ],
-        title="Stages, in allocated bytes",
-        rest=f"{format_count(left)} more, with lower peaks or nested deeper." if left else "",
-        depths=[stage.depth for stage in stages],
+    table = stage_table(
+        [(stage_name(stage), stage) for stage in stages],
+        "Stages, in allocated bytes",
+        f"{format_count(left)} more, with lower peaks or nested deeper." if left else "",
+        counts=room.report,
     )
     if room.report and len(stages) > _ROWS:
         yield Folded(f"Stages ({format_count(len(device.stages))})", [table])
     else:
         yield table
-
-
-def _settings(found: OtherSettings) -> list[Block]:
-    columns = [Column(heading) for heading in words.headings(found)]
-    return [
-        Paragraph(" ".join(words.lead(found))),
-        Table(
-            [*columns, Column("settings", True, "end")],
-            [
-                (
-                    *words.cells(each, found),
-                    (Code(each.settings, _VALUE), " (recorded)" if each.recorded else ""),
-                )
-                for each in found.outcomes
-            ],
-        ),
-        Paragraph(words.how_text(found)),
-    ]
 
 
 def _about(findings: Findings) -> Iterator[Words]:

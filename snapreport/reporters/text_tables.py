@@ -36,6 +36,7 @@ from snapreport.reporters.plain_text import cut, cut_place, cut_site, location, 
 # Lays out tables: figures are never cut, texts share the room left, headings may wrap.
 
 
+_Cut = Callable[[str, int], str]
 _GAP = "  "
 _LEAST = 8
 """The least width of a text column."""
@@ -48,7 +49,7 @@ def lay_out_columns(
     rows: Iterable[Iterable[str]],
     texts: Sequence[bool],
     width: int,
-    cut: Callable[[str, int], str],
+    cuts: Sequence[_Cut],
 ) -> tuple[list[str], list[str]]:
     """Return the lines of a table's heading, and a line for each row.
 
@@ -57,7 +58,7 @@ def lay_out_columns(
         rows: each with a cell for each heading.
         texts: which columns are texts, aligned left and cut if need be; the others are never cut.
         width: of the terminal, in columns.
-        cut: shortens a text to a number of columns.
+        cuts: for each column, what shortens a text to a number of columns.
     """
     names = [replaced(heading) for heading in headings]
     cells = [[replaced(cell) for cell in row] for row in rows]
@@ -87,7 +88,7 @@ def lay_out_columns(
     def line(row: Sequence[str]) -> str:
         return _GAP.join(
             _padded(cell if _width(cell) <= wide or not text else cut(cell, wide), wide, text)
-            for cell, wide, text in zip(row, widths, texts, strict=True)
+            for cell, wide, text, cut in zip(row, widths, texts, cuts, strict=True)
         ).rstrip()
 
     return [line(words) for words in zip(*above, strict=True)], [line(row) for row in cells]
@@ -121,7 +122,7 @@ _VALUE = 24
 """The widest value that the column of meanings makes room for."""
 _MEANING = 20
 """The least columns for a meaning to be readable."""
-_CUTS: dict[str, Callable[[str, int], str]] = {"site": cut_site, "place": cut_place, "end": cut}
+_CUTS: dict[str, _Cut] = {"site": cut_site, "place": cut_place, "end": cut}
 
 _HEAT = ((0.25, "red"), (0.05, "yellow"))
 """The least shares of the total, and the colours that amounts have from there on."""
@@ -181,7 +182,7 @@ class Page:
         left: Collection[int] | None = None,
         *,
         shares: Sequence[float] = (),
-        cut: Callable[[str, int], str] = cut_site,
+        cut: _Cut | Sequence[_Cut] = cut_site,
         indent: str = "",
     ) -> None:
         """Write a table: figures aligned right, texts aligned left and cut if need be.
@@ -191,7 +192,7 @@ class Page:
             rows: each with a cell for each heading.
             left: the columns of texts; None for the last one and those without a heading.
             shares: each row's share of the total, to colour its first figure; none for no colours.
-            cut: shortens a text to a number of columns.
+            cut: shortens a text to a number of columns; one for all, or one for each column.
             indent: what each line begins with.
         """
         last = len(headings) - 1
@@ -200,7 +201,8 @@ class Page:
             for i, heading in enumerate(headings)
         ]
         width = self.width - len(indent)
-        head, lines = lay_out_columns(headings, rows, texts, width, cut)
+        cuts = [cut] * len(headings) if callable(cut) else cut
+        head, lines = lay_out_columns(headings, rows, texts, width, cuts)
         for line in head:
             self._console.print(Text(indent + line, "bold"), soft_wrap=True)
         if not shares:
@@ -230,7 +232,7 @@ class Page:
 
     def _block(self, block: Block) -> None:
         if isinstance(block, Heading):
-            self.say(plain(block.words), block.style)
+            self.say(one_line(plain(block.words)), block.style)
         elif isinstance(block, Paragraph):
             self.say(("! " if block.is_note else "") + one_line(plain(block.words)), block.style)
         elif isinstance(block, Bullets):
@@ -242,7 +244,7 @@ class Page:
             self._pairs(block)
         elif isinstance(block, Listing):
             if block.title:
-                self.say(plain(block.title), "title")
+                self.say(one_line(plain(block.title)), "title")
             shares = block.shares or [0.0] * len(block.lines)
             for line, share in zip(block.lines, shares, strict=True):
                 self.amount(line, share)
@@ -272,7 +274,7 @@ class Page:
 
     def _table(self, table: Table) -> None:
         if table.title:
-            self.say(plain(table.title), "title")
+            self.say(one_line(plain(table.title)), "title")
         last = len(table.columns) - 1
         depths = table.depths or [0] * len(table.rows)
         rows = [
@@ -286,10 +288,10 @@ class Page:
             rows,
             [i for i, column in enumerate(table.columns) if column.is_text],
             shares=table.shares,
-            cut=_CUTS[table.columns[last].cut],
+            cut=[_CUTS[column.cut] for column in table.columns],
         )
         if table.rest:
-            self.say(table.rest)
+            self.say(one_line(table.rest))
 
     def _pairs(self, pairs: Pairs) -> None:
         """Write each fact as a line, with what it means beside it."""

@@ -16,7 +16,7 @@ from snapreport.ground.units import format_bytes, format_count
 from snapreport.history.segments import segments_at
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.snapshot import BLOCK_STATES, pool_name
-from snapreport.reporters.words import cells
+from snapreport.reporters.settings import cells
 from tests.browser.conftest import FilePage, KeptPage, Opener
 from tests.browser.listing import go_to, in_bytes
 from tests.browser.test_page import until

@@ -24,8 +24,8 @@ def test_how_exact_the_recording_s_own_replay_is(run: Run, step: Path) -> None:
 def test_settings_are_listed_with_the_recorded_one_first(run: Run, step: Path) -> None:
     said = run("whatif", step, "--allocator", "expandable_segments:True").stdout
     rows = [line for line in said.splitlines() if "GiB" in line][1:]
-    assert rows[0].endswith("default (recorded)")
-    assert rows[1].endswith("expandable_segments:True")
+    assert rows[0].startswith("default (recorded)")
+    assert rows[1].startswith("expandable_segments:True")
     assert "not measured" in said
 
 

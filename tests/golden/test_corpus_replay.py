@@ -12,9 +12,9 @@ from snapreport.figures.allocator.settings import replay_settings, table_of_sett
 from snapreport.figures.allocator.tape import FAIL, MADE, MAPPED, RETURNED, UNMAPPED
 from snapreport.history.allocator_settings import parse_settings
 from snapreport.model.replays import OtherSettings
-from snapreport.reporters import summary_text
-from snapreport.reporters.text_tables import Page
+from snapreport.reporters.settings import settings_document
 from tests.corpus import corpus_files, every_corpus_file, loaded
+from tests.documents import text_of
 from tests.reference.allocator import Replay
 from tests.reference.allocator_parts import Rules
 from tests.reference.replays import (
@@ -135,9 +135,7 @@ def test_no_setting_serves_the_request_that_failed(corpus: Path) -> None:
 
 
 def said(found: OtherSettings) -> str:
-    page = Page(100)
-    summary_text.others(page, "cuda:1", found)
-    return page.render().decode()
+    return text_of(settings_document("cuda:1", found))
 
 
 @pytest.mark.parametrize(

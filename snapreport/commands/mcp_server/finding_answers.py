@@ -23,12 +23,12 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, by_severity, names_a_finding
 from snapreport.model.findings import AMOUNTS, DeviceFindings, Findings
 from snapreport.model.replays import Between, FactualReplay
-from snapreport.reporters.diagnosis_text import plan_notes, verdict
 from snapreport.reporters.plain_text import named_place
+from snapreport.reporters.plans import plan_notes, plan_verdict
+from snapreport.reporters.settings import how_text
 from snapreport.reporters.words import (
     figure_text,
     frees_text,
-    how_text,
     recording_rows,
     saving_text,
     tally,
@@ -530,7 +530,7 @@ def _plan(device: Device, arguments: Mapping[str, Any], _: Progress) -> Found:
     peak = device.peak
     beyond = None if peak.reserved is None else peak.reserved - peak.allocated
     head = {
-        "answer": verdict(plan),
+        "answer": plan_verdict(plan),
         "reached": plan.reached,
         "target": size(plan.target),
         "peak": size(plan.peak),

@@ -17,12 +17,13 @@ from snapreport.figures.thinning import Cutter
 from snapreport.model.history import Cut, History, NamesWanted, Picture
 from snapreport.model.roles import ROLES
 from snapreport.names.redaction import redact
-from snapreport.reporters.answers_text import groups as write_groups
+from snapreport.reporters.answers import group_table
+from snapreport.reporters.document import Document
 from snapreport.reporters.exports.rebuilt_snapshot import rebuild
 from snapreport.reporters.exports.tables import write_csv
 from snapreport.reporters.payload import pack
-from snapreport.reporters.text_tables import Page
 from tests.builders import KIB, MIB, assert_same_history, frame, history_of, trace
+from tests.documents import text_of
 from tests.exports import export_of, written
 from tests.payloads import Unpacked
 
@@ -98,9 +99,8 @@ def test_a_layer_has_what_its_line_allocates_in_both_passes() -> None:
         ("forward  model.py:39", MIB + 39 * KIB, 39 * KIB),
     ]
     assert [(group.requested, group.backward) for group in found[2:]] == [(KIB, 0)]
-    page = Page(100)
-    write_groups(page, "layer", found, sum(group.bytes for group in found), 1)
-    heading, line = page.render().decode().splitlines()[:2]
+    table = group_table("layer", found, sum(group.bytes for group in found), 1)
+    heading, line = text_of(Document("", [table])).splitlines()[:2]
     assert heading.split() == ["bytes", "backward", "share", "count", "requested", "layer"]
     assert line.split()[:4] == ["1.05", "MiB", "52.00", "KiB"]
 

@@ -270,7 +270,7 @@ def test_figures_stand_whole_and_headings_break_into_lines() -> None:
         [["1.00 MiB", "/a/long/path/train.py:7"], ["12 B", "x"]],
         [False, True],
         28,
-        cut_site,
+        [cut_site, cut_site],
     )
     assert [*head, *lines] == [
         "   could",

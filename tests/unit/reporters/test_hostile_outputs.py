@@ -16,10 +16,11 @@ from markdown_it.token import Token
 
 import snapreport
 from snapreport.api.loading import open_database
+from snapreport.commands.query import csv_lines, json_lines
 from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
-from snapreport.reporters.answers_text import csv_lines, json_lines, query_table
+from snapreport.reporters.answers import query_document
 from snapreport.reporters.plain_text import code_span, escaped, one_line, tame_notes
-from tests.documents import verdict_as
+from tests.documents import text_of, verdict_as
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
 
@@ -217,7 +218,7 @@ def test_text_in_sql_is_text(hostile: Path) -> None:
     assert list(answer.rows) == [(len(ATTACKS),)]
     for width in (100, 10_000):
         (answer,) = database.run('SELECT name, name AS "x\x1b[2J\u202e" FROM annotations')
-        shown = query_table(answer, width, None).decode()
+        shown = text_of(query_document(answer, None), width)
         assert is_calm(shown)
         assert shown.count("\n") == len(ATTACKS) + 1
 

@@ -15,14 +15,14 @@ from snapreport.commands.explorer.front_desk import Viewpoint
 from snapreport.commands.explorer.opening import OpenedFile
 from snapreport.commands.mcp_server.finding_answers import _amounts
 from snapreport.ground.errors import MomentError
-from snapreport.reporters.answers_text import amounts
+from snapreport.reporters.answers import live_document
+from snapreport.reporters.document import Paragraph
 from snapreport.reporters.exports import perfetto
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.page_report import write_report
 from snapreport.reporters.svg import draw_curves
-from snapreport.reporters.text_tables import Page
 from tests.builders import MIB, frame, trace
-from tests.documents import report_as
+from tests.documents import report_as, text_of
 from tests.exports import export_of, read_perfetto, written
 
 F: dict[str, Any] = {"frames": [frame("f")]}
@@ -149,6 +149,6 @@ def test_a_budget_for_it_is_neither_kept_nor_broken(snapshot: snapreport.Snapsho
 def test_the_rows_of_a_moment_say_that_it_is_not_known(
     snapshot: snapreport.Snapshot,
 ) -> None:
-    moment, page = snapshot.device().at(None), Page(120)
-    amounts(page, "", moment.amounts, moment.parts(), 0, None)
-    assert re.search(r"reserved +not known *\n", page.render().decode())
+    moment = snapshot.device().at(None)
+    said = live_document("", moment.amounts, moment.parts(), 0, None, Paragraph(""))
+    assert re.search(r"reserved +not known *\n", text_of(said))

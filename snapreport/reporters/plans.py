@@ -1,4 +1,7 @@
-"""A diagnosis as text for a terminal."""
+"""Plans as documents: the changes that lower a peak to a target, and the largest batch that fits.
+
+Each begins with a verdict of a sentence or two, and ends with what the figures leave out.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +13,23 @@ from snapreport.ground.units import (
     plural,
     share_in_words,
 )
-from snapreport.model.answers import (
-    LARGEST_BATCH,
-    MOST_CHANGES,
-    BatchGrowth,
-    BatchPeak,
-    Plan,
-    RoleGrowth,
-    RoleLeft,
+from snapreport.model.answers import LARGEST_BATCH, MOST_CHANGES, BatchGrowth, Plan, RoleLeft
+from snapreport.model.diagnoses import Suggestion
+from snapreport.reporters.document import (
+    Block,
+    Bullets,
+    Document,
+    Heading,
+    Item,
+    Paragraph,
+    Size,
+    Strong,
+    Table,
+    columns,
 )
-from snapreport.model.diagnoses import (
-    Suggestion,
-)
-from snapreport.reporters.document import Bullets
-from snapreport.reporters.summary import suggestion as offered_item
-from snapreport.reporters.text_tables import Page
-from snapreport.reporters.words import (
-    plural_of,
-)
+from snapreport.reporters.words import conditions, frees_text, plural_of, reasons
 
-
-def suggestion(page: Page, offered: Suggestion, *, full: bool = False) -> None:
-    """Write a suggestion and the change to make; ``full``: with the reasons for its figures."""
-    page.blocks([Bullets([offered_item(offered, with_reasons=full)])])
-
-
-# A plan as text for a terminal: whether the target is reached, the steps, what remains.
+# The cheapest changes.
 
 
 _NAMED = 3
@@ -44,40 +38,43 @@ _LITTLE = 0.05
 """A role with a smaller share of what remains is not named."""
 
 
-def write_plan(
-    page: Page, device: str, plan: Plan, beyond: int | None, *, failed: bool, full: bool
-) -> None:
-    """Write a plan.
+def plan_document(
+    device: str, plan: Plan, beyond: int | None, *, failed: bool, full: bool
+) -> Document:
+    """Say whether the target is reached, by which changes, and what remains.
 
     Args:
-        page: to write to.
         device: the device's name.
         plan: for the device's allocated peak.
         beyond: reserved minus allocated bytes at the recorded peak; None where that is not known.
         failed: whether a request for memory failed in the recording.
         full: with the reasons for each figure.
     """
-    page.say(f"{device}: {verdict(plan)}")
+    blocks: list[Block] = [Paragraph(f"{device}: {plan_verdict(plan)}")]
     for number, step in enumerate(plan.steps, start=1):
         peak, most = format_bytes(step.expected), format_bytes(step.most)
-        bound = f"{most} at most"
-        page.part(f"{number}. {step.suggestion.code}: the peak is then {peak}, {bound}")
-        suggestion(page, step.suggestion, full=full)
+        title = f"{number}. {step.suggestion.code}: the peak is then {peak}, {most} at most"
+        blocks += [Heading(title), Bullets([_change(step.suggestion, full)])]
     if plan.steps or plan.reached == "no":
-        page.say()
-        page.say("What the peak then consists of" if plan.steps else "What the peak consists of")
         rows = [
-            (format_bytes(each.bytes), format_share(each.bytes, plan.expected), each.role)
+            (Size(each.bytes), format_share(each.bytes, plan.expected), each.role)
             for each in plan.left
         ]
-        page.table(("bytes", "share", "role"), rows)
-    notes = plan_notes(beyond, failed)
-    if notes:
-        page.say()
-        page.say(notes)
+        title = "What the peak then consists of" if plan.steps else "What the peak consists of"
+        blocks.append(Table(columns("bytes", "share", text="role"), rows, title))
+    if notes := plan_notes(beyond, failed):
+        blocks.append(Paragraph(notes))
+    return Document(f"How to lower the peak of {device}", blocks)
 
 
-def verdict(plan: Plan) -> str:
+def _change(offered: Suggestion, full: bool) -> Item:
+    frees = frees_text(offered.frees)
+    promise = (" (", Strong(frees), ")") if frees else ()
+    words = (offered.text, *promise, f" {conditions(offered)}")
+    return Item(words, tuple(reasons(offered.frees)) if full else (), offered.change)
+
+
+def plan_verdict(plan: Plan) -> str:
     """Say in a sentence or two whether the target is reached, and what remains if it is not."""
     peak, target = format_bytes(plan.peak), format_bytes(plan.target)
     then, most = format_bytes(plan.expected), format_bytes(plan.most)
@@ -110,11 +107,11 @@ def verdict(plan: Plan) -> str:
 def _remains(left: tuple[RoleLeft, ...]) -> str:
     whole = sum(each.bytes for each in left)
     named = [each for each in left[:_NAMED] if each.bytes >= _LITTLE * whole]
-    words = [plural_of(each.role) for each in named]
-    if not words:
+    if not named:
         return ""
     held = sum(each.bytes for each in named)
-    return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {list_of(words)}."
+    words = list_of([plural_of(each.role) for each in named])
+    return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {words}."
 
 
 def plan_notes(beyond: int | None, failed: bool) -> str:
@@ -133,7 +130,7 @@ def plan_notes(beyond: int | None, failed: bool) -> str:
     return " ".join(said)
 
 
-# How the peak grows with the batch, and the largest batch that fits, as text for a terminal.
+# The largest batch.
 
 
 _DOUBTS = {
@@ -147,34 +144,49 @@ _DOUBTS = {
 """What makes the estimates less sure, by ``BatchGrowth.doubt``."""
 
 
-def write_growth(
-    page: Page, device: str, growth: BatchGrowth, beyond: int | None, *, failed: bool
-) -> None:
-    """Write how a peak grows.
+def growth_document(
+    device: str, growth: BatchGrowth, beyond: int | None, *, failed: bool
+) -> Document:
+    """Say which batch fits, how the peak grows with it, and how sure that is.
 
     Args:
-        page: to write to.
         device: the device's name.
         growth: of the device's allocated peak.
         beyond: reserved minus allocated bytes at the peak of the largest recording, or None.
         failed: whether a request for memory failed in any of the recordings.
     """
-    page.say(f"{device}: {growth_verdict(growth)}")
-    page.say()
-    page.say("The allocated peak by batch")
-    page.table(("batch", "expected", "recorded", "in"), map(_peak_row, growth.peaks))
-    page.say()
-    page.say(f"What it consists of at batch {format_count(growth.at_batch)}")
-    curved = any(role.square for role in growth.roles)
-    names = ("bytes", "fixed", "per sample", *(("per sample²",) if curved else ()), "role")
-    page.table(names, [_role_row(each, curved) for each in growth.roles])
-    page.say()
-    page.say(" ".join(filter(None, (how_sure(growth), plan_notes(beyond, failed)))))
-
-
-def growth_verdict(growth: BatchGrowth) -> str:
-    """Say in a sentence or two which batch fits, and what grows."""
-    return " ".join(filter(None, (_largest(growth), _what_grows(growth))))
+    verdict = " ".join(filter(None, (_largest(growth), _what_grows(growth))))
+    notes = " ".join(filter(None, (_how_sure(growth), plan_notes(beyond, failed))))
+    curved = ["per sample²"] if any(role.square for role in growth.roles) else []
+    peaks = Table(
+        columns("batch", "expected", "recorded", text="in"),
+        [
+            (
+                format_count(each.batch),
+                Size(each.expected),
+                "" if each.recorded is None else Size(each.recorded),
+                each.phase,
+            )
+            for each in growth.peaks
+        ],
+        title="The allocated peak by batch",
+    )
+    roles = Table(
+        columns("bytes", "fixed", "per sample", *curved, text="role"),
+        [
+            (
+                *map(Size, (each.bytes, each.fixed, each.each)),
+                *(Size(each.square) for _ in curved),
+                each.role,
+            )
+            for each in growth.roles
+        ],
+        title=f"What it consists of at batch {format_count(growth.at_batch)}",
+    )
+    return Document(
+        f"How the peak of {device} grows with the batch",
+        [Paragraph(f"{device}: {verdict}"), peaks, roles, Paragraph(notes)],
+    )
 
 
 def _largest(growth: BatchGrowth) -> str:
@@ -192,7 +204,6 @@ def _largest(growth: BatchGrowth) -> str:
 
 
 def _what_grows(growth: BatchGrowth) -> str:
-    sizes = growth.at_batch
     added = [(each.bytes - each.fixed, each.role) for each in growth.roles]
     whole = sum(size for size, _ in added)
     if whole <= 0:
@@ -200,43 +211,24 @@ def _what_grows(growth: BatchGrowth) -> str:
     most, role = max(added)
     held = sum(each.bytes for each in growth.roles)
     return (
-        f"At {format_count(sizes)}, {share_in_words(whole, held)} of the peak grows with the batch;"
-        f" {share_in_words(most, whole)} of that are {plural_of(role)}."
+        f"At {format_count(growth.at_batch)}, {share_in_words(whole, held)} of the peak grows with"
+        f" the batch; {share_in_words(most, whole)} of that are {plural_of(role)}."
     )
 
 
-def how_sure(growth: BatchGrowth) -> str:
+def _how_sure(growth: BatchGrowth) -> str:
     """Say how good the estimates are, and what may make them wrong."""
-    recorded = {each.batch: each.recorded for each in growth.peaks if each.recorded is not None}
-    off = max(
-        abs(each.expected - recorded[each.batch]) for each in growth.peaks if each.batch in recorded
-    )
-    advice = (
-        ""
-        if growth.at_batch in recorded
-        else f": record at {format_count(growth.at_batch)} to be sure"
-    )
+    off = {
+        each.batch: abs(each.expected - each.recorded)
+        for each in growth.peaks
+        if each.recorded is not None
+    }
+    wanted = growth.at_batch
+    advice = "" if wanted in off else f": record at {format_count(wanted)} to be sure"
+    most = format_bytes(max(off.values()))
     said = (
-        f"These are estimates, at most {format_bytes(off)} off at the recorded sizes.",
+        f"These are estimates, at most {most} off at the recorded sizes.",
         _DOUBTS.get(growth.doubt, ""),
         f"Splitting, padding and other thresholds may change other sizes{advice}.",
     )
     return " ".join(filter(None, said))
-
-
-def _peak_row(peak: BatchPeak) -> tuple[str, ...]:
-    return (
-        format_count(peak.batch),
-        format_bytes(peak.expected),
-        "" if peak.recorded is None else format_bytes(peak.recorded),
-        peak.phase,
-    )
-
-
-def _role_row(growth: RoleGrowth, curved: bool) -> tuple[str, ...]:
-    figures = (growth.bytes, growth.fixed, growth.each, *((growth.square,) if curved else ()))
-    return (*(_signed(figure) for figure in figures), growth.role)
-
-
-def _signed(size: int) -> str:
-    return format_bytes(size) if size >= 0 else f"-{format_bytes(-size)}"
