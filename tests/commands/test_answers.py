@@ -166,7 +166,7 @@ def test_a_profile_takes_rules_and_is_json_or_csv(run: Run, staged: Path, folder
 
 def test_long_answers_say_what_they_leave_out(run: Run, snapshot: Path) -> None:
     text = run("live", snapshot, "--by", "allocation", "--top", "1").stdout
-    assert text.endswith("and 1 more with 1.00 MiB; --full shows all\n")
+    assert text.endswith("1 more with 1.00 MiB; --full shows all.\n")
     assert (
         "more with"
         not in run("live", snapshot, "--by", "allocation", "--top", "1", "--full").stdout

@@ -40,7 +40,7 @@ def test_each_call_site_is_taken_away(run: Run, two_peaks: Path) -> None:
     ]
     assert lines[4].split()[:4] == ["6.00", "MiB", "0", "B"]
     short = run("whatif", two_peaks, "--top", "1").stdout
-    assert "and 2 more, each lower by 1.00 MiB at most" in short
+    assert "2 more, each lower by 1.00 MiB at most" in short
 
 
 def test_patterns_take_several_away_together(run: Run, two_peaks: Path) -> None:

@@ -40,8 +40,8 @@ def test_the_table_has_each_setting_with_the_recorded_one_first() -> None:
         floor = "No setting gets below the 880.0 MiB that were live or asked for"
         assert floor in re.sub(r"\s+", " ", text)
     # 330 MiB live and 200 asked for do not fit into 924 as recorded; with pages they do.
-    assert re.search(r"^\| no \| .*\| `default` \(recorded\) \|$", markdown, re.MULTILINE)
-    assert re.search(r"^\| yes \| .*\| `expandable_segments:True` \|$", markdown, re.MULTILINE)
+    assert "| `default` (recorded) | no |" in markdown
+    assert "| `expandable_segments:True` | yes |" in markdown
     assert markdown.count("and was not measured") == 1
 
 
