@@ -27,7 +27,7 @@ test("a view becomes a table of the call sites at its moment", () => {
     selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
   })
   assert.deepEqual(text.split("\n"), [
-    "**run\\<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)",
+    "**run<1\\>**, cuda:0: 8.00 KiB allocated in 3 allocations at the peak (event 1)",
     "",
     "allocated 8.00 KiB \u00b7 requested 8.00 KiB \u00b7 reserved not known \u00b7 inactive not known",
     "",

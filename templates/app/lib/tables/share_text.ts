@@ -15,7 +15,7 @@ const LONGEST = 2000,
   LONGEST_CODE = 400
 
 /** What GitHub turns into links and pictures, up to where a zero-width space breaks it: as in plain_text.py. */
-const LINKS = /@|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
+const LINKS = /@(?!\s)|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
 
 /** What a view shows, for `viewAsMarkdown`. */
 export interface View {
@@ -88,7 +88,7 @@ function escaped(text: string): string {
   return oneLine(text, LONGEST)
     .trim()
     .replace(LINKS, "$&\u200b")
-    .replace(/[\\`*_{}[\]<>#|~&!$]/g, "\\$&")
+    .replace(/[\\`*_{}[\]>#|~&!$]|<(?!\d)/g, "\\$&")
 }
 
 /** Text for one line: what could end it, drive a terminal it is pasted into, or turn its order round is gone. */
