@@ -188,7 +188,7 @@ def test_the_next_statement_is_answered_when_rows_of_the_last_are_left(bundle: P
     process = started("query", bundle, f"{ENDLESS}; SELECT 7 AS seven")
     out, err = process.communicate(timeout=60)
     assert err == ""
-    assert "and more than these 100 rows" in out
+    assert "There are more than these 100 rows" in out
     assert out.endswith("7\n")
 
 
