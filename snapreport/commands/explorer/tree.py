@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.commands.explorer.cells import Line, Run, fit, fit_place, heat, ink
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import FAR, ListScreen
+from snapreport.commands.explorer.lines import (
+    Line,
+    Run,
+    fit,
+    fit_place,
+    heat,
+    ink,
+)
+from snapreport.commands.explorer.screen import (
+    FAR,
+    FrontDesk,
+    Key,
+    ListScreen,
+    Table,
+    Viewpoint,
+    key,
+)
 from snapreport.commands.explorer.tree_rows import ROOT, Side, TreeRows
 from snapreport.diagnosis.compare.two_recordings import find_tree_change
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.model.findings import CallTree
+from snapreport.model.snapshot import FrameTable
 from snapreport.reporters.plain_text import cut, location
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from snapreport.commands.explorer.front_desk import FrontDesk, Viewpoint
-    from snapreport.model.findings import CallTree
-    from snapreport.model.snapshot import FrameTable
-
 
 _FIGURES = 28
 _MOST_OPENED = 500
