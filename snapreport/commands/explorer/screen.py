@@ -27,17 +27,11 @@ _SHOWN = {
     "right": "→",
     "up": "↑",
     "down": "↓",
-    "enter": "Enter",
     "escape": "Esc",
     "pageup": "PgUp",
     "pagedown": "PgDn",
-    "home": "Home",
-    "end": "End",
-    "tab": "Tab",
-    "shift+tab": "Shift+Tab",
-    "ctrl+c": "Ctrl+C",
 }
-"""Keys other than letters, as the terminal names them and as they are shown."""
+"""Keys that are not shown as the terminal names them."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +50,8 @@ class Key:
 
     @property
     def labels(self) -> list[str]:
-        """How its keys are shown, such as ``←`` and ``a``."""
-        return [_SHOWN.get(name, name) for name in self.names]
+        """How its keys are shown, such as ``←``, ``a`` and ``Ctrl+C``."""
+        return [name if len(name) == 1 else _SHOWN.get(name, name.title()) for name in self.names]
 
 
 def key(names: str, what: str, act: str, short: str = "", **given: Any) -> Key:
@@ -480,17 +474,22 @@ class ListScreen(Screen):
     def search(self, text: str) -> None:
         """Search for a text from the row where the search began."""
         self.sought = text.strip()
-        try:
-            self._match = compile_pattern(self.sought) if self.sought else None
-        except PatternError as error:
-            self._match = None
-            if len(self.sought) > 3:
-                self.desk.say(str(error))
+        self.compile_sought()
+        if self._match is None:
             return
         self.sync()
         found = self.matches()
         if found:
             self.cursor = next((each for each in found if each >= self._begun), found[0])
+
+    def compile_sought(self) -> None:
+        """Compile what is sought; of a wrong pattern say so, unless it has just been begun."""
+        self._match = None
+        try:
+            self._match = compile_pattern(self.sought) if self.sought else None
+        except PatternError as error:
+            if len(self.sought) > 3:
+                self.desk.say(str(error))
 
     def is_match(self, place: int) -> bool:
         """Say whether a row matches."""
@@ -528,9 +527,9 @@ class ListScreen(Screen):
 
     def clear_search(self) -> bool:
         """End the search."""
-        was = self.sought
-        self.sought, self._match = "", None
-        return bool(was)
+        was = bool(self.sought)
+        self.search("")
+        return was
 
 
 class FilteredList(ListScreen):

@@ -99,22 +99,17 @@ class TreeRows:
 
     def in_sight(self, top: int, opened: set[int]) -> NDArray[np.int64]:
         """Return the nodes below ``top`` whose ancestors are all open, in order."""
-        is_open = self.mask(opened)
+        is_open = np.isin(self.key, np.fromiter(opened, np.uint64, len(opened)))
         is_open[self.path(top)] = True
         closed = marks_on_path(self.tree.parent, (~is_open).astype(np.int8))
         nodes = self.below(top)
-        around = self.tree.parent[nodes]
-        shown = nodes[(nodes == top) | (closed[around] == 0)]
+        shown = nodes[(nodes == top) | (closed[self.tree.parent[nodes]] == 0)]
         ordered: NDArray[np.int64] = shown[np.argsort(self.rank[shown])]
         return ordered
 
-    def mask(self, keys: set[int]) -> NDArray[np.bool_]:
-        """Say for each node whether its key is one of these."""
-        return np.isin(self.key, np.fromiter(keys, np.uint64, len(keys)))
-
-    def keys_of(self, nodes: NDArray[np.int64]) -> set[int]:
+    def keys_of(self, nodes: NDArray[np.int64] | Sequence[int]) -> set[int]:
         """Return the keys of some nodes."""
-        return set(self.key[nodes].tolist())
+        return set(self.key[np.asarray(nodes, np.int64)].tolist())
 
     def heaviest(self, top: int) -> set[int]:
         """Return the keys to open so that about ``OPEN_ROWS`` rows show the heaviest branches."""
@@ -130,7 +125,7 @@ class TreeRows:
                 opened.append(node)
                 shown += int(self.children[node])
                 queue += self.child_range(node)
-        return self.keys_of(np.array(opened))
+        return self.keys_of(opened)
 
     def chain(self, node: int) -> list[int]:
         """Return a node and the nodes below it up to the next fork, which open together."""
@@ -140,29 +135,24 @@ class TreeRows:
         return found
 
     def matching(
-        self,
-        top: int,
-        tables_of: Sequence[Callable[[int], FrameTable]],
-        test: Match,
-    ) -> NDArray[np.int64]:
+        self, top: int, tables_of: Callable[[int], Sequence[FrameTable]], test: Match
+    ) -> list[int]:
         """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order.
 
         Args:
             top: the node.
-            tables_of: each returns a table with a node's frame: as recorded, as shown.
+            tables_of: returns the tables with a node's frame: as recorded, and as shown.
             test: says whether a text matches.
         """
-        nodes = self.below(top)
         passing = cache(lambda frames: passing_frames(frames, test))
-        hits = []
-        for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True):
+
+        def passes(node: int) -> bool:
+            frame = int(self.tree.frame[node])
             if frame < 0:
-                hits.append(node != ROOT and test(self.tree.label.get(node, "")))
-            else:
-                hits.append(any(passing(of(node))[frame] for of in tables_of))
-        found = nodes[np.array(hits, np.bool_)]
-        ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
-        return ordered
+                return node != ROOT and test(self.tree.label.get(node, ""))
+            return any(passing(table)[frame] for table in tables_of(node))
+
+        return sorted(filter(passes, self.below(top).tolist()), key=self.rank.__getitem__)
 
 
 def passing_frames(frames: FrameTable, test: Match) -> list[bool]:
