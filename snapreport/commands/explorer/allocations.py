@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,21 +241,21 @@ def find_events(
     kinds = trace_kinds(history)
     kind, row = kinds.kind, kinds.row
     rows, other = history.allocations, history.other
-    is_other, is_own = kind == OTHER, (kind != OTHER) & (kind != UNKNOWN)
-    size = np.zeros(len(kind), np.int64)
-    addr = np.full(len(kind), -1, np.int64)
-    stack = np.full(len(kind), NO_ID, np.int64)
-    size[is_own], size[is_other] = rows.size[row[is_own]], other.size[row[is_other]]
-    addr[is_own], addr[is_other] = rows.addr[row[is_own]], other.addr[row[is_other]]
+    is_other, is_freed = kind == OTHER, (kind != OTHER) & (kind != UNKNOWN) & (kind != ALLOC)
+    place = np.where(is_other, len(rows) + row, np.where(kind == UNKNOWN, -1, row))
+
+    def each(own: NDArray[Any], others: NDArray[Any], unknown: int) -> NDArray[np.int64]:
+        """Return a column of the allocations and the other entries for every event."""
+        return np.concatenate([own, others, [unknown]])[place]
+
+    size, addr = each(rows.size, other.size, 0), each(rows.addr, other.addr, -1)
+    stack, freeing = (each(own, other.stack, NO_ID) for own in (rows.stack, rows.free_stack))
+    # A stack may be empty; the last is for NO_STACK.
+    is_freed &= np.append(stacks.stack_node >= 0, False)[freeing]
+    stack[is_freed] = freeing[is_freed]
     places = {name: k for k, name in enumerate(dict.fromkeys((*ACTIONS, *other.action)))}
     action = kind.astype(np.int64)
-    code = np.array([places[name] for name in other.action], np.int64)
-    action[is_other] = code[row[is_other]]
-    freed = is_own & (kind != ALLOC)
-    stack[is_own], stack[is_other] = rows.stack[row[is_own]], other.stack[row[is_other]]
-    freeing = rows.free_stack[row[freed]]
-    empty = np.append(stacks.stack_node < 0, True)[freeing]  # the last is for NO_STACK
-    stack[freed] = np.where(empty, stack[freed], freeing)
+    action[is_other] = np.array([places[name] for name in other.action], np.int64)[row[is_other]]
 
     keep = np.ones(len(kind), np.bool_)
     actions: list[int] = []

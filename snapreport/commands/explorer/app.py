@@ -107,10 +107,9 @@ def fitting_theme(environ: Mapping[str, str] = os.environ) -> str:
 def strip_of(line: Line, width: int, theme: str) -> Strip:
     """Return a line of exactly ``width`` columns, without control characters or markup."""
     segments, wide = [], 0
-    for text, role in line.runs:
+    for text, role in line.marked:
         shown = visible(text)
-        whole = f"{role}|{line.mark}" if line.mark and "|" not in role else role
-        segments.append(Segment(shown, style_of(whole, theme)))
+        segments.append(Segment(shown, style_of(role, theme)))
         wide += width_of(shown)
     rest = f"|{line.mark}" if line.mark else ""
     if wide < width:

@@ -389,6 +389,9 @@ class Desk(FrontDesk):
         return ink(*parts, mark="bar")
 
 
+# How links, and cells of tables in Markdown, are written.
+
+
 _PLAIN = "-_.!~*'(),:"
 LINK_KEYS = ("device", "axis", "view", "curve", "event", "tab", "search", "stacks", "frames")
 """The keys of a fragment of the page's address, as in ``#event=12&tab=lines``, in the page's order.
@@ -616,16 +619,7 @@ class Panes:
 
     def _pane(self, pane: int, width: int, height: int) -> list[Line]:
         """Return a pane's lines with their marks applied, or pale in the pane behind."""
-        return [
-            Line(
-                tuple(
-                    Run(text, "pale" if pane != self.active else _marked(role, line.mark))
-                    for text, role in clipped(line, width).runs
-                )
-            )
-            for line in self.desks[pane].draw(width, height)
-        ]
-
-
-def _marked(role: str, mark: str) -> str:
-    return f"{role}|{mark}" if mark else role
+        lines = [clipped(line, width) for line in self.desks[pane].draw(width, height)]
+        if pane == self.active:
+            return [Line(line.marked) for line in lines]
+        return [Line(tuple(Run(text, "pale") for text, _ in line.runs)) for line in lines]

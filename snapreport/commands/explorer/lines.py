@@ -34,6 +34,13 @@ class Line:
         """Its text, without roles."""
         return "".join(run.text for run in self.runs)
 
+    @property
+    def marked(self) -> tuple[Run, ...]:
+        """Its runs, each with the mark after its role: ``dim|cursor``."""
+        if not self.mark:
+            return self.runs
+        return tuple(Run(text, f"{role}|{self.mark}") for text, role in self.runs)
+
 
 EMPTY = Line()
 

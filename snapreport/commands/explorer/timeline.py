@@ -63,7 +63,7 @@ class TimelineScreen(Screen):
         key("0", "show everything", "show_all", "all"),
         key("up w", "raise the bottom of the y axis", "move_foot", "y", by=1),
         key("down s", "lower it", "move_foot", "y", by=-1),
-        key("r", "the y axis from 0 again", "reset_foot"),
+        key("r", "the y axis from 0 again", "move_foot", by=-FAR),
         key("a", "move the view back", "pan", by=-_PAN),
         key("d", "move the view forward", "pan", by=_PAN),
         key(",", "the event before", "step_event", "event", by=-1),
@@ -329,10 +329,6 @@ class TimelineScreen(Screen):
         """Raise the bottom of the y axis by a tenth of its range, or lower it by as much."""
         low = self.low + by * max((self.high - self.low) // 10, 1)
         self.low = max(min(low, self.high - _LEAST_BYTES), 0)
-
-    def reset_foot(self) -> None:
-        """Let the y axis begin at 0."""
-        self.low = 0
 
     def turn_axis(self) -> None:
         """Switch the axis between events and time; the same events stay visible."""

@@ -145,14 +145,17 @@ class TreeRows:
             test: says whether a text matches.
         """
         passing = cache(lambda frames: passing_frames(frames, test))
-
-        def passes(node: int) -> bool:
-            frame = int(self.tree.frame[node])
-            if frame < 0:
-                return node != ROOT and test(self.tree.label.get(node, ""))
-            return any(passing(table)[frame] for table in tables_of(node))
-
-        return sorted(filter(passes, self.below(top).tolist()), key=self.rank.__getitem__)
+        nodes = self.below(top)
+        hits = [
+            node
+            for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True)
+            if (
+                any(passing(table)[frame] for table in tables_of(node))
+                if frame >= 0
+                else node != ROOT and test(self.tree.label.get(node, ""))
+            )
+        ]
+        return sorted(hits, key=self.rank.__getitem__)
 
 
 def passing_frames(frames: FrameTable, test: Match) -> list[bool]:
