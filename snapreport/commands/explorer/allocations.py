@@ -326,7 +326,7 @@ def _bytes(count: str, unit: str | None) -> int:
     return min(round(float(count) * size), _MOST - 1)
 
 
-_ROLES = {"alloc": "more", "oom": "critical"}
+_ACTION_ROLES = {"alloc": "more", "oom": "critical"}
 
 
 class EventsScreen(FilteredList):
@@ -395,7 +395,9 @@ class EventsScreen(FilteredList):
         first = device.figures.first_time_us
         when = "" if time is None or first is None else f"+{format_duration(max(time - first, 0))}"
         here = "▶" if entry.event == self.view.event else " "
-        role = _ROLES.get(entry.action, "less" if entry.action.startswith("free") else "note")
+        role = _ACTION_ROLES.get(
+            entry.action, "less" if entry.action.startswith("free") else "note"
+        )
         site = fit_site(self._site(entry), max(self.width - 53, 8))
         return ink(
             (here, "key"),

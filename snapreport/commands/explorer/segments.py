@@ -14,12 +14,6 @@ from snapreport.ground.units import format_bytes, format_count, format_share, pl
 from snapreport.model.replays import LARGE, SMALL
 from snapreport.reporters.words import amount, event_name
 
-_ROWS = 30
-"""Before zooming all segments together take at most about this many rows, or one row each."""
-_LEAST_CELL = 512
-_MOST_ROWS = 200_000
-"""Rows of all bars: zooming in ends there."""
-
 
 class Cells:
     """Bars of segments, in rows of ``width`` cells."""
@@ -89,6 +83,13 @@ def _segment_cell(used: int, pending: int, size: int) -> Cell:
     if used == size:
         return ("▒" if role == "pending" else "█"), role
     return "▁▂▃▄▅▆▇"[min(used * 7 // size, 6)], role
+
+
+_ROWS = 30
+"""Before zooming all segments together take at most about this many rows, or one row each."""
+_LEAST_CELL = 512
+_MOST_ROWS = 200_000
+"""Rows of all bars: zooming in ends there."""
 
 
 def lay_segments(heap: Heap, width: int, zoom: int) -> Cells:
