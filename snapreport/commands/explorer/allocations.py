@@ -326,9 +326,6 @@ def _bytes(count: str, unit: str | None) -> int:
     return min(round(float(count) * size), _MOST - 1)
 
 
-_ACTION_ROLES = {"alloc": "more", "oom": "critical"}
-
-
 class EventsScreen(FilteredList):
     """A row for each event that a filter lets through."""
 
@@ -395,9 +392,8 @@ class EventsScreen(FilteredList):
         first = device.figures.first_time_us
         when = "" if time is None or first is None else f"+{format_duration(max(time - first, 0))}"
         here = "▶" if entry.event == self.view.event else " "
-        role = _ACTION_ROLES.get(
-            entry.action, "less" if entry.action.startswith("free") else "note"
-        )
+        role = "less" if entry.action.startswith("free") else "note"
+        role = {"alloc": "more", "oom": "critical"}.get(entry.action, role)
         site = fit_site(self._site(entry), max(self.width - 53, 8))
         return ink(
             (here, "key"),

@@ -263,10 +263,8 @@ class TreeScreen(ListScreen):
 
     def go_sibling(self, by: int) -> None:
         """Go to the next sibling, or to the one before."""
-        node = self.node
-        if node != self.root and node + by in self.rows.child_range(
-            int(self.rows.tree.parent[node])
-        ):
+        node, parent = self.node, int(self.rows.tree.parent[self.node])
+        if node != self.root and node + by in self.rows.child_range(parent):
             self._put_on(node + by)
 
     def turn_below(self, *, wanted: bool) -> None:
@@ -355,14 +353,12 @@ class TreeScreen(ListScreen):
 
     def _search_again(self) -> None:
         self.compile_sought()
-        found = (
-            []
-            if self._match is None
-            else self.rows.matching(self.root, self.tables_of, self._match)
-        )
-        self._found, self._matching = found, self.rows.keys_of(found)
-        if len(found) <= _MOST_OPENED:
-            self._reveal_nodes(found)
+        self._found = []
+        if self._match is not None:
+            self._found = self.rows.matching(self.root, self.tables_of, self._match)
+        self._matching = self.rows.keys_of(self._found)
+        if len(self._found) <= _MOST_OPENED:
+            self._reveal_nodes(self._found)
 
     def _reveal_nodes(self, nodes: Sequence[int]) -> None:
         around = {each for node in nodes for each in self.rows.path(node)[:-1]}
