@@ -14,10 +14,11 @@ from html import escape
 from pathlib import Path
 
 from snapreport.commands.explorer.app import style_of
-from snapreport.commands.explorer.cells import BLOCKS, Line
+from snapreport.commands.explorer.chart import BLOCKS
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import Viewpoint, Work
+from snapreport.commands.explorer.lines import Line
 from snapreport.commands.explorer.opening import OpenedFile, Sources
+from snapreport.commands.explorer.screen import Viewpoint, Work
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "sample_snapshots" / "out_of_memory.pickle.gz"

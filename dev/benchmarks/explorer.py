@@ -37,10 +37,9 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 import snapreport.api.making, snapreport.commands.explorer.app
 from snapreport.diagnosis import conclude
-from snapreport.commands.explorer.opening import open_file
-from snapreport.commands.explorer.front_desk import OpeningLines
+from snapreport.commands.explorer.opening import OpeningLines, open_file
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.screen import Viewpoint
 from dev.benchmarks.explorer import COLUMNS, KEYS, ROWS
 begun = time.process_time()
 later = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from snapreport.commands.options import allow_option, card_option, device_option, source_argument
 from snapreport.ground.cards import wanted_card
+from snapreport.ground.errors import InputError, OutputError
 
 
 @click.command()
@@ -44,12 +48,33 @@ def explore(
       snapreport explore snap.pickle
       snapreport explore before.zip after.zip
     """  # fmt: skip
-    from snapreport.commands.explorer.exploring import explore as run
+    paths = [source] if other is None else [source, other]
+    _check_ready(paths)
+    from snapreport.commands.explorer.app import explore as run
 
     run(
-        [source] if other is None else [source, other],
+        paths,
         device=device,
         keep=not no_cache,
         theme=theme,
         card=wanted_card(card, allow),
     )
+
+
+def _check_ready(paths: Sequence[Path]) -> None:
+    """Check that the files, a terminal and Textual are there.
+
+    Raises:
+        InputError: a file is missing.
+        OutputError: there is no terminal, or Textual is not installed.
+    """
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} does not exist.")
+    if importlib.util.find_spec("textual") is None:
+        raise OutputError("The explorer needs Textual: pip install textual platformdirs")
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise OutputError(
+            "The explorer needs a terminal for its input and output;"
+            " `snapreport summary` and `snapreport live` print to a pipe or file."
+        )

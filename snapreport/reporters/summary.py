@@ -20,7 +20,7 @@ from snapreport.ground.units import (
 from snapreport.ground.version import __version__
 from snapreport.model import diagnoses as model
 from snapreport.model.diagnoses import Diagnosis, Finding, Frees, ReservedParts, Suggestion, Trust
-from snapreport.model.findings import CallSite, DeviceFindings, Findings
+from snapreport.model.findings import CallSite, DeviceFigures, DeviceFindings, Findings
 from snapreport.reporters.answers import stage_table, step_blocks
 from snapreport.reporters.document import (
     Block,
@@ -189,7 +189,7 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
                 yield Paragraph((f"{finding.title}  ", Tag(finding.id)), finding.severity, True)
     if room.report and not len(device.history.allocations):
         return
-    yield from _amounts(device, room)
+    yield from amount_blocks(device, with_curve=room.report)
     if room.report:
         yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
@@ -215,10 +215,10 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         yield Paragraph(f"Final state: {closing_text(device)}.")
 
 
-def _amounts(device: DeviceFindings, room: Room) -> Iterator[Block]:
+def amount_blocks(device: DeviceFigures, *, with_curve: bool) -> Iterator[Block]:
     """Yield the curve, and the memory at the start, at the peak and at the end."""
     yield Heading(moment(device))
-    if room.report and device.recorded:
+    if with_curve and device.recorded:
         yield Listing(curve_lines(device))
     yield Table(_columns(AMOUNT_HEADINGS, text=0), amount_rows(device))
     if device.peaks["allocated"].width:
@@ -235,7 +235,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDE = 72
 
 
-def curve_lines(device: DeviceFindings) -> tuple[str, str, str]:
+def curve_lines(device: DeviceFigures) -> tuple[str, str, str]:
     """Draw allocated memory over the events: a title, the curve, and the labels of its ends.
 
     A column shows the maximum over its events; the peak is a full block.

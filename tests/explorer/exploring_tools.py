@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from snapreport.api.loading import Snapshot, load
-from snapreport.commands.explorer.cells import Line
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import Viewpoint
+from snapreport.commands.explorer.lines import Line
 from snapreport.commands.explorer.opening import OpenedFile, Sources
+from snapreport.commands.explorer.screen import Viewpoint
 from snapreport.model.history import History
 
 SMALL, LARGE = (80, 24), (200, 50)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from snapreport import convert, diff
-from snapreport.commands.explorer.cells import lay_segments
+from snapreport.commands.explorer.allocations import find_events
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import Viewpoint
 from snapreport.commands.explorer.opening import open_file
-from snapreport.commands.explorer.tree_rows import find_events
+from snapreport.commands.explorer.screen import Viewpoint
+from snapreport.commands.explorer.segments import lay_segments
 from snapreport.figures.moments import entry_at
 from snapreport.figures.segments import heap_at
 from snapreport.ground.cards import wanted_card

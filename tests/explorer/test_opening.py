@@ -12,7 +12,6 @@ import pytest
 
 from snapreport import NotASnapshotError, convert
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import Viewpoint
 from snapreport.commands.explorer.opening import (
     BundleCache,
     Cancelled,
@@ -22,6 +21,7 @@ from snapreport.commands.explorer.opening import (
     open_file,
     paths_by_name,
 )
+from snapreport.commands.explorer.screen import Viewpoint
 from snapreport.ground.progress import silent
 from tests.builders import MIB, frame, trace
 
@@ -127,6 +127,15 @@ def test_a_line_of_source_is_read_where_the_file_is(tmp_path: Path) -> None:
     assert sources.line(str(code), 1) == "import torch"
     for line in (0, -1, 3, 10**9):
         assert sources.line(str(code), line) == ""
+
+
+def test_a_line_of_source_is_read_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert Sources({"train.py": "~/train.py"}).line("train.py", 1) == "import torch"
 
 
 def test_what_a_stranger_names_is_read_only_where_it_is_a_plain_python_file(

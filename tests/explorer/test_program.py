@@ -21,7 +21,7 @@ from snapreport.commands.explorer.app import (
     strip_of,
     style_of,
 )
-from snapreport.commands.explorer.cells import Line, Run
+from snapreport.commands.explorer.lines import Line, Run
 from snapreport.commands.explorer.opening import OpenedFile
 from snapreport.ground.errors import InputError
 from snapreport.ground.progress import Progress

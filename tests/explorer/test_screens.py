@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapreport.commands.explorer.cells import width_of
-from snapreport.commands.explorer.front_desk import Key
+from snapreport.commands.explorer.lines import width_of
+from snapreport.commands.explorer.screen import Key
 from tests.builders import MIB, frame, trace
 from tests.explorer.exploring_tools import LARGE, SMALL, Explored
 from tests.thorough import some
@@ -37,6 +37,15 @@ def test_the_overview_says_what_the_summary_says(explored: Explored) -> None:
     assert figures.answer in text
     for finding in explored.view.device.diagnosis.findings:
         assert finding.title in text
+
+
+def test_a_finding_in_full_begins_with_its_title(samples: Path) -> None:
+    explored = Explored(samples / "training_step.pickle", size=(200, 60))
+    finding = explored.view.device.diagnosis.findings[0]
+    assert f"▸ Note: {finding.title}" in explored.text()
+    text = explored.press("right").text()
+    assert f"▾ NOTE: {finding.title}  [{finding.id}]" in text
+    assert f"▸ Note: {finding.title}" not in text
 
 
 def test_the_highest_column_is_the_peak_at_every_zoom(explored: Explored) -> None:

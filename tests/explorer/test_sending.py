@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from snapreport.commands.explorer.front_desk import LINK_KEYS, encode_link
+from snapreport.commands.explorer.desk import LINK_KEYS, encode_link
 from tests.explorer.exploring_tools import Explored
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.commands.explorer.cells import EventScale, TimeScale, levels
-from snapreport.figures.what_if import Heights
+from snapreport.commands.explorer.chart import EventScale, Heights, TimeScale, levels
 from snapreport.model.snapshot import NO_TIME
 from tests.thorough import tried
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.commands.explorer.cells import Line, Run, fit, fit_site, heat, ink
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import FilteredList, ListScreen
-from snapreport.commands.explorer.tree_rows import find_events
+from snapreport.commands.explorer.lines import Line, Run, fit, fit_site, heat, ink
+from snapreport.commands.explorer.screen import FilteredList, Key, ListScreen, Table, Viewpoint, key
+from snapreport.commands.explorer.tree_rows import passing_frames
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.grouping import metadata_keys
-from snapreport.figures.moments import entry_at
+from snapreport.figures.moments import ACTIONS, ALLOC, OTHER, UNKNOWN, entry_at, trace_kinds
+from snapreport.ground.patterns import Match
 from snapreport.ground.units import format_bytes, format_count, format_duration, format_share
-from snapreport.model.answers import KEYED, Group, LiveRows
+from snapreport.model.answers import KEYED, Group, LiveRows, TraceEntry
+from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import ROLES
-from snapreport.model.snapshot import short_name
+from snapreport.model.snapshot import NO_ID, StackTable, marks_on_path, short_name
 from snapreport.reporters.plain_text import cut, location
 from snapreport.reporters.words import event_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from snapreport.commands.explorer.front_desk import Viewpoint
-    from snapreport.model.answers import TraceEntry
-
 
 EACH = "allocation"
 WAYS = (EACH, "stack", "role", "category", "stage", "file", "function", "module", "size", "stream",
@@ -127,21 +123,22 @@ class AllocationsScreen(ListScreen):
         i = self.chosen
         if i is None:
             return []
-        device = self.view.device
-        rows = device.allocations
-        address = f"{int(rows.addr[i]):#x}_{int(rows.version[i])}"
-        about = ink(
-            (address, "key"), f"  stream {int(rows.stream[i])}", (f"  {self.role(i)}", "dim")
-        )
-        if not self.in_full:
-            return [about]
-        return [about, *(ink(f"  {each}") for each in (*self.said(i), *self.frames(i)))]
+        rows = self.view.device.allocations
+        stream = f"  stream {int(rows.stream[i])}"
+        about = ink((self.address(i), "key"), stream, (f"  {self.role(i)}", "dim"))
+        below = (*self.said(i), *self.frames(i)) if self.in_full else ()
+        return [about, *(ink(f"  {each}") for each in below)]
 
     def said(self, allocation: int) -> list[str]:
         """Return what the file says of an allocation: its compiled graph, and lines of metadata."""
         device, rows = self.view.device, np.array([allocation])
         (graph,), (said,) = device.compile_contexts(rows), device.metadata(rows)
         return [f"compiled in {graph}"] * (graph is not None) + (said.split("\n") if said else [])
+
+    def address(self, allocation: int) -> str:
+        """Return an allocation's address and its number there, as PyTorch's own viewer does."""
+        rows = self.view.device.allocations
+        return f"{int(rows.addr[allocation]):#x}_{int(rows.version[allocation])}"
 
     def role(self, allocation: int) -> str:
         """Say what an allocation is for."""
@@ -151,11 +148,12 @@ class AllocationsScreen(ListScreen):
         """Return its call stack, innermost first."""
         stacks = self.view.device.file.stacks
         frames = stacks.frames
-        shown = []
-        for frame in stacks.path(int(self.view.device.allocations.stack[allocation])):
-            place = location(frames.filenames[frame], frames.line(frame))
-            shown.append(f"{cut(short_name(frames.names[frame]), 200)}  {place}")
-        return shown or self.view.device.site_names(np.array([allocation]))
+        shown = [
+            f"{cut(short_name(frames.names[frame]), 200)}"
+            f"  {location(frames.filenames[frame], frames.line(frame))}"
+            for frame in stacks.path(int(self.view.device.allocations.stack[allocation]))
+        ]
+        return shown or [self.view.site_of(allocation)]
 
     def turn_stack(self) -> None:
         """Show or hide the call stack below the list; for a group, open the call stacks."""
@@ -167,22 +165,20 @@ class AllocationsScreen(ListScreen):
 
     def go_to_birth(self) -> None:
         """Go to the event that allocated it."""
-        i = self.chosen
-        if i is not None:
-            self._follow(i, int(self.view.device.allocations.alloc_event[i]))
+        self._follow(self.view.device.allocations.alloc_event)
 
     def go_to_free(self) -> None:
         """Go to the last event at which it is live."""
+        self._follow(self.view.device.allocations.ends(self.view.curve) - 1)
+
+    def _follow(self, events: NDArray[np.int64]) -> None:
+        """Go to the event of the allocation with the cursor, which stays on it."""
         i = self.chosen
         if i is not None:
-            rows = self.view.device.allocations
-            self._follow(i, int(rows.ends(self.view.curve)[i]) - 1)
-
-    def _follow(self, allocation: int, event: int) -> None:
-        self.view.go_to(event)
-        self.sync()
-        found = np.flatnonzero(self.live.rows == allocation)
-        self.cursor = int(found[0]) if len(found) else self.cursor
+            self.view.go_to(int(events[i]))
+            self.sync()
+            found = np.flatnonzero(self.live.rows == i)
+            self.cursor = int(found[0]) if len(found) else self.cursor
 
     def turn_way(self, by: int) -> None:
         """Group by the next property, or by the one before."""
@@ -202,26 +198,132 @@ class AllocationsScreen(ListScreen):
             cells = attrgetter("bytes", "count", "requested", "name")
             return ("bytes", "count", "requested", self.by), [cells(each) for each in self.groups]
         rows = self.view.device.allocations
-        return ("bytes", "requested", "address", "made", "freed", "role", "call site"), [
-            (
-                held,
-                int(rows.size[i]),
-                f"{int(rows.addr[i]):#x}_{int(rows.version[i])}",
-                int(rows.alloc_event[i]),
-                int(rows.free_requested_event[i]),
-                self.role(i),
-                site,
-            )
-            for held, i, site in zip(
-                self.live.bytes.tolist(), self.live.rows.tolist(), self._sites, strict=True
-            )
-        ]
+        shown = self.live.rows
+        columns = (
+            self.live.bytes.tolist(),
+            rows.size[shown].tolist(),
+            map(self.address, shown.tolist()),
+            rows.alloc_event[shown].tolist(),
+            rows.free_requested_event[shown].tolist(),
+            map(self.role, shown.tolist()),
+            self._sites,
+        )
+        titles = ("bytes", "requested", "address", "made", "freed", "role", "call site")
+        return titles, list(zip(*columns, strict=True))
 
 
-# Events: the trace entry by entry.
+# Events: the trace entry by entry, searched by actions, sizes, addresses and texts as on the page.
 
 
-_ROLES = {"alloc": "more", "oom": "critical"}
+_SIZE = r"(\d{1,18}(?:\.\d{1,9})?)(b|[kmgt](?:i?b)?)?"
+_BOUND = re.compile(rf"(>=|<=|>|<|=)?{_SIZE}", re.IGNORECASE)
+_RANGE = re.compile(rf"{_SIZE}(?:\.\.|-){_SIZE}", re.IGNORECASE)
+_WORD = re.compile(r'"([^"]*)"?|(\S+)')
+_MOST = 2**63 - 1
+_MOST_TEXTS = 20
+_NO_ADDRESS = ("oom", "snapshot")
+
+
+def find_events(
+    history: DeviceHistory, stacks: StackTable, typed: str, test: Match | None = None
+) -> NDArray[np.int64]:
+    """Return the events that match any of the search's actions and all of its other terms.
+
+    Args:
+        history: the device.
+        stacks: the file's.
+        typed: actions (``alloc``), sizes (``>=1MiB``, ``1M..4M``), addresses (``0x7f..``) and
+            texts; quotes make anything a text.
+        test: also require a frame whose function, file or ``file:line`` passes.
+    """
+    if not typed and test is None:
+        return np.arange(history.events, dtype=np.int64)
+    kinds = trace_kinds(history)
+    kind, row = kinds.kind, kinds.row
+    rows, other = history.allocations, history.other
+    is_other, is_freed = kind == OTHER, (kind != OTHER) & (kind != UNKNOWN) & (kind != ALLOC)
+    place = np.where(is_other, len(rows) + row, np.where(kind == UNKNOWN, -1, row))
+
+    def each(own: NDArray[Any], others: NDArray[Any], unknown: int) -> NDArray[np.int64]:
+        """Return a column of the allocations and the other entries for every event."""
+        return np.concatenate([own, others, [unknown]])[place]
+
+    size, addr = each(rows.size, other.size, 0), each(rows.addr, other.addr, -1)
+    stack, freeing = (each(own, other.stack, NO_ID) for own in (rows.stack, rows.free_stack))
+    # A stack may be empty; the last is for NO_STACK.
+    is_freed &= np.append(stacks.stack_node >= 0, False)[freeing]
+    stack[is_freed] = freeing[is_freed]
+    places = {name: k for k, name in enumerate(dict.fromkeys((*ACTIONS, *other.action)))}
+    action = kind.astype(np.int64)
+    action[is_other] = np.array([places[name] for name in other.action], np.int64)[row[is_other]]
+
+    keep = np.ones(len(kind), np.bool_)
+    actions: list[int] = []
+    texts: list[Match] = [] if test is None else [test]
+    for quoted, word in _WORD.findall(typed):
+        sizes = _sizes(word)
+        if word in places:
+            actions.append(places[word])
+        elif sizes is not None:
+            keep &= (size >= sizes[0]) & (size <= sizes[1])
+        elif re.fullmatch(r"0x[0-9a-fA-F]{1,15}", word):
+            has_one = ~np.isin(action, [places[each] for each in _NO_ADDRESS if each in places])
+            keep &= has_one & _holds(addr, size, int(word, 16))
+        elif quoted or word:
+            texts.append(_part(quoted or word))
+    if actions:
+        keep &= np.isin(action, actions)
+    for text in texts[:_MOST_TEXTS]:
+        keep &= np.append(_stacks_with(stacks, text), False)[stack]
+    return np.flatnonzero(keep)
+
+
+def _part(text: str) -> Match:
+    wanted = text.lower()
+    return lambda other: wanted in other.lower()
+
+
+def _stacks_with(stacks: StackTable, test: Match) -> NDArray[np.bool_]:
+    """Say for each stack whether one of its frames passes."""
+    hits = np.array(passing_frames(stacks.frames, test), np.int8)
+    marked = np.append(marks_on_path(stacks.node_parent, hits[stacks.node_frame]), np.int8(0))
+    passed: NDArray[np.bool_] = marked[stacks.stack_node] > 0
+    return passed
+
+
+def _holds(addr: NDArray[np.int64], size: NDArray[np.int64], wanted: int) -> NDArray[np.bool_]:
+    """Say which memory contains an address, or is at one that begins with these hex digits."""
+    held = (addr <= wanted) & (wanted < addr + np.maximum(size, 1))
+    rest = addr.copy()
+    while (longer := rest > wanted).any() and wanted:
+        rest[longer] //= 16
+    found: NDArray[np.bool_] = held | ((rest == wanted) & (wanted > 0))
+    return found
+
+
+def _sizes(word: str) -> tuple[int, int] | None:
+    """Return the range of bytes that a word names, None for a text; a bare number is text."""
+    found = _BOUND.fullmatch(word)
+    if found:
+        sign, count, unit = found.groups()
+        if not sign and not unit:
+            return None
+        size = _bytes(count, unit)
+        return {
+            ">=": (size, _MOST),
+            "<=": (0, size),
+            ">": (size + 1, _MOST),
+            "<": (0, size - 1),
+        }.get(sign, (size, size))
+    found = _RANGE.fullmatch(word)
+    if not found or not (found[2] or found[4]):
+        return None
+    return _bytes(found[1], found[2] or found[4]), _bytes(found[3], found[4] or found[2])
+
+
+def _bytes(count: str, unit: str | None) -> int:
+    size: int = 1024 ** "bkmgt".index((unit or "b")[0].lower())
+    return min(round(float(count) * size), _MOST - 1)
 
 
 class EventsScreen(FilteredList):
@@ -268,10 +370,8 @@ class EventsScreen(FilteredList):
         """Return the headings, and the filter."""
         of = f"{format_count(self.count())} of {format_count(self.view.device.events)}"
         about = f"  {of}: {self.filtered}" if self.filtered else ""
-        return [
-            ink((f"{'event':>10} {'time':>10}  {'action':<16}{'size':>10}  call site", "title"),
-                (about, "key"))
-        ]  # fmt: skip
+        titles = f"{'event':>10} {'time':>10}  {'action':<16}{'size':>10}  call site"
+        return [ink((titles, "title"), (about, "key"))]
 
     def _entry(self, place: int) -> TraceEntry:
         entry = entry_at(self.view.device.history, int(self.items[place]))
@@ -282,9 +382,7 @@ class EventsScreen(FilteredList):
         device = self.view.device
         if entry.stack >= 0 and device.file.stacks.stack_node[entry.stack] >= 0:
             return name_stacks(device.file.stacks, [entry.stack])[0]
-        if entry.allocation >= 0:
-            return device.site_names(np.array([entry.allocation]))[0]
-        return ""
+        return self.view.site_of(entry.allocation) if entry.allocation >= 0 else ""
 
     def row(self, place: int) -> Line:
         """Return an event; the current one is marked."""
@@ -294,14 +392,15 @@ class EventsScreen(FilteredList):
         first = device.figures.first_time_us
         when = "" if time is None or first is None else f"+{format_duration(max(time - first, 0))}"
         here = "▶" if entry.event == self.view.event else " "
-        action = f"{entry.action:<16.16}"
-        size = f"{format_bytes(entry.size):>10}"
+        role = "less" if entry.action.startswith("free") else "note"
+        role = {"alloc": "more", "oom": "critical"}.get(entry.action, role)
         site = fit_site(self._site(entry), max(self.width - 53, 8))
-        role = _ROLES.get(entry.action, "less" if entry.action.startswith("free") else "note")
         return ink(
-            (here, "key"), f"{event_name(entry.event):>9} {when:>10}  ", (action, role),
-            f"{size}  {site}",
-        )  # fmt: skip
+            (here, "key"),
+            f"{event_name(entry.event):>9} {when:>10}  ",
+            (f"{entry.action:<16.16}", role),
+            f"{format_bytes(entry.size):>10}  {site}",
+        )
 
     def text(self, place: int) -> str:
         """Return an event's action and call site."""

@@ -1,4 +1,4 @@
-"""The Textual app: colours of roles, lines as strips, the one widget, and opening in a thread.
+"""Runs the explorer as a Textual app: colours of roles, lines as strips, and the one widget.
 
 Every line goes to the terminal this way, and no other module imports Textual.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,10 +21,10 @@ from textual.app import App, ComposeResult
 from textual.strip import Strip
 from textual.widget import Widget
 
-from snapreport.commands.explorer.cells import EMPTY, Line, width_of
 from snapreport.commands.explorer.desk import Panes
-from snapreport.commands.explorer.front_desk import OpeningLines, Viewpoint, Work
-from snapreport.commands.explorer.opening import Cancelled, OpenedFile
+from snapreport.commands.explorer.lines import EMPTY, Line, width_of
+from snapreport.commands.explorer.opening import Cancelled, OpenedFile, OpeningLines, open_file
+from snapreport.commands.explorer.screen import Viewpoint, Work
 from snapreport.ground.cards import CardWanted
 from snapreport.ground.processes import start_tracker
 from snapreport.ground.progress import Progress
@@ -105,10 +107,9 @@ def fitting_theme(environ: Mapping[str, str] = os.environ) -> str:
 def strip_of(line: Line, width: int, theme: str) -> Strip:
     """Return a line of exactly ``width`` columns, without control characters or markup."""
     segments, wide = [], 0
-    for text, role in line.runs:
+    for text, role in line.marked:
         shown = visible(text)
-        whole = f"{role}|{line.mark}" if line.mark and "|" not in role else role
-        segments.append(Segment(shown, style_of(whole, theme)))
+        segments.append(Segment(shown, style_of(role, theme)))
         wide += width_of(shown)
     rest = f"|{line.mark}" if line.mark else ""
     if wide < width:
@@ -299,3 +300,41 @@ class ExplorerApp(App[None], inherit_bindings=False):
     def _cancel(self) -> None:
         self._cancelled.set()
         self.exit()
+
+
+def explore(
+    paths: Sequence[Path],
+    *,
+    device: str | None = None,
+    keep: bool = True,
+    theme: str | None = None,
+    card: CardWanted | None = None,
+) -> None:
+    """Show one recording, or two beside each other, until the reader leaves.
+
+    Args:
+        paths: one snapshot or bundle, or two.
+        device: the one to show first; None for the one that a report opens with.
+        keep: whether bundles of snapshots are kept in the user's cache.
+        theme: ``dark``, ``light`` or ``terminal``; None for the one that suits the terminal.
+        card: the card for which the overview says whether a recording fits; None for none.
+
+    Raises:
+        SnapreportError: as ``load()``.
+    """
+
+    def open_files(progress: Progress, cancelled: threading.Event) -> list[OpenedFile]:
+        return [
+            open_file(path, keep=keep, progress=progress, cancelled=cancelled) for path in paths
+        ]
+
+    app = ExplorerApp(open_files, device=device, look=theme, card=card)
+    gc.enable()  # commands run without a collector, and this one runs for hours
+    try:
+        app.run()
+    finally:
+        app.end_opening()
+    if app.failure is not None:
+        raise app.failure
+    if app.return_code:  # the error has been reported
+        sys.exit(app.return_code)

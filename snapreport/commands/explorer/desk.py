@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise, zip_longest
 from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import orjson
 
 from snapreport.commands.explorer.allocations import AllocationsScreen, EventsScreen
-from snapreport.commands.explorer.cells import (
+from snapreport.commands.explorer.lines import (
     EMPTY,
     Line,
     Run,
     beside,
     clip,
     clipped,
+    filled,
     ink,
+    labelled,
     width_of,
-)
-from snapreport.commands.explorer.front_desk import (
-    COUNTED,
-    MOST_LETTERS,
-    FrontDesk,
-    Key,
-    KeyHelp,
-    Viewpoint,
-    Work,
-    as_json,
-    as_markdown,
-    key,
-    link_of,
-    press_key,
-    write_text,
 )
 from snapreport.commands.explorer.overview import OverviewScreen, RecordingScreen
 from snapreport.commands.explorer.queries import QueryScreen
-from snapreport.commands.explorer.screen import Screen
+from snapreport.commands.explorer.screen import (
+    COUNTED,
+    FrontDesk,
+    Key,
+    Screen,
+    Viewpoint,
+    Work,
+    key,
+    press_key,
+)
 from snapreport.commands.explorer.segments import AllocatorScreen
 from snapreport.commands.explorer.stages import LinesScreen, StagesScreen
 from snapreport.commands.explorer.timeline import TimelineScreen
 from snapreport.commands.explorer.tree import ChangeScreen, TreeScreen
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.files import write_atomically
+from snapreport.ground.safe_text import plain_json
+from snapreport.ground.units import format_bytes, format_count
+from snapreport.reporters.markdown import table
+from snapreport.reporters.plain_text import code_span, escaped
 
 SCREENS: tuple[type[Screen], ...] = (
     OverviewScreen,
@@ -70,6 +76,13 @@ KEYS = (
     key("q", "back; from the first screen: quit", "back"),
 )
 """What keys do on every screen."""
+
+
+_MOST_ROWS = 40
+"""Rows of a table in Markdown: the length of an issue comment is limited."""
+_MOST_LETTERS = 70_000
+"""Letters that go to the clipboard: terminals accept no more."""
+_Kind = TypeVar("_Kind", bound=Screen)
 
 
 class Desk(FrontDesk):
@@ -104,9 +117,17 @@ class Desk(FrontDesk):
 
     def zoom_to(self, first: int, end: int) -> None:
         """Show some events on the timeline."""
-        self.show(TimelineScreen.name)
-        if isinstance(self.shown, TimelineScreen):
-            self.shown.zoom_to(first, end)
+        self._enter(TimelineScreen).zoom_to(first, end)
+
+    def show_query(self) -> None:
+        """Show the schema, and let the reader type a statement."""
+        self._enter(QueryScreen).ask_sql()
+
+    def _enter(self, kind: type[_Kind]) -> _Kind:
+        """Show a screen that every recording has."""
+        found = next(each for each in self.screens if isinstance(each, kind))
+        self._open(found)
+        return found
 
     def _open(self, screen: Screen) -> None:
         if screen is self.shown:
@@ -119,17 +140,22 @@ class Desk(FrontDesk):
 
     def back(self) -> None:
         """Go back within the screen, then to the screen before; from the first one: quit."""
-        if self.shown.leave():
-            return
-        if self.before:
-            self.shown = self.before.pop()
-        else:
+        if not self._step_back():
             self._quit()
 
     def escape(self) -> None:
         """Clear the search; without one go back, but never quit."""
-        if not self.shown.clear_search() and not self.shown.leave() and self.before:
+        if not self.shown.clear_search():
+            self._step_back()
+
+    def _step_back(self) -> bool:
+        """Go back within the screen, then to the screen before; False from the first one."""
+        if self.shown.leave():
+            return True
+        if self.before:
             self.shown = self.before.pop()
+            return True
+        return False
 
     # Keys and the mouse.
 
@@ -143,7 +169,8 @@ class Desk(FrontDesk):
                 self.prompt = None
             return True
         if name.isdecimal() and name != "0" and len(name) == 1:
-            self._show_numbered(int(name))
+            if int(name) <= len(self.screens):
+                self._open(self.screens[int(name) - 1])
             return True
         return self.shown.press(name) or press_key(self, KEYS, name)
 
@@ -152,16 +179,6 @@ class Desk(FrontDesk):
         if self.prompt is not None:
             self.prompt.insert(text)
 
-    def _show_numbered(self, number: int) -> None:
-        if number <= len(self.screens):
-            self._open(self.screens[number - 1])
-
-    def show_query(self) -> None:
-        """Show the schema, and let the reader type a statement."""
-        self.show(QueryScreen.name)
-        if isinstance(self.shown, QueryScreen):
-            self.shown.ask_sql()
-
     def turn(self, by: int) -> None:
         """Show the next screen, or the one before."""
         place = (self.screens.index(self.shown) + by) % len(self.screens)
@@ -169,8 +186,7 @@ class Desk(FrontDesk):
 
     def turn_curve(self) -> None:
         """Count the other curve."""
-        place = COUNTED.index(self.view.curve) + 1
-        self.view.count(COUNTED[place % len(COUNTED)])
+        self.view.count(COUNTED[COUNTED.index(self.view.curve) - 1])
         self.say(f"counting {self.view.curve} bytes")
 
     def next_device(self) -> None:
@@ -190,30 +206,76 @@ class Desk(FrontDesk):
 
     def ask_event(self) -> None:
         """Let the reader type an event's number."""
-        self.ask("event ", self._go_to_typed)
 
-    def _go_to_typed(self, typed: str) -> None:
-        text = typed.strip().replace(",", "")
-        if text.lstrip("-").isdecimal():
-            self.view.go_to(int(text))
-        elif text:
-            self.say(f"{text} is not an event; type a number")
+        def go(typed: str) -> None:
+            text = typed.strip().replace(",", "")
+            if text.lstrip("-").isdecimal():
+                self.view.go_to(int(text))
+            elif text:
+                self.say(f"{text} is not an event; type a number")
 
-    # Sending what is shown.
+        self.ask("event ", go)
+
+    # Sending what is shown: as Markdown, as JSON, and as a link for the page.
 
     @property
     def link(self) -> str:
         """The fragment of the page's address that shows this."""
-        return link_of(self.view, self.shown.in_link())
+        view, snapshot = self.view, self.view.opened.snapshot
+        device = [str(each.device) for each in snapshot.devices].index(view.device.name)
+        shown: dict[str, object] = {
+            "device": None if device == snapshot.history.default_device else device,
+            "curve": None if view.curve == COUNTED[0] else view.curve,
+            "event": None if view.event == view.opening else view.event,
+        }
+        return encode_link(shown | self.shown.in_link())
 
-    def _written(self, form: str) -> str:
-        write = as_json if form == "JSON" else as_markdown
-        return write(self.view, self.shown.title, self.shown.as_table(), self.link)
+    def _as_markdown(self) -> str:
+        """Return the screen as Markdown; no name in it is markup, a mention or a link."""
+        view = self.view
+        titles, rows = self.shown.as_table()
+        amounts = view.moment.amounts
+        figures = [("allocated", amounts.allocated), ("requested", amounts.requested)]
+        figures += [] if amounts.reserved is None else [("reserved", amounts.reserved)]
+        file, device = escaped(view.opened.snapshot.history.title), escaped(view.device.name)
+        blocks = [
+            f"**{file}**, {device}: {format_bytes(view.moment.bytes)} {view.curve} {view.name}",
+            " · ".join(f"{name} {format_bytes(size)}" for name, size in figures),
+            f"{self.shown.title}:",
+        ]
+        if rows:
+            left = [k for k, cell in enumerate(rows[0]) if isinstance(cell, str)]
+            cells = [list(map(_cell, titles, row)) for row in rows[:_MOST_ROWS]]
+            blocks.append(table([escaped(each) for each in titles], cells, left))
+        if len(rows) > _MOST_ROWS:
+            blocks.append(f"and {format_count(len(rows) - _MOST_ROWS)} more")
+        if self.link:
+            blocks.append(f"In the report: {code_span(f'#{self.link}')}")
+        return "\n\n".join(blocks) + "\n"
+
+    def _as_json(self) -> str:
+        """Return the screen as JSON, sizes in bytes."""
+        view = self.view
+        titles, rows = self.shown.as_table()
+        whole = {
+            "file": view.opened.snapshot.history.source.name,
+            "device": view.device.name,
+            "event": view.event,
+            "time_us": view.moment.time_us,
+            "curve": view.curve,
+            "bytes": view.moment.bytes,
+            "amounts": view.moment.amounts,
+            "screen": self.shown.title,
+            "link": self.link,
+            "rows": [dict(zip(titles, row, strict=True)) for row in rows],
+        }
+        text = orjson.dumps(whole, default=bytes.hex, option=orjson.OPT_INDENT_2)
+        return plain_json(text).decode() + "\n"
 
     def copy_view(self, form: str) -> None:
         """Copy what is shown, as ``Markdown`` or ``JSON``."""
-        text = self._written(form)
-        if len(text) > MOST_LETTERS:
+        text = self._as_json() if form == "JSON" else self._as_markdown()
+        if len(text) > _MOST_LETTERS:
             self.say("that is too long for a clipboard; W writes it to a file")
             return
         self._copy(text)
@@ -226,19 +288,27 @@ class Desk(FrontDesk):
         self.say(f"{link} (append it to the page's address)")
 
     def ask_file(self) -> None:
-        """Let the reader type a file's name."""
-        self.ask("write to: ", self._write)
+        """Let the reader type the name of a new file."""
 
-    def _write(self, typed: str) -> None:
-        if not typed.strip():
-            return
-        path = Path(typed.strip()).expanduser()
-        try:
-            write_text(path, self._written("JSON" if path.suffix == ".json" else "Markdown"))
-        except SnapreportError as error:
-            self.say(str(error))
-        else:
-            self.say(f"wrote {path}")
+        def write(typed: str) -> None:
+            if not typed.strip():
+                return
+            path = Path(typed.strip()).expanduser()
+            if not path.name:
+                self.say("name a file, such as view.md or view.json.")
+                return
+            try:
+                text = self._as_json() if path.suffix == ".json" else self._as_markdown()
+                with write_atomically(path, force=False) as out:
+                    out.write(text.encode())
+            except SnapreportError as error:
+                self.say(str(error))
+            else:
+                self.say(f"wrote {path}")
+
+        self.ask("write to: ", write)
+
+    # The mouse, and drawing.
 
     def click(self, column: int, row: int, *, twice: bool) -> None:
         """Handle a click: on a tab, or in the screen."""
@@ -253,20 +323,17 @@ class Desk(FrontDesk):
         """Handle the mouse wheel."""
         self.shown.scroll(by)
 
-    # Drawing.
-
     def draw(self, width: int, height: int) -> list[Line]:
         """Return ``height`` lines of ``width`` columns: heads, the screen, and the foot."""
-        body = self.shown.draw(width, max(height - 4, 1))
-        body = [*body, *[EMPTY] * (height - 4 - len(body))]
-        lines = [self._title(width), self._tab_line(width), self._moment(width), *body]
-        lines.append(self._foot(width))
-        return [clipped(line, width) for line in lines][:height]
+        room = max(height - 4, 1)
+        body = filled(self.shown.draw(width, room), width, room)
+        heads = [self._title(width), self._tab_line(width), self._moment(width)]
+        return filled([*heads, *body, self._foot(width)], width, height)
 
     def _title(self, width: int) -> Line:
         snapshot = self.view.opened.snapshot
         devices = len(snapshot.devices)
-        device = f"{self.view.device.name}" + (f" of {devices}, D: next" if devices > 1 else "")
+        device = self.view.device.name + (f" of {devices}, D: next" if devices > 1 else "")
         left = ink((" snapreport ", "brand"), (f" {snapshot.history.title}", "title"))
         return beside(left, ink((f" {device} ", "dim")), width)
 
@@ -282,17 +349,18 @@ class Desk(FrontDesk):
             titles = [f" {mark} {name}".rstrip() + end for mark, name in pairs]
             if sum(map(width_of, titles)) <= width:
                 break
-        parts, at = [], 0
-        self._tabs = []
-        for text, screen in zip(titles, self.screens, strict=True):
-            self._tabs.append((at, at + width_of(text), screen))
-            at += width_of(text)
-            parts.append((text, "tab.on" if screen is self.shown else "tab"))
-        return ink(*parts, mark="bar")
+        ends = pairwise(accumulate(map(width_of, titles), initial=0))
+        self._tabs = [(*end, screen) for end, screen in zip(ends, self.screens, strict=True)]
+        roles = ("tab.on" if screen is self.shown else "tab" for screen in self.screens)
+        return ink(*zip(titles, roles, strict=True), mark="bar")
 
     def _moment(self, width: int) -> Line:
         view = self.view
-        stages = " > ".join(view.stage_path)
+        stages = " > ".join(
+            stage.name
+            for stage in view.device.stages
+            if stage.start_event <= view.event < stage.end_event
+        )
         left = ink((f" {view.name[0].upper()}{view.name[1:]}", "key"), f": {view.figures}")
         room = max(width - width_of(left.text) - 3, 0)
         text = f"  {clip(stages, room) if width_of(stages) > room else stages} " if room > 8 else ""
@@ -304,24 +372,64 @@ class Desk(FrontDesk):
         if self.message:
             return ink((self.message, "key"))
         right = ink((" ? keys  q back " if self.before else " ? keys  q quit ", "dim"), mark="bar")
-        room = width - width_of(right.text)
-        return beside(hints_of(self.shown.KEYS, room), right, width)
+        return beside(self._hints(width - width_of(right.text)), right, width)
+
+    def _hints(self, room: int) -> Line:
+        """Return the main keys in one line, as many as fit; keys with the same hint are joined."""
+        shown: dict[str, str] = {}
+        for each in self.shown.KEYS:
+            if each.short:
+                shown[each.short] = shown.get(each.short, " ") + each.labels[0]
+        parts: list[tuple[str, str]] = []
+        for short, labels in shown.items():
+            room -= width_of(f"{labels} {short} ")
+            if room < 0:
+                break
+            parts += [(labels, "key"), (f" {short} ", "dim")]
+        return ink(*parts, mark="bar")
 
 
-def hints_of(keys: tuple[Key, ...], room: int) -> Line:
-    """Return the main keys in one line, as many as fit; keys with the same hint are joined."""
-    shown: dict[str, list[str]] = {}
-    for each in keys:
-        if each.short:
-            shown.setdefault(each.short, []).append(each.label.split(" ", maxsplit=1)[0])
-    parts: list[tuple[str, str]] = []
-    for short, labels in shown.items():
-        hint = f" {''.join(labels)}", f" {short} "
-        room -= width_of("".join(hint))
-        if room < 0:
-            break
-        parts += [(hint[0], "key"), (hint[1], "dim")]
-    return ink(*parts, mark="bar")
+# How links, and cells of tables in Markdown, are written.
+
+
+_PLAIN = "-_.!~*'(),:"
+LINK_KEYS = ("device", "axis", "view", "curve", "event", "tab", "search", "stacks", "frames")
+"""The keys of a fragment of the page's address, as in ``#event=12&tab=lines``, in the page's order.
+The page has more keys, for things that the explorer does not have."""
+
+
+def encode_link(values: Mapping[str, object]) -> str:
+    """Return a fragment without its ``#``; None and ``""`` are the page's defaults."""
+    return "&".join(
+        f"{key}={quote(_linked(values[key]), safe=_PLAIN)}"
+        for key in LINK_KEYS
+        if values.get(key) not in (None, "")
+    )
+
+
+def _linked(value: object) -> str:
+    """Write a value; of numbers enough digits to find the same pixel again, as the page does."""
+    if isinstance(value, tuple):
+        return ",".join(map(_linked, value))
+    if not isinstance(value, float):
+        return str(value)
+    return str(int(value)) if value == int(value) else f"{value:.9g}"
+
+
+_BYTES = frozenset(
+    {"bytes", "requested", "cumulative", "median", "allocated", "reserved", "size", "in use",
+     "start", "peak", "end", "change", "before", "after"}
+)  # fmt: skip
+"""Columns whose numbers are bytes."""
+
+
+def _cell(title: str, cell: object) -> str:
+    """Write a cell of a table in Markdown."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return format_bytes(cell) if title in _BYTES else format_count(cell)
+    return code_span(str(cell)) if str(cell) else ""
 
 
 # Everything on the screen: one recording, or two in panes, and the list of keys over them.
@@ -337,6 +445,62 @@ WITH_TWO = (
     key("{ }", "the other pane", "turn_pane"),
     key("s", "panes side by side, or one above the other", "turn_split"),
 )
+
+
+class KeyHelp:
+    """A scrollable list of keys in groups."""
+
+    def __init__(self, groups: Sequence[tuple[str, Sequence[Key]]]) -> None:
+        """Take titles and keys."""
+        self.groups = groups
+        self.top = 0
+        self._lines: list[Line] = []
+        self._page = 10
+
+    def press(self, name: str) -> bool:
+        """Scroll; False for a key that closes it."""
+        moves = {
+            "down": 1, "j": 1, "up": -1, "k": -1, "pagedown": self._page, "space": self._page,
+            "pageup": -self._page, "home": -(10**6), "end": 10**6,
+        }  # fmt: skip
+        if name not in moves:
+            return False
+        last = max(len(self._lines) - self._page, 0)
+        self.top = min(max(self.top + moves[name], 0), last)
+        return True
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the list, in two columns if there is room."""
+        two = width >= 130
+        each = (width - 2) // 2 if two else width
+        blocks = [self._block(title, keys, each) for title, keys in self.groups]
+        if two:
+            half = sum(map(len, blocks)) / 2
+            left: list[Line] = []
+            right: list[Line] = []
+            for block in blocks:
+                (left if len(left) < half and not right else right).extend(block)
+            self._lines = [
+                Line(clipped(one, each + 2).runs + other.runs)
+                for one, other in zip_longest(left, right, fillvalue=EMPTY)
+            ]
+        else:
+            self._lines = [line for block in blocks for line in block]
+        self._page = max(height - 2, 1)
+        self.top = min(self.top, max(len(self._lines) - self._page, 0))
+        shown = self._lines[self.top : self.top + self._page]
+        more = len(self._lines) > self._page
+        foot = "↑↓ scroll, any other key closes this list" if more else "any key closes this list"
+        head = ink((" Keys", "title"), mark="bar")
+        body = filled(shown, width, self._page)
+        return filled([head, *body, ink((f" {foot}", "dim"), mark="bar")], width, height)
+
+    def _block(self, title: str, keys: Sequence[Key], width: int) -> list[Line]:
+        lines = [ink((title, "title"))]
+        for each in keys:
+            label = "1 to 9" if each.names[0] == "1" else ", ".join(each.labels)
+            lines += labelled(f"  {label}", each.what, 22, width - 2, "key")
+        return [*lines, EMPTY]
 
 
 class Panes:
@@ -406,14 +570,15 @@ class Panes:
 
     def _pane_at(self, column: int, row: int) -> tuple[int, int, int]:
         """Return the pane at a position, and the position within it."""
-        if len(self.desks) == 1:
+        half = self._half
+        if len(self.desks) == 1 or (column if self.side_by_side else row) <= half:
             return 0, column, row
-        width, height = self._size
-        if self.side_by_side:
-            half = (width - 1) // 2
-            return (0, column, row) if column <= half else (1, column - half - 1, row)
-        half = (height - 1) // 2
-        return (0, column, row) if row <= half else (1, column, row - half - 1)
+        return (1, column - half - 1, row) if self.side_by_side else (1, column, row - half - 1)
+
+    @property
+    def _half(self) -> int:
+        """The columns or rows of the first pane, before the rule between them."""
+        return (self._size[0 if self.side_by_side else 1] - 1) // 2
 
     def click(self, column: int, row: int, *, twice: bool = False) -> None:
         """Handle a click."""
@@ -439,36 +604,22 @@ class Panes:
             return self.help.draw(width, height)
         if len(self.desks) == 1:
             return self.desk.draw(width, height)
-        first, second = self.desks
+        half = self._half
         if self.side_by_side:
-            half = (width - 1) // 2
-            left = first.draw(half, height)
-            right = second.draw(width - half - 1, height)
-            mark = "◀" if self.active == 0 else "▶"
-            middle = height // 2
+            left, right = self._pane(0, half, height), self._pane(1, width - half - 1, height)
+            rule = ["│"] * height
+            rule[height // 2] = "◀▶"[self.active]
             return [
-                Line(
-                    (
-                        *self._dimmed(one, 0, half).runs,
-                        Run(mark if row == middle else "│", "axis"),
-                        *self._dimmed(other, 1, width - half - 1).runs,
-                    )
-                )
-                for row, (one, other) in enumerate(zip(left, right, strict=True))
+                Line((*one.runs, Run(between, "axis"), *other.runs))
+                for one, between, other in zip(left, rule, right, strict=True)
             ]
-        half = (height - 1) // 2
-        above = [self._dimmed(line, 0, width) for line in first.draw(width, half)]
-        below = [self._dimmed(line, 1, width) for line in second.draw(width, height - half - 1)]
-        mark = "▲" if self.active == 0 else "▼"
-        rule = ink(("─" * (width // 2) + mark + "─" * (width - width // 2 - 1), "axis"))
-        return [*above, clipped(rule, width), *below]
+        above, below = self._pane(0, width, half), self._pane(1, width, height - half - 1)
+        text = "─" * (width // 2) + "▲▼"[self.active] + "─" * (width - width // 2 - 1)
+        return [*above, clipped(ink((text, "axis")), width), *below]
 
-    def _dimmed(self, line: Line, pane: int, width: int) -> Line:
-        """Return a line of a pane, with its mark applied, or pale in the pane behind."""
-        line = clipped(line, width)
-        active = pane == self.active
-        runs = (
-            Run(text, f"{role}|{line.mark}" if active and line.mark else role if active else "pale")
-            for text, role in line.runs
-        )
-        return Line(tuple(runs))
+    def _pane(self, pane: int, width: int, height: int) -> list[Line]:
+        """Return a pane's lines with their marks applied, or pale in the pane behind."""
+        lines = [clipped(line, width) for line in self.desks[pane].draw(width, height)]
+        if pane == self.active:
+            return [Line(line.marked) for line in lines]
+        return [Line(tuple(Run(text, "pale") for text, _ in line.runs)) for line in lines]

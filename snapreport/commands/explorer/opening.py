@@ -1,4 +1,4 @@
-"""Opens files for the explorer: a snapshot by way of a bundle that is kept in the user's cache.
+"""Opens files, and shows the progress: a snapshot by way of a bundle kept in the user's cache.
 
 So a pickle opens at once the second time. A bundle is named after a hash of the snapshot's bytes
 and after our version, so a changed snapshot or another version gets another bundle. All together
@@ -15,22 +15,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 import orjson
 
 from snapreport.api.loading import Snapshot, load_named
 from snapreport.api.making import save_bundle
 from snapreport.bundle import is_zip
+from snapreport.commands.explorer.chart import EventScale, Heights, bars_of, chart
+from snapreport.commands.explorer.lines import EMPTY, Line, filled, in_line, ink
+from snapreport.figures.curves import find_curves
 from snapreport.ground.errors import InputError, NotEnoughMemoryError
 from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
-from snapreport.model.history import NamesWanted
+from snapreport.model.history import History, NamesWanted
+from snapreport.reporters.words import event_name
 
 LIMIT = 2 * 2**30
 """Bytes that all kept bundles take together at most; one larger bundle stays by itself."""
@@ -99,7 +105,7 @@ class BundleCache:
         for folder in self.folder.glob(f"{_MAKING}*"):  # left by an explorer that was killed
             with suppress(OSError):
                 if time.time() - folder.stat().st_mtime > _ABANDONED:
-                    remove(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
         found = []
         for path in self.folder.glob("*.zip"):
             try:
@@ -118,11 +124,6 @@ class BundleCache:
 def names_beside(bundle: Path) -> Path:
     """Return the file beside a kept bundle that maps short paths to full ones."""
     return bundle.with_suffix(".names.json")
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder that a bundle was made in, finished or not."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 _LOOK_UP = 0.1
@@ -219,8 +220,10 @@ class Sources:
     def _read(self, filename: str) -> tuple[str, ...]:
         for path in self._candidates(filename):
             try:
+                # A stranger chose the file name: it may be a pipe, a device, or endless.
+                if not path.is_file():
+                    continue
                 with path.open("rb") as source:
-                    # A stranger chose the file name: it may be a device, or endless.
                     if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                         continue
                     text = source.read(_LONGEST + 1)
@@ -235,18 +238,10 @@ class Sources:
         # Opening //server/file would contact that server, and a pipe may never end.
         if not recorded.endswith(".py") or recorded[:2] in ("//", "\\\\"):
             return []
-        found = [Path(recorded).expanduser() if recorded.startswith("~/") else Path(recorded)]
-        if not Path(recorded).is_absolute():
-            places = [Path.cwd(), Path.cwd().parent, *map(Path, sys.path)]
-            found = [place / recorded for place in places]
-        return [path for path in found if _is_file(path)]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+        path = Path(recorded).expanduser() if recorded.startswith("~/") else Path(recorded)
+        if path.is_absolute():
+            return [path]
+        return [place / path for place in (Path.cwd(), Path.cwd().parent, *map(Path, sys.path))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +313,7 @@ def _bundle_of(
         convert_beside(path, made, progress, cancelled)
         return cache.keep(made, key)
     finally:
-        remove(workplace)
+        shutil.rmtree(workplace, ignore_errors=True)
 
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []
@@ -336,3 +331,64 @@ def _names(bundle: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+# The screen meanwhile: the progress, then the first picture.
+
+
+class OpeningLines:
+    """What is being done and its progress; once the file is read, its curve and peak."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        """``cancel``: stops the opening."""
+        self._cancel = cancel
+        self.what = "Opening"
+        self.fraction: float | None = None
+        self._device = ""
+        self._curves: dict[str, Heights] = {}
+
+    def tell(self, what: str, fraction: float | None) -> None:
+        """Show progress."""
+        self.what, self.fraction = what, fraction
+
+    def picture(self, file: History) -> None:
+        """Show the curves of a file that is read, while its figures are computed."""
+        if file.devices:
+            device = file.devices[file.default_device]
+            curves = find_curves(device, file.layout != "profiler")
+            self._curves = {name: Heights(values) for name, values in curves.items()}
+            self._device = str(device.device)
+        self.tell("Computing the figures", None)
+
+    def press(self, name: str) -> bool:
+        """Handle a key: some keys cancel."""
+        if name in ("escape", "q", "Q", "ctrl+c", "ctrl+q"):
+            self._cancel()
+            return True
+        return False
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """Return the lines."""
+        lines = [ink((" snapreport ", "brand"), f"  {self.what}")]
+        if self._curves and height > 6:
+            lines += self._picture(width, height - 4)
+        else:
+            wide = min(40, max(width - 4, 1))
+            done = 0 if self.fraction is None else round(self.fraction * wide)
+            bar = ink("  ", ("█" * done, "bar"), ("░" * (wide - done), "axis"))
+            lines += [EMPTY] * max(height // 2 - 3, 0)
+            lines += [EMPTY if self.fraction is None else bar, EMPTY]
+        foot = ink(("  Esc", "key"), (" cancels", "dim"))
+        return filled([*filled(lines, width, height - 1), foot], width, height)
+
+    def _picture(self, width: int, height: int) -> list[Line]:
+        """Return the entire curve, as the timeline draws it, and its peak."""
+        curve = self._curves["allocated"].values
+        scale = EventScale(len(curve) - 1)
+        spans = scale.spans(np.linspace(*scale.whole, max(width - 4, 1) + 1))
+        peak = int(curve.argmax())
+        title = f"  {self._device}: {format_bytes(int(curve[peak]))} allocated at the peak"
+        high = max(int(each.values.max()) for each in self._curves.values())
+        cells = chart(bars_of(self._curves, spans), height - 1, 0, max(high, 1))
+        head = ink((title, "key"), (f", event {event_name(peak - 1)}", "dim"))
+        return [head, *(Line(ink("  ").runs + in_line(row)) for row in cells)]

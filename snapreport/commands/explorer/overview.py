@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from snapreport.commands.explorer.cells import EMPTY, Line, columns, fit, heat, ink, wrap
-from snapreport.commands.explorer.front_desk import Key, Table, key, page_lines
-from snapreport.commands.explorer.screen import ListScreen
+from snapreport.commands.explorer.lines import EMPTY, Line, heat, ink, labelled, wrap
+from snapreport.commands.explorer.screen import FrontDesk, Key, ListScreen, Table, key
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answers import CardFit
 from snapreport.model.diagnoses import Diagnosis, Finding, Trust
+from snapreport.reporters.document import Block, Heading, Paragraph, plain
 from snapreport.reporters.plain_text import location, named_place, one_line
-from snapreport.reporters.summary import finding_blocks, trust_blocks
-from snapreport.reporters.words import (
-    AMOUNT_HEADINGS,
-    amount_rows,
-    average_text,
-    facts,
-    lines_note,
-    moment,
-    recording_rows,
-    sizes_text,
-    tally,
-    width_text,
-)
+from snapreport.reporters.summary import amount_blocks, finding_blocks, trust_blocks
+from snapreport.reporters.text_tables import NARROWEST, STYLES, Page
+from snapreport.reporters.words import facts, lines_note, recording_rows, tally
 
-if TYPE_CHECKING:
-    from snapreport.commands.explorer.front_desk import FrontDesk
+_COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+_ROLES = {
+    ";".join(_CODES[word] for word in style.split()): name for name, style in STYLES.items() if name
+}
+_ROLES |= {"31": "heat4", "33": "heat3"}
+
+
+def page_lines(width: int, blocks: Iterable[Block]) -> list[Line]:
+    """Return what a terminal of ``width`` columns shows of blocks.
+
+    Only our own colours become roles; other escape sequences are shown as text.
+    """
+    page = Page(max(width, NARROWEST), colour=True)
+    page.blocks(blocks)
+    lines = []
+    for text in page.render().decode().removesuffix("\n").split("\n"):
+        texts, codes = (parts := _COLOUR.split(text))[::2], parts[1::2]
+        roles = ["", *(_ROLES.get(code, "") for code in codes)]
+        lines.append(ink(*zip(texts, roles, strict=True)))
+    return lines
 
 
 _MOST_SITES = 100
@@ -73,8 +83,7 @@ class OverviewScreen(ListScreen):
     @property
     def diagnosis(self) -> Diagnosis | None:
         """The device's findings, None until they are computed."""
-        judged = self._judged.get(self.view.device.name)
-        return judged and judged[0]
+        return self._judged.get(self.view.device.name, (None,))[0]
 
     def depends_on(self) -> object:
         """The device, whether its findings are there, and which of them are shown in full."""
@@ -94,9 +103,9 @@ class OverviewScreen(ListScreen):
         self._asked.add(device.name)
 
         def work() -> Callable[[], None]:
-            card = self.view.card
-            fit = None if card is None else device.fits_wanted(card)
-            judged = device.diagnosis, device.trust, fit
+            wanted = self.view.card
+            card = None if wanted is None else device.fits_wanted(wanted)
+            judged = device.diagnosis, device.trust, card
 
             def done() -> None:
                 self._judged[device.name] = judged
@@ -113,34 +122,31 @@ class OverviewScreen(ListScreen):
         """Lay out the rows of the device."""
         device = self.view.device
         figures = device.figures
-        rows: list[_Row] = []
+        note = lines_note(device.file)
+        diagnosis, trust, card = self._judged.get(device.name, (None, None, None))
 
-        def say(text: str, role: str = "") -> None:
-            rows.extend(_Row(ink((line, role))) for line in wrap(text, self.width))
+        def say(*blocks: Block) -> Iterator[_Row]:
+            """Yield rows of blocks; a pane may be too narrow for a writer's paragraphs."""
+            for block in blocks:
+                if isinstance(block, (Heading, Paragraph)):
+                    texts = wrap(one_line(plain(block.words)), self.width)
+                    yield from (_Row(ink((text, block.style))) for text in texts)
+                else:
+                    yield from map(_Row, page_lines(self.width, [block]))
 
-        say(f"{device.name}  {facts(figures)}", "title")
-        say(one_line(figures.answer))
-        judged = self._judged.get(device.name)
-        if judged and judged[2]:
-            say(one_line(judged[2].text), "title")
-        rows.append(_Row(EMPTY))
-        rows += self._findings()
-        rows.append(_Row(EMPTY))
-        say(moment(figures), "title")
-        rows += self._amounts()
-        if figures.peaks["allocated"].width:
-            say(width_text(figures.peaks["allocated"]))
-        if figures.recorded:
-            say(f"Over the recording: {average_text(figures)}; {sizes_text(figures)}.")
-        if judged:
-            say(one_line(judged[1].sentence))
-        rows += self._sites()
-        if note := lines_note(device.file):
-            say(note, "dim")
-        self.items = rows
+        self.items = [
+            *say(Heading(f"{device.name}  {facts(figures)}"), Paragraph(figures.answer)),
+            *say(*([Paragraph(card.text, "title")] if card else [])),
+            _Row(EMPTY),
+            *self._findings(diagnosis),
+            _Row(EMPTY),
+            *say(*amount_blocks(figures, with_curve=False)),
+            *say(*([Paragraph(trust.sentence)] if trust else [])),
+            *self._sites(),
+            *(_Row(ink((text, "dim"))) for text in (wrap(note, self.width) if note else [])),
+        ]
 
-    def _findings(self) -> list[_Row]:
-        found = self.diagnosis
+    def _findings(self, found: Diagnosis | None) -> list[_Row]:
         if found is None:
             return [_Row(ink(("Looking for what went wrong…", "dim")))]
         rows = [_Row(ink((f"Findings: {tally(found.findings)}", "title")))]
@@ -149,27 +155,12 @@ class OverviewScreen(ListScreen):
         return rows
 
     def _finding(self, finding: Finding) -> list[_Row]:
-        mark = "▾" if finding.id in self.opened else "▸"
-        word = finding.severity.capitalize()
         if finding.id in self.opened:
-            shown = page_lines(
-                self.width - 2, lambda page: page.blocks(finding_blocks(finding, None))
-            )
-            shown = [line for line in shown if line.text] and shown[1:]
-            lines = [ink(f"{mark} ", *shown[0].runs)]
-            lines += [ink("  ", *line.runs) for line in shown[1:]]
-            return [_Row(line, finding) for line in [*lines, EMPTY]]
-        head = ink((f"{mark} {word}: ", finding.severity), f"{one_line(finding.title)}")
-        return [_Row(head, finding)]
-
-    def _amounts(self) -> list[_Row]:
-        found = amount_rows(self.view.device.figures)
-        table = [AMOUNT_HEADINGS, *found]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        return [
-            _Row(columns(row, widths, [0], "title" if row is AMOUNT_HEADINGS else ""))
-            for row in table
-        ]
+            first, *rest = page_lines(self.width - 2, finding_blocks(finding, None))
+            lines = [ink("▾ ", *first.runs), *(ink("  ", *line.runs) for line in rest), EMPTY]
+            return [_Row(line, finding) for line in lines]
+        head = (f"▸ {finding.severity.capitalize()}: ", finding.severity)
+        return [_Row(ink(head, one_line(finding.title)), finding)]
 
     def _sites(self) -> list[_Row]:
         figures = self.view.device.figures
@@ -272,24 +263,19 @@ class RecordingScreen(ListScreen):
 
     def gather(self) -> None:
         """Write the lines."""
-        device = self.view.device
-        lines = page_lines(
-            self.width, lambda page: page.blocks(trust_blocks(device.name, device.trust))
-        )
-        history = self.view.opened.snapshot.history
+        device, opened = self.view.device, self.view.opened
+        history = opened.snapshot.history
         source = history.source
-        lines += [ink(), ink(("File", "title"))]
-        lines += [ink(text) for text in wrap(str(self.view.opened.path), self.width, "  ")]
+        lines = page_lines(self.width, trust_blocks(device.name, device.trust))
+        lines += [EMPTY, ink(("File", "title"))]
+        lines += [ink(text) for text in wrap(str(opened.path), self.width, "  ")]
         lines.append(ink(f"  {source.name}, {format_bytes(source.size)}, SHA-256 {source.sha256}"))
         noted = recording_rows(history, [device.figures])
         settings = [(name, str(value)) for name, value in history.settings.items()]
         for title, rows in (("Recording", noted), ("Allocator settings", settings)):
-            lines += [ink(), ink((title, "title"))] if rows else []
+            lines += [EMPTY, ink((title, "title"))] if rows else []
             for name, value in rows:
-                texts = wrap(one_line(value), self.width - 30, "") or [""]
-                for k, text in enumerate(texts):
-                    label = fit(f"  {one_line(name)}" if k == 0 else "", 29)
-                    lines.append(ink((label, "dim"), f" {text}"))
+                lines += labelled(f"  {one_line(name)}", one_line(value), 29, self.width, "dim")
         self.items = lines
 
     def row(self, place: int) -> Line:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from snapreport.api.loading import open_database
-from snapreport.commands.explorer.cells import Line, columns, ink, width_of
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import ListScreen
+from snapreport.bundle.query import QueryProcess
+from snapreport.commands.explorer.lines import Line, columns, ink, width_of
+from snapreport.commands.explorer.screen import Key, ListScreen, Table, key
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_count
-from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS
-
-if TYPE_CHECKING:
-    from snapreport.bundle.query import QueryProcess
-    from snapreport.model.answers import Cell
-
+from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS, Cell
 
 MOST_ROWS = 10_000
 _WIDEST = 60
@@ -105,8 +100,7 @@ class QueryScreen(ListScreen):
         self.in_schema = False
         cells = [[_text(cell) for cell in row] for row in self.rows]
         self._widths = [
-            min(max([width_of(title), *(width_of(row[k]) for row in cells)]), _WIDEST)
-            for k, title in enumerate(titles)
+            min(max(map(width_of, column)), _WIDEST) for column in zip(titles, *cells, strict=True)
         ]
         count = format_count(len(self.rows))
         self.desk.say(f"the first {count} rows" if more else f"{count} rows")
@@ -121,19 +115,14 @@ class QueryScreen(ListScreen):
         asked = ink(("sql> ", "key"), self.asked or "i: type a statement", (state, "warning"))
         if self.in_schema:
             return [asked, ink(("Tables and columns", "title"))]
-        line = columns(
-            [visible(each) for each in self.titles[self.first_column :]],
-            self._widths[self.first_column :],
-            self._lefts(),
-            "title",
-        )
-        return [asked, line]
+        return [asked, self._columns([visible(each) for each in self.titles], "title")]
 
-    def _lefts(self) -> list[int]:
-        """Return the columns with texts."""
-        row = self.rows[0] if self.rows else ()
-        texts = [k for k, cell in enumerate(row) if isinstance(cell, (str, bytes))]
-        return [k - self.first_column for k in texts]
+    def _columns(self, cells: Sequence[str], role: str = "") -> Line:
+        """Return a row from the first visible column on; texts are aligned left."""
+        first = self.first_column
+        row = self.rows[0][first:] if self.rows else ()
+        lefts = [k for k, cell in enumerate(row) if isinstance(cell, (str, bytes))]
+        return columns(cells[first:], self._widths[first:], lefts, role)
 
     def row(self, place: int) -> Line:
         """Return a line of the schema, or a row of the answer."""
@@ -141,8 +130,7 @@ class QueryScreen(ListScreen):
             text = self.schema[place]
             code, dash, comment = text.partition("--")
             return ink(code, (dash + comment, "dim"))
-        cells = [_text(cell) for cell in self.rows[place][self.first_column :]]
-        return columns(cells, self._widths[self.first_column :], self._lefts())
+        return self._columns([_text(cell) for cell in self.rows[place]])
 
     def text(self, place: int) -> str:
         """Return the text of a row."""

@@ -2,20 +2,106 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.commands.explorer.cells import Cells, Line, Run, fit_site, ink, lay_segments
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import ListScreen
+from snapreport.commands.explorer.lines import Cell, Line, Run, fit_site, in_line, ink
+from snapreport.commands.explorer.screen import Key, ListScreen, Table, Viewpoint, key
 from snapreport.figures.segments import Heap, KeptSegment, heap_at, kept_segments
 from snapreport.ground.units import format_bytes, format_count, format_share, plural
 from snapreport.model.replays import LARGE, SMALL
 from snapreport.reporters.words import amount, event_name
 
-if TYPE_CHECKING:
-    from snapreport.commands.explorer.front_desk import Viewpoint
+
+class Cells:
+    """Bars of segments, in rows of ``width`` cells."""
+
+    def __init__(self, heap: Heap, width: int, size: int) -> None:
+        """``size``: bytes of a cell."""
+        self.heap, self.width, self.bytes = heap, width, size
+        self._rows = -(-heap.size // (width * size))
+        self.segment: NDArray[np.int64] = np.repeat(np.arange(len(heap.size)), self._rows)
+        """The segment of each row; int64, shape (n_rows,)."""
+        self._first = np.cumsum(self._rows) - self._rows
+        self._ends = heap.start + heap.bytes
+        # Bytes in use, and bytes awaiting their free, before each block; the last is the total.
+        self._used = np.concatenate([[0], np.cumsum(heap.bytes)])
+        self._pending = np.concatenate([[0], np.cumsum(np.where(heap.pending, heap.bytes, 0))])
+
+    def is_first(self, place: int) -> bool:
+        """Say whether a row is the first of its segment."""
+        return bool(self._first[self.segment[place]] == place)
+
+    def place_of(self, segment: int, address: int) -> int:
+        """Return the row that shows an address of a segment."""
+        offset = address - int(self.heap.address[segment])
+        return int(self._first[segment]) + offset // (self.width * self.bytes)
+
+    def edges(self, place: int) -> NDArray[np.int64]:
+        """Return the addresses at which the cells of a row begin, and the last one's end."""
+        segment = int(self.segment[place])
+        low = int(self.heap.address[segment])
+        begin = low + (place - int(self._first[segment])) * self.width * self.bytes
+        high = low + int(self.heap.size[segment])
+        count = min(-(-(high - begin) // self.bytes), self.width)
+        return np.minimum(begin + np.arange(count + 1, dtype=np.int64) * self.bytes, high)
+
+    def amounts(self, place: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many bytes of each cell of a row are in use, and how many await their free."""
+        edges = self.edges(place)
+        whole = np.searchsorted(self._ends, edges, side="right")
+        starts = np.append(self.heap.start, np.iinfo(np.int64).max)[whole]
+        part = np.maximum(edges - starts, 0)  # of the block that contains an edge
+        waits = np.append(self.heap.pending, False)[whole]
+        used = self._used[whole] + part
+        pending = self._pending[whole] + np.where(waits, part, 0)
+        return np.diff(used), np.diff(pending)
+
+    def row(self, place: int, block: int) -> tuple[Run, ...]:
+        """Return a row's cells; those of one block are highlighted."""
+        edges = self.edges(place)
+        lit = np.zeros(len(edges) - 1, np.bool_)
+        if block >= 0:
+            lit = (self.heap.start[block] < edges[1:]) & (edges[:-1] < self._ends[block])
+        figures = (*self.amounts(place), np.diff(edges), lit)
+        return in_line(
+            [
+                (letter, "bar.cursor" if is_lit else role)
+                for *sizes, is_lit in zip(*(each.tolist() for each in figures), strict=True)
+                for letter, role in [_segment_cell(*sizes)]
+            ]
+        )
+
+
+def _segment_cell(used: int, pending: int, size: int) -> Cell:
+    """Return a cell, fuller the more is in use; only one entirely in use is full."""
+    if not used:
+        return "░", "inactive"
+    role = "pending" if pending * 2 > used else "bar"
+    if used == size:
+        return ("▒" if role == "pending" else "█"), role
+    return "▁▂▃▄▅▆▇"[min(used * 7 // size, 6)], role
+
+
+_ROWS = 30
+"""Before zooming all segments together take at most about this many rows, or one row each."""
+_LEAST_CELL = 512
+_MOST_ROWS = 200_000
+"""Rows of all bars: zooming in ends there."""
+
+
+def lay_segments(heap: Heap, width: int, zoom: int) -> Cells:
+    """Lay out segments; ``zoom`` is how often a cell's bytes are halved, or doubled if negative."""
+    total = int(heap.size.sum())
+    size = _LEAST_CELL
+    while total > size * width * _ROWS:
+        size *= 2
+    size = max(size >> zoom if zoom > 0 else size << -zoom, _LEAST_CELL)
+    while total // (size * width) > _MOST_ROWS:
+        size *= 2
+    return Cells(heap, width, size)
 
 
 _LABEL = 24
@@ -60,19 +146,21 @@ class AllocatorScreen(ListScreen):
 
     def gather(self) -> None:
         """Lay out the segments of the moment, the cursor at the same address."""
-        before = self.heap.address[self.segment] if self.cursor < self.count() else None
+        before = int(self.heap.address[self.segment]) if self.cursor < self.count() else None
         device = self.view.device
         self.heap = heap_at(device.file, device.figures, self.view.event)
         self.cells = lay_segments(self.heap, max(self.width - _LABEL - 1, 8), self.zoom)
         self.items = self.cells.segment
         self.kept = {}
         for each in kept_segments(self.heap):
-            place = int(np.searchsorted(self.heap.address, each.address, side="right")) - 1
-            self.kept.setdefault(place, []).append(each)
+            self.kept.setdefault(self._segment_at(each.address), []).append(each)
         self.block = -1
         if before is not None and len(self.heap.address):
-            place = int(np.searchsorted(self.heap.address, before, side="right")) - 1
-            self.cursor = int(np.searchsorted(self.cells.segment, max(place, 0)))
+            place = max(self._segment_at(before), 0)
+            self.cursor = int(np.searchsorted(self.cells.segment, place))
+
+    def _segment_at(self, address: int) -> int:
+        return int(np.searchsorted(self.heap.address, address, side="right")) - 1
 
     @property
     def segment(self) -> int:
@@ -83,24 +171,23 @@ class AllocatorScreen(ListScreen):
         """Return the totals of all segments, and the scale."""
         now = self.view.moment.amounts
         waiting = now.active - now.allocated
-        parts: list[str | tuple[str, str]] = [
+        totals = ink(
             (plural(len(self.heap.address), "segment"), "title"),
             f" {amount(now.reserved)}: ",
             ("█ allocated ", "bar"),
             format_bytes(now.allocated),
-        ]
-        if waiting:
-            parts += [("  ▒ awaiting free ", "pending"), format_bytes(waiting)]
-        parts += [("  ░ inactive ", "inactive"), amount(now.inactive)]
-        parts += [f", {amount(now.fragmentation)} of it fragmented"]
+            *((("  ▒ awaiting free ", "pending"), format_bytes(waiting)) if waiting else ()),
+            ("  ░ inactive ", "inactive"),
+            amount(now.inactive),
+            f", {amount(now.fragmentation)} of it fragmented",
+        )
         scale = f"{'address':>14} {'size':>9} a cell is {format_bytes(self.cells.bytes)}"
-        return [ink(*parts), *self._kept_head(), ink((scale, "title"))]
+        return [totals, *self._kept_head(), ink((scale, "title"))]
 
     def _kept_head(self) -> list[Line]:
-        every = [each for kept in self.kept.values() for each in kept]
-        if not every:
+        if not self.kept:
             return []
-        size = format_bytes(sum(each.kept for each in every))
+        size = format_bytes(sum(each.kept for kept in self.kept.values() for each in kept))
         text = f"! {size} kept from going back by one or two small blocks, in"
         return [ink((f"{text} {plural(len(self.kept), 'segment')}", "warning"))]
 
@@ -159,7 +246,7 @@ class AllocatorScreen(ListScreen):
         state = "awaiting free" if heap.pending[self.block] else "allocated"
         text = f"{int(heap.start[self.block]):#x} {held} {state}"
         made = f" made at {event_name(int(rows.alloc_event[i]))}  "
-        site = self.view.device.site_names(np.array([i]))[0]
+        site = self.view.site_of(i)
         room = max(self.width - len(text) - len(made), 8)
         return ink((text, "key"), (made, "dim"), fit_site(site, room))
 
@@ -205,7 +292,7 @@ class AllocatorScreen(ListScreen):
         if self.block < 0:
             self.desk.say("select a block first, with ← or →")
             return
-        site = self.view.device.site_names(self.heap.row[self.block : self.block + 1])[0]
+        site = self.view.site_of(int(self.heap.row[self.block]))
         self.desk.show("stacks", search=site.partition("  ")[2] or site)
 
     def as_table(self) -> Table:
@@ -213,8 +300,6 @@ class AllocatorScreen(ListScreen):
         self.sync()
         heap = self.heap
         blocks = np.bincount(heap.segment, minlength=len(heap.address))
-        columns = (heap.address, heap.size, heap.used, blocks)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return ("address", "size", "in use", "blocks"), [
-            (f"{address:#x}", size, use, blocks) for address, size, use, blocks in rows
-        ]
+        columns = (map(hex, heap.address.tolist()), heap.size.tolist(), heap.used.tolist())
+        titles = ("address", "size", "in use", "blocks")
+        return titles, list(zip(*columns, blocks.tolist(), strict=True))

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from snapreport.commands.explorer.cells import Line, Run, fit, fit_place, heat, ink
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import FilteredList, ListScreen
+from snapreport.commands.explorer.lines import (
+    Line,
+    change_role,
+    fit,
+    fit_place,
+    heat,
+    ink,
+    source_line,
+)
+from snapreport.commands.explorer.screen import FilteredList, Key, ListScreen, Table, Viewpoint, key
 from snapreport.ground.errors import PatternError
-from snapreport.ground.units import format_bytes, format_count, format_signed_bytes
+from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.answers import LineUse, sizes_of
 from snapreport.model.findings import StageUse
-from snapreport.reporters.words import amount, event_name, event_range, stage_name
-
-if TYPE_CHECKING:
-    from snapreport.commands.explorer.front_desk import Viewpoint
-
+from snapreport.reporters.words import amount, event_name, event_range, signed, stage_name
 
 _WIDE = 100
 """From this width on there is room for events."""
-_FIGURES = attrgetter(
-    "name", "depth", "start_event", "end_event", "start_bytes", "peak_bytes", "end_bytes", "change"
-)
 
 
 class StagesScreen(ListScreen):
@@ -81,7 +81,6 @@ class StagesScreen(ListScreen):
         """Return a stage; those that contain the moment are marked."""
         number = self.items[place]
         stage = self.stages[number]
-        change = "-" if stage.change is None else format_signed_bytes(stage.change)
         amounts = (stage.start_bytes, stage.peak_bytes, stage.end_bytes)
         figures = " ".join(f"{amount(each):>10}" for each in amounts)
         events = ""
@@ -90,8 +89,8 @@ class StagesScreen(ListScreen):
         on = stage.start_event <= self.view.event < stage.end_event
         fold = "▸" if number in self.folded else " "
         name = f"  {'  ' * min(stage.depth, 8)}{fold}{stage_name(stage)}"
-        role = "more" if (stage.change or 0) > 0 else "less" if (stage.change or 0) < 0 else ""
-        return ink(figures, (f" {change:>11}", role), (events, "dim"), (name, "key" if on else ""))
+        change = f" {signed(stage.change):>11}", change_role(stage.change or 0)
+        return ink(figures, change, (events, "dim"), (name, "key" if on else ""))
 
     def text(self, place: int) -> str:
         """Return a stage's name."""
@@ -127,7 +126,11 @@ class StagesScreen(ListScreen):
     def as_table(self) -> Table:
         """Return every stage."""
         titles = ("stage", "depth", "first event", "end event", "start", "peak", "end", "change")
-        return titles, [_FIGURES(each) for each in self.stages]
+        cells = attrgetter(
+            *("name", "depth", "start_event", "end_event"),
+            *("start_bytes", "peak_bytes", "end_bytes", "change"),
+        )
+        return titles, [cells(each) for each in self.stages]
 
 
 # Lines: what is live by source line, as a line-by-line memory tracer prints it.
@@ -135,7 +138,6 @@ class StagesScreen(ListScreen):
 
 ORDERS = ("bytes", "median", "count", "total", "location")
 _FIGURES_WIDTH = 56
-_CELLS = attrgetter("bytes", "cumulative", "median", "count", "total", "function", "location")
 
 
 class LinesScreen(FilteredList):
@@ -178,30 +180,31 @@ class LinesScreen(FilteredList):
 
     def head(self) -> list[Line]:
         """Return the headings; the column that orders is marked."""
-        titles = ("bytes", "cumulative", "median", "count", "allocated", "line")
-        marks = [
-            f"{title}↓" if order == self.order else title
-            for title, order in zip(
-                titles, ("bytes", "", "median", "count", "total", "location"), strict=True
-            )
-        ]
-        figures = " ".join(title.rjust(10) for title in marks[:5])
+        titles = {
+            "bytes": "bytes",
+            "cumulative": "cumulative",
+            "median": "median",
+            "count": "count",
+            "total": "allocated",
+            "location": "line",
+        }
+        titles[self.order] += "↓"
+        *figures, line = titles.values()
         about = f"  files: {self.filtered}" if self.filtered else ""
-        return [ink((f"{figures}  {marks[5]}", "title"), (about, "key"))]
+        return [ink((f"{_in_columns(figures)}  {line}", "title"), (about, "key"))]
 
     def row(self, place: int) -> Line:
         """Return a line's figures and its place."""
         line = self.items[place]
-        amounts = (line.bytes, line.cumulative, line.median)
-        figures = [format_bytes(each).rjust(10) for each in amounts]
-        figures += [format_count(line.count).rjust(10), format_bytes(line.total).rjust(10)]
+        held, *rest = map(format_bytes, (line.bytes, line.cumulative, line.median, line.total))
+        rest.insert(2, format_count(line.count))
         role = heat(line.bytes / max(self.view.moment.bytes, 1))
         room = max(self.width - _FIGURES_WIDTH, 8)
         where = fit_place(line.location, min(room, len(line.location)))
-        runs = [Run(f"{figures[0]} ", role), Run(f"{' '.join(figures[1:])}  "), Run(where, role)]
-        if line.function and room > len(where) + 4:
-            runs.append(Run(ink(f"  {line.function}").text, "dim"))
-        return Line(tuple(runs))
+        function = f"  {line.function}" if line.function and room > len(where) + 4 else ""
+        return ink(
+            (f"{held:>10} ", role), f"{_in_columns(rest)}  ", (where, role), (function, "dim")
+        )
 
     def text(self, place: int) -> str:
         """Return a line's place and function."""
@@ -215,7 +218,7 @@ class LinesScreen(FilteredList):
         sizes = sizes_of(line)
         both = f"  {' and '.join(map(format_bytes, sizes))}" if len(sizes) == 2 else ""
         about = ink((line.function or line.location, "key"), (f"  {line.location}{both}", "dim"))
-        return [about, ink(("  │ ", "dim"), source) if source else ink()]
+        return [about, source_line(source)]
 
     def open_tree(self) -> None:
         """Show the line in the call stacks."""
@@ -230,4 +233,9 @@ class LinesScreen(FilteredList):
         """Return every line."""
         self.sync()
         titles = ("bytes", "cumulative", "median", "count", "allocated", "function", "line")
-        return titles, [_CELLS(each) for each in self.items]
+        names = ("bytes", "cumulative", "median", "count", "total", "function", "location")
+        return titles, [attrgetter(*names)(each) for each in self.items]
+
+
+def _in_columns(figures: Iterable[str]) -> str:
+    return " ".join(each.rjust(10) for each in figures)

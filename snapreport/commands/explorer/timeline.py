@@ -7,30 +7,32 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.commands.explorer.cells import (
+from snapreport.commands.explorer.chart import (
     Bars,
-    Cell,
-    Line,
-    Run,
+    EventScale,
+    Heights,
     Scale,
-    beside,
+    TimeScale,
+    bars_of,
     chart,
-    clipped,
-    fit,
     grid,
-    has_times,
-    in_line,
-    ink,
-    scale_of,
     stage_bands,
-    tick_labels,
     ticks,
     with_cursor,
 )
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import FAR, Screen
-from snapreport.figures.what_if import Heights
+from snapreport.commands.explorer.lines import (
+    Cell,
+    Line,
+    Run,
+    beside,
+    clipped,
+    fit,
+    in_line,
+    ink,
+)
+from snapreport.commands.explorer.screen import FAR, Key, Screen, Table, key
 from snapreport.ground.units import format_bytes, format_count, format_duration
+from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.words import event_name
 
 _LABELS = 9
@@ -61,7 +63,7 @@ class TimelineScreen(Screen):
         key("0", "show everything", "show_all", "all"),
         key("up w", "raise the bottom of the y axis", "move_foot", "y", by=1),
         key("down s", "lower it", "move_foot", "y", by=-1),
-        key("r", "the y axis from 0 again", "reset_foot"),
+        key("r", "the y axis from 0 again", "move_foot", by=-FAR),
         key("a", "move the view back", "pan", by=-_PAN),
         key("d", "move the view forward", "pan", by=_PAN),
         key(",", "the event before", "step_event", "event", by=-1),
@@ -102,11 +104,17 @@ class TimelineScreen(Screen):
             for name in ("allocated", "requested", "reserved")
             if name in device.figures.curves
         }
-        if not has_times(device.times):
+        if not self._has_times():
             self.axis = "events"
-        self._scale = scale_of(self.axis, device.times)
-        self.window = self._scale.whole
-        self.low = 0
+        self._measure()
+        self.show_all()
+
+    def _has_times(self) -> bool:
+        return bool((self.view.device.times != NO_TIME).any())
+
+    def _measure(self) -> None:
+        times = self.view.device.times
+        self._scale = TimeScale(times) if self.axis == "time" else EventScale(len(times))
 
     @property
     def high(self) -> int:
@@ -125,9 +133,7 @@ class TimelineScreen(Screen):
 
     def bars(self) -> Bars:
         """Return the most of each curve in each column."""
-        first, end = self.spans()
-        found = {name: each.most(first + 1, end + 1) for name, each in self._heights.items()}
-        return Bars(found["allocated"], found["requested"], found.get("reserved"))
+        return bars_of(self._heights, self.spans())
 
     def column_of(self, event: int) -> int:
         """Return the column of an event; outside the view it is -1 or ``width``."""
@@ -158,7 +164,7 @@ class TimelineScreen(Screen):
             label = labels.get(row, "")
             edge = Run(fit(label, _LABELS, right=True), "dim"), Run("┤" if label else "│", "axis")
             lines.append(Line(edge + with_cursor(runs, cursor)))
-        axis, below = ticks(tick_labels(self.axis, self.window, self.width), self.width)
+        axis, below = ticks(self.axis, self.window, self.width)
         lines.append(Line((Run(" " * _LABELS + "└", "axis"), *axis.runs)))
         lines.append(Line((Run(" " * (_LABELS + 1)), *below.runs)))
         lines += stages
@@ -181,10 +187,8 @@ class TimelineScreen(Screen):
         each = (self.window[1] - self.window[0]) / self.width
         unit = f"{each:,.3g}" if self.axis == "events" else format_duration(round(each))
         last = format_count(max(int(end[-1]) - 1, 0))
-        where = (
-            f"events {event_name(int(first[0]))} to {last} of {format_count(self._scale.events)}"
-        )
-        return ink((f"{where}, {unit} a column" if events else "no events", "dim"))
+        of = f"{event_name(int(first[0]))} to {last} of {format_count(self._scale.events)}"
+        return ink((f"events {of}, {unit} a column" if events else "no events", "dim"))
 
     def _legend(self) -> Line:
         if self.low:
@@ -222,10 +226,7 @@ class TimelineScreen(Screen):
         entry = self.view.moment.entry()
         if entry is None:
             return ink(("before the first event", "dim"))
-        device = self.view.device
-        site = ""
-        if entry.allocation >= 0:
-            site = device.site_names(np.array([entry.allocation]))[0]
+        site = self.view.site_of(entry.allocation) if entry.allocation >= 0 else ""
         text = f"{event_name(entry.event)}: {entry.action} {format_bytes(entry.size)}"
         return ink((text, "key"), f"  {site}")
 
@@ -251,15 +252,15 @@ class TimelineScreen(Screen):
     def step(self, by: int) -> None:
         """Move by some columns, to the highest event there; at its edges the view follows."""
         column = self.column_of(self.view.event) + by
+        inside = min(max(column, 0), self.width - 1)
+        if column != inside:
+            self._shift((column - inside) / self.width)
+        self._go_to_column(inside)
+
+    def _shift(self, by: float) -> None:
+        """Move the view by a share of its width."""
         x0, x1 = self.window
-        each = (x1 - x0) / self.width
-        if column < 0:
-            self._set(x0 + column * each, x1 + column * each)
-        elif column >= self.width:
-            over = column - self.width + 1
-            self._set(x0 + over * each, x1 + over * each)
-        column = min(max(column, 0), self.width - 1)
-        self._go_to_column(column)
+        self._set(x0 + by * (x1 - x0), x1 + by * (x1 - x0))
 
     def _go_to_column(self, column: int) -> None:
         before = self.view.event
@@ -319,8 +320,7 @@ class TimelineScreen(Screen):
 
     def pan(self, by: float) -> None:
         """Move the view by a share of its width."""
-        x0, x1 = self.window
-        self._set(x0 + by * (x1 - x0), x1 + by * (x1 - x0))
+        self._shift(by)
         column = self.column_of(self.view.event)
         if not 0 <= column < self.width:  # the cursor stays visible
             self._go_to_column(0 if column < 0 else self.width - 1)
@@ -330,25 +330,19 @@ class TimelineScreen(Screen):
         low = self.low + by * max((self.high - self.low) // 10, 1)
         self.low = max(min(low, self.high - _LEAST_BYTES), 0)
 
-    def reset_foot(self) -> None:
-        """Let the y axis begin at 0."""
-        self.low = 0
-
     def turn_axis(self) -> None:
         """Switch the axis between events and time; the same events stay visible."""
-        times = self.view.device.times
-        if not has_times(times):
+        if not self._has_times():
             self.desk.say("this recording has no times")
             return
         whole = self.window == self.whole
         first, end = self.spans()
         self.axis = "time" if self.axis == "events" else "events"
-        self._scale = scale_of(self.axis, times)
+        self._measure()
         if whole:
             self.window = self._scale.whole
-        else:
-            last = max(int(end[-1]) - 1, int(first[0]))
-            self._set(self._scale.x_of(int(first[0])), self._scale.x_of(last + 1))
+        else:  # a column has at least one event
+            self._set(self._scale.x_of(int(first[0])), self._scale.x_of(int(end[-1])))
 
     def open_tree(self) -> None:
         """Show what is live at the cursor."""
@@ -357,10 +351,11 @@ class TimelineScreen(Screen):
     def click(self, column: int, row: int, *, twice: bool) -> None:
         """Move the cursor to a column; a second click shows what is live there."""
         del row
-        if 0 <= column - _LABELS - 1 < self.width:
-            first, end = (int(each[column - _LABELS - 1]) for each in self.spans())
+        column -= _LABELS + 1
+        if 0 <= column < self.width:
+            first, end = (int(each[column]) for each in self.spans())
             if not first <= self.view.event < end:
-                self._go_to_column(column - _LABELS - 1)
+                self._go_to_column(column)
             if twice:
                 self.open_tree()
 
@@ -370,19 +365,20 @@ class TimelineScreen(Screen):
 
     def in_link(self) -> dict[str, object]:
         """Name the axis and the visible range."""
-        window: tuple[float, ...] | None = None
-        if self.window != self.whole or self.low:
-            window = (*self.window, float(self.low), float(self.high))
-        return {"axis": "time" if self.axis == "time" else None, "view": window}
+        is_whole = self.window == self.whole and not self.low
+        return {
+            "axis": "time" if self.axis == "time" else None,
+            "view": None if is_whole else (*self.window, float(self.low), float(self.high)),
+        }
 
     def as_table(self) -> Table:
         """Return the visible columns: their events, and the most of each curve."""
         first, end = self.spans()
         bars = self.bars()
-        known = bars.reserved if "reserved" in self.view.device.peaks else None
-        reserved = [None] * self.width if known is None else known.tolist()
-        rows = zip(
-            first.tolist(), (end - 1).tolist(), bars.allocated.tolist(), bars.requested.tolist(),
-            reserved, strict=True,
-        )  # fmt: skip
-        return ("first event", "last event", "allocated", "requested", "reserved"), list(rows)
+        reserved = bars.reserved if "reserved" in self.view.device.peaks else None
+        columns = [
+            [None] * self.width if values is None else values.tolist()
+            for values in (first, end - 1, bars.allocated, bars.requested, reserved)
+        ]
+        titles = ("first event", "last event", *Bars._fields)
+        return titles, list(zip(*columns, strict=True))

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from snapreport.commands.explorer.cells import Line, Run, fit, fit_place, heat, ink
-from snapreport.commands.explorer.front_desk import Key, Table, key
-from snapreport.commands.explorer.screen import FAR, ListScreen
+from snapreport.commands.explorer.lines import (
+    EMPTY,
+    Line,
+    Run,
+    change_role,
+    fit,
+    fit_place,
+    heat,
+    ink,
+    source_line,
+)
+from snapreport.commands.explorer.screen import (
+    FAR,
+    FrontDesk,
+    Key,
+    ListScreen,
+    Table,
+    Viewpoint,
+    key,
+)
 from snapreport.commands.explorer.tree_rows import ROOT, Side, TreeRows
 from snapreport.diagnosis.compare.two_recordings import find_tree_change
-from snapreport.ground.errors import PatternError
-from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_bytes, format_count, format_share, format_signed_bytes
+from snapreport.model.findings import CallTree
+from snapreport.model.snapshot import FrameTable
 from snapreport.reporters.plain_text import cut, location
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from snapreport.commands.explorer.front_desk import FrontDesk, Viewpoint
-    from snapreport.model.findings import CallTree
-    from snapreport.model.snapshot import FrameTable
-
 
 _FIGURES = 28
 _MOST_OPENED = 500
@@ -76,15 +87,15 @@ class TreeScreen(ListScreen):
         """What is open in the current tree."""
         return self.sides.setdefault((self.upward, self.folded), Side())
 
-    def frames_of(self, node: int) -> FrameTable:
-        """Return the table with a node's frame."""
+    def view_of(self, node: int) -> Viewpoint:
+        """Return the recording with a node's frame."""
         del node
-        return self.view.device.file.stacks.frames
+        return self.view
 
-    def shown_of(self, node: int) -> FrameTable:
-        """Return the same table as it is shown."""
-        del node
-        return self.view.device.tree_frames
+    def tables_of(self, node: int) -> tuple[FrameTable, FrameTable]:
+        """Return the table with a node's frame: as recorded, and as it is shown."""
+        device = self.view_of(node).device
+        return device.file.stacks.frames, device.tree_frames
 
     @property
     def root(self) -> int:
@@ -107,34 +118,34 @@ class TreeScreen(ListScreen):
 
     def _take(self, rows: TreeRows) -> None:
         self.rows = rows
-        side = self.side
-        if not side.touched:
-            side.opened = self._opening()
+        if not self.side.touched:
+            self.side.opened = self._opening()
         self._search_again()
-        self._lay_out(side.chosen)
+        self._lay_out(self.side.chosen)
 
     def _opening(self) -> set[int]:
         # From the allocation outwards the call sites are the answer; their callers come next.
-        top = self.root
-        return self.rows.keys_of(np.array([top])) if self.upward else self.rows.heaviest(top)
+        return self.rows.keys_of([self.root]) if self.upward else self.rows.heaviest(self.root)
 
     def _lay_out(self, chosen: int | None) -> None:
+        """Lay out the rows, the cursor on the node with a key, or on the root."""
         self._show_open()
-        node = self.root if chosen is None else self.rows.node_of(chosen)
-        place = np.flatnonzero(self.items == node)
-        self.cursor = int(place[0]) if len(place) else 0
+        self.cursor = 0
+        self._put_on(self.root if chosen is None else self.rows.node_of(chosen))
 
     def _show_open(self) -> None:
         self.items = self.rows.in_sight(self.root, self.side.opened)
         self._deepest = int(self.rows.depth[self.items].max()) - int(self.rows.depth[self.root])
 
-    def _stay(self) -> None:
-        """Lay out again, with the cursor on its node or the nearest visible ancestor."""
-        path = self.rows.path(self.node)
-        self._show_open()
-        shown = set(self.items.tolist())
-        node = next((each for each in reversed(path) if each in shown), self.root)
-        self.cursor = int(np.flatnonzero(self.items == node)[0])
+    def _put_on(self, node: int) -> bool:
+        """Put the cursor on a node; False if it is not in sight."""
+        place = np.flatnonzero(self.items == node)
+        if len(place):
+            self.cursor = int(place[0])
+        return bool(len(place))
+
+    def _key(self, node: int) -> int:
+        return int(self.rows.key[node])
 
     # Rows.
 
@@ -158,14 +169,12 @@ class TreeScreen(ListScreen):
     def row(self, place: int) -> Line:
         """Return a node: its bytes, share of the moment, count, and frame."""
         node = int(self.items[place])
-        rows = self.rows
         figures, role = self.figures(node)
         room = max(self.width - sum(len(run.text) for run in figures), 8)
-        depth = int(rows.depth[node] - rows.depth[self.root])
+        depth = int(self.rows.depth[node] - self.rows.depth[self.root])
         each = 2 if self._deepest * 2 <= room // 3 else 1
         indent = " " * min(depth * each, room // 2)
-        closed = self.rows.children[node] and not self._is_open(node)
-        mark = "▸ " if closed else "▾ " if rows.children[node] else "  "
+        mark = "  " if not self.rows.children[node] else "▾ " if self._is_open(node) else "▸ "
         left = max(room - len(indent) - 2, 8)
         return Line((*figures, Run(indent + mark, "dim"), *self._frame_runs(node, left, role)))
 
@@ -187,11 +196,11 @@ class TreeScreen(ListScreen):
         return f"{format_bytes(own)} of its own" if own and not self.upward else ""
 
     def _is_open(self, node: int) -> bool:
-        return int(self.rows.key[node]) in self.side.opened or node == self.root
+        return self._key(node) in self.side.opened or node == self.root
 
     def _frame_runs(self, node: int, room: int, role: str) -> tuple[Run, ...]:
         name, place = self._name(node), self._place(node)
-        matched = "found" if int(self.rows.key[node]) in self._matching else role
+        matched = "found" if self._key(node) in self._matching else role
         least = min(len(place), 16) + 2 if place else 0
         shown = fit(name, min(len(name), max(room - least, 8))) if name else ""
         left = room - len(shown) - 2
@@ -203,14 +212,14 @@ class TreeScreen(ListScreen):
     def _name(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame >= 0:
-            return cut(self.shown_of(node).names[frame], 300)
+            return cut(self.tables_of(node)[1].names[frame], 300)
         return "all that is live" if node == ROOT else f"({self.rows.tree.label[node]})"
 
     def _place(self, node: int) -> str:
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
             return ""
-        frames = self.shown_of(node)
+        frames = self.tables_of(node)[1]
         return location(frames.filenames[frame], frames.line(frame))
 
     def text(self, place: int) -> str:
@@ -223,51 +232,40 @@ class TreeScreen(ListScreen):
         node = self.node
         frame = int(self.rows.tree.frame[node])
         if frame < 0:
-            return [ink((self._name(node), "dim")), ink()]
-        frames = self.frames_of(node)
-        file, line = frames.filenames[frame], int(frames.lines[frame])
-        source = self.view.opened.sources.line(file, line)
-        own = self.own(node)
-        return [
-            ink((self._name(node), "key"), (f"  {self._place(node)}", "dim"), f"  {own}"),
-            ink(("  │ ", "dim"), source) if source else ink(),
-        ]
+            return [ink((self._name(node), "dim")), EMPTY]
+        frames = self.tables_of(node)[0]
+        source = self.view.opened.sources.line(frames.filenames[frame], int(frames.lines[frame]))
+        place, own = f"  {self._place(node)}", f"  {self.own(node)}"
+        return [ink((self._name(node), "key"), (place, "dim"), own), source_line(source)]
 
     # Opening and closing.
 
     def toggle(self) -> None:
         """Open or close the row; a branch without a fork opens at once."""
-        self._open(self.node, wanted=not self._is_open(self.node))
+        if self._is_open(self.node):
+            self._set_opened(self.side.opened - {self._key(self.node)})
+        else:
+            self._open_branch()
 
-    def _open(self, node: int, *, wanted: bool) -> None:
-        opened, rows = self.side.opened, self.rows
-        chain = rows.keys_of(np.array(rows.chain(node)))
-        self._set_opened(opened | chain if wanted else opened - {int(rows.key[node])})
+    def _open_branch(self) -> None:
+        self._set_opened(self.side.opened | self.rows.keys_of(self.rows.chain(self.node)))
 
     def go_child(self) -> None:
         """Go to the first child."""
-        node = self.node
-        if self.rows.children[node]:
-            if not self._is_open(node):
-                self._open(node, wanted=True)
+        if self.rows.children[self.node]:
+            if not self._is_open(self.node):
+                self._open_branch()
             self.cursor += 1
 
     def go_parent(self) -> None:
         """Go to the parent."""
-        parent = int(self.rows.tree.parent[self.node])
-        place = np.flatnonzero(self.items == parent)
-        if len(place):
-            self.cursor = int(place[0])
+        self._put_on(int(self.rows.tree.parent[self.node]))
 
     def go_sibling(self, by: int) -> None:
         """Go to the next sibling, or to the one before."""
-        node = self.node
-        if node == self.root:
-            return
-        siblings = self.rows.child_range(int(self.rows.tree.parent[node]))
-        wanted = node + by
-        if wanted in siblings:
-            self.cursor = int(np.flatnonzero(self.items == wanted)[0])
+        node, parent = self.node, int(self.rows.tree.parent[self.node])
+        if node != self.root and node + by in self.rows.child_range(parent):
+            self._put_on(node + by)
 
     def turn_below(self, *, wanted: bool) -> None:
         """Open or close the row and all below it."""
@@ -281,18 +279,21 @@ class TreeScreen(ListScreen):
         self._set_opened(self.side.opened | below if wanted else set())
 
     def _set_opened(self, keys: set[int]) -> None:
+        """Lay out again, with the cursor on its node or the nearest visible ancestor."""
+        path = self.rows.path(self.node)
         self.side.opened, self.side.touched = keys, True
-        self._stay()
+        self._show_open()
+        for node in (*reversed(path), self.root):
+            if self._put_on(node):
+                break
 
     # Focus, direction, folding.
 
     def focus(self) -> None:
         """Show only the row and what is below it."""
-        node = self.node
-        if node == self.root:
-            return
-        self.side.back.append(self.side.top)
-        self._set_top(int(self.rows.key[node]))
+        if self.node != self.root:
+            self.side.back.append(self.side.top)
+            self._set_top(self._key(self.node))
 
     def unfocus(self) -> None:
         """Go back to the tree before the focus."""
@@ -306,15 +307,12 @@ class TreeScreen(ListScreen):
             return False
         was = side.top
         self._set_top(side.back.pop())
-        node = self.rows.node_of(was)
-        side.opened |= self.rows.keys_of(np.array(self.rows.path(node)[:-1] or [ROOT]))
-        self._lay_out(was)
+        self._go_to_node(self.rows.node_of(was))
         return True
 
     def _set_top(self, top: int | None) -> None:
         self.side.top = top
-        node = self.root
-        self.side.opened.add(int(self.rows.key[node]))
+        self.side.opened.add(self._key(self.root))
         if not self.side.touched:
             self.side.opened |= self._opening()
         self._search_again()
@@ -333,7 +331,7 @@ class TreeScreen(ListScreen):
         self.sync()
 
     def _keep_place(self) -> None:
-        self.side.chosen = int(self.rows.key[self.node])
+        self.side.chosen = self._key(self.node)
 
     def sync(self) -> None:
         """Keep the cursor on its row while the moment changes."""
@@ -354,32 +352,25 @@ class TreeScreen(ListScreen):
             self._go_to_node(self._found[0])
 
     def _search_again(self) -> None:
-        self._found, self._matching, self._match = [], set(), None
-        if not self.sought:
-            return
-        try:
-            test = compile_pattern(self.sought)
-        except PatternError as error:
-            self.desk.say(str(error))
-            return
-        found = self.rows.matching(self.root, (self.frames_of, self.shown_of), test)
-        self._match = test
-        self._found = found.tolist()
-        self._matching = self.rows.keys_of(found)
-        if len(found) <= _MOST_OPENED:
+        self.compile_sought()
+        self._found = []
+        if self._match is not None:
+            self._found = self.rows.matching(self.root, self.tables_of, self._match)
+        self._matching = self.rows.keys_of(self._found)
+        if len(self._found) <= _MOST_OPENED:
             self._reveal_nodes(self._found)
 
-    def _reveal_nodes(self, nodes: list[int]) -> None:
+    def _reveal_nodes(self, nodes: Sequence[int]) -> None:
         around = {each for node in nodes for each in self.rows.path(node)[:-1]}
-        self.side.opened |= self.rows.keys_of(np.array(sorted(around), np.int64))
+        self.side.opened |= self.rows.keys_of(sorted(around))
 
     def _go_to_node(self, node: int) -> None:
         self._reveal_nodes([node])
-        self._lay_out(int(self.rows.key[node]))
+        self._lay_out(self._key(node))
 
     def is_match(self, place: int) -> bool:
         """Say whether a row matches."""
-        return int(self.rows.key[self.items[place]]) in self._matching
+        return self._key(int(self.items[place])) in self._matching
 
     @property
     def here(self) -> int:
@@ -394,13 +385,6 @@ class TreeScreen(ListScreen):
     def go_to_match(self, match: int) -> None:
         """Open the branches around a match, and go to it."""
         self._go_to_node(int(np.flatnonzero(self.rows.rank == match)[0]))
-
-    def clear_search(self) -> bool:
-        """End the search."""
-        was = self.sought
-        self.sought = ""
-        self._search_again()
-        return bool(was)
 
     def in_link(self) -> dict[str, object]:
         """Name the tree and the search."""
@@ -450,16 +434,11 @@ class ChangeScreen(TreeScreen):
         trees = [each.moment.tree(upward=self.upward, folded=self.folded) for each in self.pair]
         tables = [each.device.file.stacks.frames for each in self.pair]
         self.change = find_tree_change(trees[0], tables[0], trees[1], tables[1])
-        self._tables = tables
         self._take(TreeRows(self.change))
 
-    def frames_of(self, node: int) -> FrameTable:
-        """Return the table with a node's frame."""
-        return self._tables[int(self.change.side[node])]
-
-    def shown_of(self, node: int) -> FrameTable:
-        """Return the same table as it is shown."""
-        return self.pair[int(self.change.side[node])].device.tree_frames
+    def view_of(self, node: int) -> Viewpoint:
+        """Return the recording with a node's frame."""
+        return self.pair[int(self.change.side[node])]
 
     def head(self) -> list[Line]:
         """Return what is compared with what."""
@@ -483,7 +462,7 @@ class ChangeScreen(TreeScreen):
     def figures(self, node: int) -> tuple[tuple[Run, ...], str]:
         """Return a node's change and what both hold, and the role of its frame."""
         change, base, new = self.numbers(node)
-        role = "more" if change > 0 else "less" if change < 0 else "dim"
+        role = change_role(change) or "dim"
         shown = f"{format_signed_bytes(change):>11} "
         rest = f"{format_bytes(base):>10} {format_bytes(new):>10}  "
         return (Run(shown, role), Run(rest, "dim")), "" if change else "dim"

@@ -1,32 +1,18 @@
-"""The rows of a call tree: their order, which are open; and the search for rows and events."""
+"""The rows of a call tree: their order, which are open, and the search for frames."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.moments import ACTIONS, ALLOC, OTHER, UNKNOWN, trace_kinds
+from snapreport.diagnosis.compare.two_recordings import ChangeTree
 from snapreport.ground.patterns import Match
-from snapreport.model.history import DeviceHistory
-from snapreport.model.snapshot import (
-    NO_ID,
-    FrameTable,
-    StackTable,
-    add_up_paths,
-    ancestors,
-    marks_on_path,
-)
-
-if TYPE_CHECKING:
-    from snapreport.diagnosis.compare.two_recordings import ChangeTree
-    from snapreport.model.findings import CallTree
-
+from snapreport.model.findings import CallTree
+from snapreport.model.snapshot import FrameTable, add_up_paths, ancestors, marks_on_path
 
 ROOT = 0
 OPEN_ROWS = 24
@@ -113,22 +99,17 @@ class TreeRows:
 
     def in_sight(self, top: int, opened: set[int]) -> NDArray[np.int64]:
         """Return the nodes below ``top`` whose ancestors are all open, in order."""
-        is_open = self.mask(opened)
+        is_open = np.isin(self.key, np.fromiter(opened, np.uint64, len(opened)))
         is_open[self.path(top)] = True
         closed = marks_on_path(self.tree.parent, (~is_open).astype(np.int8))
         nodes = self.below(top)
-        around = self.tree.parent[nodes]
-        shown = nodes[(nodes == top) | (closed[around] == 0)]
+        shown = nodes[(nodes == top) | (closed[self.tree.parent[nodes]] == 0)]
         ordered: NDArray[np.int64] = shown[np.argsort(self.rank[shown])]
         return ordered
 
-    def mask(self, keys: set[int]) -> NDArray[np.bool_]:
-        """Say for each node whether its key is one of these."""
-        return np.isin(self.key, np.fromiter(keys, np.uint64, len(keys)))
-
-    def keys_of(self, nodes: NDArray[np.int64]) -> set[int]:
+    def keys_of(self, nodes: NDArray[np.int64] | Sequence[int]) -> set[int]:
         """Return the keys of some nodes."""
-        return set(self.key[nodes].tolist())
+        return set(self.key[np.asarray(nodes, np.int64)].tolist())
 
     def heaviest(self, top: int) -> set[int]:
         """Return the keys to open so that about ``OPEN_ROWS`` rows show the heaviest branches."""
@@ -144,7 +125,7 @@ class TreeRows:
                 opened.append(node)
                 shown += int(self.children[node])
                 queue += self.child_range(node)
-        return self.keys_of(np.array(opened))
+        return self.keys_of(opened)
 
     def chain(self, node: int) -> list[int]:
         """Return a node and the nodes below it up to the next fork, which open together."""
@@ -154,29 +135,27 @@ class TreeRows:
         return found
 
     def matching(
-        self,
-        top: int,
-        tables_of: Sequence[Callable[[int], FrameTable]],
-        test: Match,
-    ) -> NDArray[np.int64]:
+        self, top: int, tables_of: Callable[[int], Sequence[FrameTable]], test: Match
+    ) -> list[int]:
         """Return the nodes below ``top`` whose function, file or ``file:line`` match, in order.
 
         Args:
             top: the node.
-            tables_of: each returns a table with a node's frame: as recorded, as shown.
+            tables_of: returns the tables with a node's frame: as recorded, and as shown.
             test: says whether a text matches.
         """
-        nodes = self.below(top)
         passing = cache(lambda frames: passing_frames(frames, test))
-        hits = []
-        for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True):
-            if frame < 0:
-                hits.append(node != ROOT and test(self.tree.label.get(node, "")))
-            else:
-                hits.append(any(passing(of(node))[frame] for of in tables_of))
-        found = nodes[np.array(hits, np.bool_)]
-        ordered: NDArray[np.int64] = found[np.argsort(self.rank[found])]
-        return ordered
+        nodes = self.below(top)
+        hits = [
+            node
+            for node, frame in zip(nodes.tolist(), self.tree.frame[nodes].tolist(), strict=True)
+            if (
+                any(passing(table)[frame] for table in tables_of(node))
+                if frame >= 0
+                else node != ROOT and test(self.tree.label.get(node, ""))
+            )
+        ]
+        return sorted(hits, key=self.rank.__getitem__)
 
 
 def passing_frames(frames: FrameTable, test: Match) -> list[bool]:
@@ -187,118 +166,3 @@ def passing_frames(frames: FrameTable, test: Match) -> list[bool]:
             frames.names, frames.filenames, frames.lines.tolist(), strict=True
         )
     ]
-
-
-# Search for events by actions, sizes, addresses and texts, as on the page.
-
-
-_SIZE = r"(\d{1,18}(?:\.\d{1,9})?)(b|[kmgt](?:i?b)?)?"
-_BOUND = re.compile(rf"(>=|<=|>|<|=)?{_SIZE}", re.IGNORECASE)
-_RANGE = re.compile(rf"{_SIZE}(?:\.\.|-){_SIZE}", re.IGNORECASE)
-_WORD = re.compile(r'"([^"]*)"?|(\S+)')
-_MOST = 2**63 - 1
-_MOST_TEXTS = 20
-_NO_ADDRESS = ("oom", "snapshot")
-
-
-def find_events(
-    history: DeviceHistory, stacks: StackTable, typed: str, test: Match | None = None
-) -> NDArray[np.int64]:
-    """Return the events that match any of the search's actions and all of its other terms.
-
-    Args:
-        history: the device.
-        stacks: the file's.
-        typed: actions (``alloc``), sizes (``>=1MiB``, ``1M..4M``), addresses (``0x7f..``) and
-            texts; quotes make anything a text.
-        test: also require a frame whose function, file or ``file:line`` passes.
-    """
-    if not typed and test is None:
-        return np.arange(history.events, dtype=np.int64)
-    kinds = trace_kinds(history)
-    kind, row = kinds.kind, kinds.row
-    rows, other = history.allocations, history.other
-    is_other, is_own = kind == OTHER, (kind != OTHER) & (kind != UNKNOWN)
-    size = np.zeros(len(kind), np.int64)
-    addr = np.full(len(kind), -1, np.int64)
-    stack = np.full(len(kind), NO_ID, np.int64)
-    size[is_own], size[is_other] = rows.size[row[is_own]], other.size[row[is_other]]
-    addr[is_own], addr[is_other] = rows.addr[row[is_own]], other.addr[row[is_other]]
-    names = np.array([*ACTIONS, *dict.fromkeys(other.action)])
-    action = kind.astype(np.int64)
-    places = {name: k for k, name in enumerate(names.tolist())}
-    code = np.array([places[name] for name in other.action], np.int64)
-    action[is_other] = code[row[is_other]]
-    freed = is_own & (kind != ALLOC)
-    stack[is_own], stack[is_other] = rows.stack[row[is_own]], other.stack[row[is_other]]
-    freeing = rows.free_stack[row[freed]]
-    empty = np.append(stacks.stack_node < 0, True)[freeing]  # the last is for NO_STACK
-    stack[freed] = np.where(empty, stack[freed], freeing)
-
-    keep = np.ones(len(kind), np.bool_)
-    actions: list[int] = []
-    texts: list[Match] = [] if test is None else [test]
-    for quoted, word in _WORD.findall(typed):
-        sizes = _sizes(word)
-        if word in places:
-            actions.append(places[word])
-        elif sizes is not None:
-            keep &= (size >= sizes[0]) & (size <= sizes[1])
-        elif re.fullmatch(r"0x[0-9a-fA-F]{1,15}", word):
-            has_one = ~np.isin(action, [places[each] for each in _NO_ADDRESS if each in places])
-            keep &= has_one & _holds(addr, size, int(word, 16))
-        elif quoted or word:
-            texts.append(_part(quoted or word))
-    if actions:
-        keep &= np.isin(action, actions)
-    for text in texts[:_MOST_TEXTS]:
-        keep &= np.append(_stacks_with(stacks, text), False)[stack]
-    return np.flatnonzero(keep)
-
-
-def _part(text: str) -> Match:
-    wanted = text.lower()
-    return lambda other: wanted in other.lower()
-
-
-def _stacks_with(stacks: StackTable, test: Match) -> NDArray[np.bool_]:
-    """Say for each stack whether one of its frames passes."""
-    hits = np.array(passing_frames(stacks.frames, test), np.int8)
-    marked = np.append(marks_on_path(stacks.node_parent, hits[stacks.node_frame]), np.int8(0))
-    passed: NDArray[np.bool_] = marked[stacks.stack_node] > 0
-    return passed
-
-
-def _holds(addr: NDArray[np.int64], size: NDArray[np.int64], wanted: int) -> NDArray[np.bool_]:
-    """Say which memory contains an address, or is at one that begins with these hex digits."""
-    held = (addr <= wanted) & (wanted < addr + np.maximum(size, 1))
-    rest = addr.copy()
-    while (longer := rest > wanted).any() and wanted:
-        rest[longer] //= 16
-    found: NDArray[np.bool_] = held | ((rest == wanted) & (wanted > 0))
-    return found
-
-
-def _sizes(word: str) -> tuple[int, int] | None:
-    """Return the range of bytes that a word names, None for a text; a bare number is text."""
-    found = _BOUND.fullmatch(word)
-    if found:
-        sign, count, unit = found.groups()
-        if not sign and not unit:
-            return None
-        size = _bytes(count, unit)
-        return {
-            ">=": (size, _MOST),
-            "<=": (0, size),
-            ">": (size + 1, _MOST),
-            "<": (0, size - 1),
-        }.get(sign, (size, size))
-    found = _RANGE.fullmatch(word)
-    if not found or not (found[2] or found[4]):
-        return None
-    return _bytes(found[1], found[2] or found[4]), _bytes(found[3], found[4] or found[2])
-
-
-def _bytes(count: str, unit: str | None) -> int:
-    size: int = 1024 ** "bkmgt".index((unit or "b")[0].lower())
-    return min(round(float(count) * size), _MOST - 1)

@@ -11,8 +11,8 @@ import pytest
 
 import snapreport
 from snapreport.api.rank_figures import rank_facts
-from snapreport.commands.explorer.front_desk import Viewpoint
 from snapreport.commands.explorer.opening import OpenedFile
+from snapreport.commands.explorer.screen import Viewpoint
 from snapreport.commands.mcp_server.finding_answers import _amounts
 from snapreport.ground.errors import MomentError
 from snapreport.reporters.answers import live_document
