@@ -169,6 +169,7 @@ def _figures(diff: Diff) -> Table:
             )
             for name, figure in found
         ],
+        title="Curves and peaks",
     )
 
 

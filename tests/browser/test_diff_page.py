@@ -27,8 +27,8 @@ def test_the_page_opens_offline_and_says_the_conclusion(open_diff: Opener) -> No
     assert (
         page.locator(".conclusion").inner_text().startswith("NEW peaks 2.21 GiB lower (\u221250%)")
     )
-    assert page.locator(".changes").first.locator("tbody tr").count() == 19
-    assert page.locator(".parts tfoot td").first.inner_text() == "\u22122,372,807,680"
+    assert page.get_by_role("region", name="by call site").locator("tbody tr").count() == 19
+    assert page.locator("tfoot td").first.inner_text() == "\u22122,372,807,680"
     opened.check()
 
 
@@ -62,7 +62,7 @@ def test_progress_and_time_are_switched_by_key(open_diff: Opener) -> None:
 def test_nothing_sticks_out_of_a_narrow_screen(open_diff: Opener) -> None:
     page = open_diff(viewport={"width": 400, "height": 800}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    table = page.locator(".changes .scroll").first
+    table = page.get_by_role("region", name="by call site")
     assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
 
 
@@ -80,8 +80,7 @@ def test_a_screen_reader_is_told_what_the_picture_shows(open_diff: Opener) -> No
     assert "BASE 4.45 GiB, NEW 2.24 GiB" in (picture.get_attribute("aria-label") or "")
     assert page.get_by_role("img", name="Stages of BASE").first.is_visible()
     for region in page.locator("main [role=region]").all():
-        label = region.get_attribute("aria-labelledby")
-        assert page.locator(f"#{label}").inner_text()
+        assert region.get_attribute("aria-label")
 
 
 def test_the_moment_compared_lies_on_the_curve(open_diff: Opener) -> None:
