@@ -182,7 +182,7 @@ def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, m
     return Table(
         [
             *_SIZES,
-            Column("count"),
+            Column("count", minor=True),
             Column(GROUP_WORDS[by], True, "place" if by == "file" else "site"),
         ],
         [

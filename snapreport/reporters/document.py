@@ -133,6 +133,8 @@ class Column:
     """What a too wide text loses first: folders, its beginning, or its end."""
     bar: bool = False
     """Whether a page draws its sizes as bars, too."""
+    minor: bool = False
+    """Whether a page leaves it out where the screen is narrow."""
 
 
 def columns(*figures: str, text: str, cut: Cut = "site") -> list[Column]:
