@@ -155,14 +155,15 @@ class Snapshot:
         return visible(f"<Snapshot of {self.history.source.name}: {names or 'no device'}>")
 
     def _repr_html_(self) -> str:
-        from snapreport.reporters.notebook import notebook_summary
+        from snapreport.reporters.html import fragment
+        from snapreport.reporters.summary import TERMINAL, summary_document
 
-        return notebook_summary(self.findings())
+        return fragment(summary_document(self.findings(), TERMINAL))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the summary as text when IPython runs in a terminal."""
         from snapreport.reporters.summary import TERMINAL, summary_document
-        from snapreport.reporters.text_tables import Page, terminal_width
+        from snapreport.reporters.text import Page, terminal_width
 
         page = Page(terminal_width())
         page.write(summary_document(self.findings(), TERMINAL))

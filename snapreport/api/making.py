@@ -308,7 +308,7 @@ def report_writer(kind: str) -> Writer:
 
 def _write_markdown(findings: Findings, out: BinaryIO) -> None:
     from snapreport.reporters.markdown import write_markdown
-    from snapreport.reporters.plain_text import tame_notes
+    from snapreport.reporters.notes import tame_notes
     from snapreport.reporters.summary import REPORT_ROOMS, summary_document
 
     notes = tame_notes(findings.notes.strip(), findings.notes_of_file)

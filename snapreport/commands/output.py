@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device, DeviceData
     from snapreport.api.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
     from snapreport.reporters.document import Document
-    from snapreport.reporters.text_tables import Page
+    from snapreport.reporters.text import Page
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ class Answer:
 
     def page(self) -> Page:
         """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
-        from snapreport.reporters.text_tables import Page, terminal_width
+        from snapreport.reporters.text import Page, terminal_width
 
         return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
 

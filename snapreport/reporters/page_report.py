@@ -8,10 +8,8 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import orjson
-from markupsafe import Markup
 
 from snapreport.ground.glossary import GLOSSARY
-from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.diagnoses import (
     SEVERITIES,
@@ -24,8 +22,8 @@ from snapreport.model.diagnoses import (
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters import settings, words
 from snapreport.reporters.json_report import findings_as_json, with_format
+from snapreport.reporters.notes import notes_as_html
 from snapreport.reporters.payload import FORMAT, pack
-from snapreport.reporters.plain_text import notes_parser, takes_long, too_deep
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.whole_page import (
     Definitions,
@@ -37,7 +35,7 @@ from snapreport.reporters.words import (
     CUT_WORDS,
     PARTS,
     CutText,
-    cut_texts,
+    cut_text,
     event_range,
     lines_note,
     recording_rows,
@@ -255,10 +253,7 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
     """Write the page as UTF-8."""
     summary = with_format("summary", findings_as_json(findings))
     packed = pack(findings, summary)
-    pages = [
-        _device_page(place, *each)
-        for place, each in enumerate(zip(findings.devices, cut_texts(findings), strict=True))
-    ]
+    pages = [_device_page(findings, *each) for each in enumerate(findings.devices)]
     write_page(
         out,
         "report.html.j2",
@@ -271,11 +266,14 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
         pages=pages,
         # The one that failed or used the most comes first: so it is read, and printed.
         articles=sorted(pages, key=lambda each: each.place != findings.default),
-        notes=_render_notes(findings.notes, findings.notes_of_file),
+        notes=notes_as_html(findings.notes, findings.notes_of_file),
         lines_note=lines_note(findings.history),
         settings=[
             *recording_rows(findings.history, findings.devices),
-            *_settings(findings),
+            *(
+                (key, value if isinstance(value, str) else orjson.dumps(value).decode())
+                for key, value in findings.settings.items()
+            ),
         ],
         payload={name: data_for_script(block) for name, block in packed._asdict().items()},
         summary=json_for_script(_short(summary)),
@@ -293,28 +291,15 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
     )
 
 
-def _render_notes(notes: str, stranger: bool) -> Markup:
-    """Render Markdown; raw HTML stays text, and so do pictures, which need a network.
-
-    What takes long to parse, and what is nested too deep, is shown as it is.
-    """
-    if not notes:
-        return Markup()
-    if not (stranger and takes_long(notes)):
-        parser = notes_parser(html=False).disable("image")
-        tokens = parser.parse(notes)
-        if not too_deep(tokens):
-            rendered = parser.renderer.render(tokens, parser.options, {})
-            return Markup(replaced(rendered, "\n"))  # noqa: S704
-    return Markup("<pre><code>{}</code></pre>").format(replaced(notes, "\n\t"))
-
-
 def _short(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the summary with its long lists cut; the payload holds all of them."""
     devices = [
         device
         | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
-        | {"steps": device["steps"] and _few(device["steps"])}
+        | {
+            "steps": device["steps"]
+            and device["steps"] | {"steps": device["steps"]["steps"][:ROWS_WITHOUT_SCRIPT]}
+        }
         for device in summary["devices"]
     ]
     noted = summary["recording"]
@@ -324,11 +309,7 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
     return summary | {"devices": devices, "recording": noted}
 
 
-def _few(steps: dict[str, Any]) -> dict[str, Any]:
-    return steps | {"steps": steps["steps"][:ROWS_WITHOUT_SCRIPT]}
-
-
-def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:
+def _device_page(findings: Findings, place: int, device: DeviceFindings) -> DevicePage:
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
         findings=device,
@@ -343,7 +324,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
             for name in ("allocated", "requested", "active", "reserved")
             if name in device.peaks and (name == "allocated" or "reserved" in device.curves)
         ),
-        cut=cut,
+        cut=cut_text(findings, device),
         findings_cards=lay_out(
             # The answer above the findings has already said it.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],
@@ -411,13 +392,6 @@ def _span(device: DeviceFindings) -> str:
         return "no times recorded"
     started = utc_text(first)
     return f"at {started}" if first == last else f"{format_duration(last - first)} from {started}"
-
-
-def _settings(findings: Findings) -> list[tuple[str, str]]:
-    return [
-        (key, value if isinstance(value, str) else orjson.dumps(value).decode())
-        for key, value in findings.settings.items()
-    ]
 
 
 def _place(filename: str, line: int | None) -> str:

@@ -38,9 +38,8 @@ from snapreport.ground.files import write_atomically
 from snapreport.ground.safe_text import plain_json, visible
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.history import History
-from snapreport.reporters.markdown import table
-from snapreport.reporters.plain_text import code_span, escaped
-from snapreport.reporters.text_tables import NARROWEST, STYLES, Page
+from snapreport.reporters.markdown import code_span, escaped, table
+from snapreport.reporters.text import NARROWEST, STYLES, Page
 from snapreport.reporters.words import event_name
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 from snapreport.commands.explorer.cells import EMPTY, Line, columns, fit, heat, ink, wrap
 from snapreport.commands.explorer.front_desk import Key, Table, key, page_lines
 from snapreport.commands.explorer.screen import ListScreen
+from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answers import CardFit
 from snapreport.model.diagnoses import Diagnosis, Finding, Trust
-from snapreport.reporters.plain_text import location, named_place, one_line
+from snapreport.reporters.plain_text import location, named_place
 from snapreport.reporters.summary import finding_blocks, trust_blocks
 from snapreport.reporters.words import (
     AMOUNT_HEADINGS,
@@ -119,10 +120,10 @@ class OverviewScreen(ListScreen):
             rows.extend(_Row(ink((line, role))) for line in wrap(text, self.width))
 
         say(f"{device.name}  {facts(figures)}", "title")
-        say(one_line(figures.answer))
+        say(replaced(figures.answer))
         judged = self._judged.get(device.name)
         if judged and judged[2]:
-            say(one_line(judged[2].text), "title")
+            say(replaced(judged[2].text), "title")
         rows.append(_Row(EMPTY))
         rows += self._findings()
         rows.append(_Row(EMPTY))
@@ -133,7 +134,7 @@ class OverviewScreen(ListScreen):
         if figures.recorded:
             say(f"Over the recording: {average_text(figures)}; {sizes_text(figures)}.")
         if judged:
-            say(one_line(judged[1].sentence))
+            say(replaced(judged[1].sentence))
         rows += self._sites()
         if note := lines_note(device.file):
             say(note, "dim")
@@ -159,7 +160,7 @@ class OverviewScreen(ListScreen):
             lines = [ink(f"{mark} ", *shown[0].runs)]
             lines += [ink("  ", *line.runs) for line in shown[1:]]
             return [_Row(line, finding) for line in [*lines, EMPTY]]
-        head = ink((f"{mark} {word}: ", finding.severity), f"{one_line(finding.title)}")
+        head = ink((f"{mark} {word}: ", finding.severity), f"{replaced(finding.title)}")
         return [_Row(head, finding)]
 
     def _amounts(self) -> list[_Row]:
@@ -183,7 +184,7 @@ class OverviewScreen(ListScreen):
             figure = f"{format_bytes(site.bytes):>10} {format_share(site.bytes, total):>7}"
             place = location(site.filename, site.line)
             text = f"{figure} {format_count(site.count):>7}  "
-            line = ink((text, role), (one_line(site.name), role), (f"  {place}", "dim"))
+            line = ink((text, role), (replaced(site.name), role), (f"  {place}", "dim"))
             rows.append(_Row(line, site=place or site.name))
         left = figures.sites[_MOST_SITES:]
         if left:
@@ -286,9 +287,9 @@ class RecordingScreen(ListScreen):
         for title, rows in (("Recording", noted), ("Allocator settings", settings)):
             lines += [ink(), ink((title, "title"))] if rows else []
             for name, value in rows:
-                texts = wrap(one_line(value), self.width - 30, "") or [""]
+                texts = wrap(replaced(value), self.width - 30, "") or [""]
                 for k, text in enumerate(texts):
-                    label = fit(f"  {one_line(name)}" if k == 0 else "", 29)
+                    label = fit(f"  {replaced(name)}" if k == 0 else "", 29)
                     lines.append(ink((label, "dim"), f" {text}"))
         self.items = lines
 

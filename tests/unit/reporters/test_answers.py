@@ -117,6 +117,6 @@ def test_of_a_query_only_the_rows_that_are_shown_are_taken_and_one_more() -> Non
         "id  text",
         " 0   0",
         " 1   1",
-        "and more than these 2 rows; --full shows all",
+        "There are more than these 2 rows; --full shows all.",
     ]
     assert text_of(answers.query_document(QueryAnswer(("id",), iter(())), 2)) == "id\n(no rows)\n"
