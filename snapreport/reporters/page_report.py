@@ -43,16 +43,10 @@ from snapreport.reporters.words import (
     utc_text,
 )
 
-# What reserved memory consisted of: parts that sum to it, to the byte.
-
-
-_KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
-"""CSS classes of parts, where they differ from the names in ``PARTS``."""
-
 
 @dataclass(frozen=True)
 class Part:
-    """One part of reserved memory."""
+    """One part of reserved memory; all of them sum to it, to the byte."""
 
     kind: str
     """``requested``, ``slack``, ``pending``, ``fragmentation`` or ``returnable``."""
@@ -77,22 +71,35 @@ def reserved_parts(device: DeviceFindings) -> tuple[Part, ...]:
     if not peak.reserved or peak.inactive is None or peak.fragmentation is None:
         return ()
     requested = sum(site.requested for site in device.sites)
-    pending = peak.active - peak.allocated
-    live = ", live" if pending else ""
-    sizes = [
-        ("requested", f"requested{live}", requested),
-        ("slack", f"slack{live}", peak.allocated - requested),
-        *([("pending", "awaiting free", pending)] if pending else []),
-        ("fragmentation", "inactive, fragmented", peak.fragmentation),
-        ("returnable", "inactive, returnable", peak.inactive - peak.fragmentation),
-    ]
-    return tuple(Part(*each, 100 * max(each[-1], 0) / peak.reserved) for each in sizes)
+    sizes = {
+        "requested": requested,
+        "slack": peak.allocated - requested,
+        "awaiting_free": peak.active - peak.allocated,
+        "fragmented": peak.fragmentation,
+        "returnable": peak.inactive - peak.fragmentation,
+    }
+    live = ", live" if sizes["awaiting_free"] else ""
+    if not live:
+        del sizes["awaiting_free"]
+    return tuple(
+        _part(name, f"{title}{live if name in _LIVE else ''}", sizes[name], peak.reserved)
+        for name, title in PARTS
+        if name in sizes
+    )
 
 
 def parts_of(found: ReservedParts) -> tuple[Part, ...]:
     """Return the parts at a moment when memory was reserved."""
-    sizes = [(_KINDS.get(name, name), title, getattr(found, name)) for name, title in PARTS]
-    return tuple(Part(*each, 100 * max(each[-1], 0) / found.reserved) for each in sizes)
+    return tuple(_part(name, title, getattr(found, name), found.reserved) for name, title in PARTS)
+
+
+def _part(name: str, title: str, size: int, reserved: int) -> Part:
+    return Part(_CLASSES.get(name, name), title, size, 100 * max(size, 0) / reserved)
+
+
+_LIVE = ("requested", "slack")
+_CLASSES = {"awaiting_free": "pending", "fragmented": "fragmentation"}
+"""CSS classes of parts, where they differ from the names in ``PARTS``."""
 
 
 # How the page shows findings: their order, which one is open, and links to their views.
@@ -169,7 +176,11 @@ def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> 
     lead = next((each for each in finding.suggestions if each.expected), None)
     plan = next((each for each in finding.suggestions if lead and each.code == "plan"), None)
     others = tuple(each for each in finding.suggestions if each is not lead and each is not plan)
-    return FindingCard(finding, lead, plan, others, link, shows, oom, _hint(finding), opens)
+    hint = ""
+    if finding.suggestions:
+        saving = saving_text(finding.suggestions)
+        hint = f"biggest saving: {saving}" if saving else "with advice"
+    return FindingCard(finding, lead, plan, others, link, shows, oom, hint, opens)
 
 
 _SHOWS = {
@@ -184,13 +195,6 @@ _SHOWS = {
     "recording": "Show the recording",
 }
 """The words of a link, by the tab that it opens; ``then`` where a request failed."""
-
-
-def _hint(finding: Finding) -> str:
-    if not finding.suggestions:
-        return ""
-    saving = saving_text(finding.suggestions)
-    return f"biggest saving: {saving}" if saving else "with advice"
 
 
 def _fragment(view: View, device: int, oom: int | None) -> str:
@@ -336,52 +340,40 @@ def _device_page(findings: Findings, place: int, device: DeviceFindings) -> Devi
 
 def _figures(device: DeviceFindings, moment: str) -> tuple[Figure, ...]:
     peak, recorded = device.peak, device.recorded
-    width = device.peaks["allocated"].width
-    at_least = "at least " if width else ""
-    exact = f"{at_least}{format_count(peak.allocated)} bytes"
-    if width:
-        exact += f", at most {format_count(width)} more"
-
-    def figure(label: str, count: int | None, meaning: str) -> Figure:
-        if count is None:
-            why = "not known: segment events are missing from the recording"
-            return Figure(label, "not known", why, meaning)
-        return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
-
-    returnable = (
-        ""
-        if peak.fragmentation is None
-        else f" {format_bytes(peak.fragmentation)} of it is fragmentation."
-        f" {GLOSSARY['fragmentation']}"
-    )
-    name = "Peak allocated" if recorded else "Allocated at the end"
+    exact = f"{format_count(peak.allocated)} bytes"
+    if width := device.peaks["allocated"].width:
+        exact = f"at least {exact}, at most {format_count(width)} more"
+    # Without an allocator nothing is reserved, and blocks are as large as requested.
+    reserves = "reserved" in device.curves
+    meaning = GLOSSARY["allocated"] if reserves else "Bytes that live tensors asked for."
     most = "The most at any event of this recording." if recorded else f"What is live {moment}."
-    if "reserved" not in device.curves:
-        # No allocator: nothing is reserved, and blocks are as large as requested.
-        meaning = f"Bytes that live tensors asked for. {most}"
-        return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
+    name = "Peak allocated" if recorded else "Allocated at the end"
+    headline = Figure(name, format_bytes(peak.allocated), exact, f"{meaning} {most}")
+    if not reserves:
+        return (headline,)
+    inactive = GLOSSARY["inactive"]
+    if peak.fragmentation is not None:
+        inactive += (
+            f" {format_bytes(peak.fragmentation)} of it is fragmentation."
+            f" {GLOSSARY['fragmentation']}"
+        )
+    others: list[tuple[str, int | None, str]] = [
+        ("Requested", peak.requested, GLOSSARY["requested"]),
+        ("Reserved", peak.reserved, GLOSSARY["reserved"]),
+        ("Slack", peak.slack, GLOSSARY["slack"]),
+        ("Inactive", peak.inactive, inactive),
+    ]
+    if pending := max(peak.active - peak.allocated, 0):
+        counted = " Requested and slack count it, allocated does not."
+        others.append(("Awaiting free", pending, GLOSSARY["awaiting free"] + counted))
+    unknown = "not known: segment events are missing from the recording"
     return (
-        Figure(
-            name,
-            format_bytes(peak.allocated),
-            exact,
-            f"{GLOSSARY['allocated']} {most}",
-        ),
-        figure("Requested", peak.requested, GLOSSARY["requested"]),
-        figure("Reserved", peak.reserved, GLOSSARY["reserved"]),
-        figure("Slack", peak.slack, GLOSSARY["slack"]),
-        figure("Inactive", peak.inactive, GLOSSARY["inactive"] + returnable),
+        headline,
         *(
-            (
-                figure(
-                    "Awaiting free",
-                    peak.active - peak.allocated,
-                    f"{GLOSSARY['awaiting free']} Requested and slack count it, allocated does"
-                    " not.",
-                ),
-            )
-            if peak.active > peak.allocated
-            else ()
+            Figure(label, "not known", unknown, meaning)
+            if size is None
+            else Figure(label, format_bytes(size), f"{format_count(size)} bytes", meaning)
+            for label, size, meaning in others
         ),
     )
 
