@@ -311,7 +311,7 @@ def _about(diff: Diff) -> Iterator[Words]:
     yield f"Made with snapreport {__version__}"
 
 
-# A verdict: what was checked, and how it ended.
+# A verdict.
 
 
 _SHOWN_ADVICE = 3
