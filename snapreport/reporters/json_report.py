@@ -158,9 +158,7 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "layout": history.layout,
         "settings": findings.settings,
         # Storages are only counted: they are in the categories.
-        "recording": None
-        if noted is None
-        else {**noted.as_plain(), "storages": len(noted.storages)},
+        "recording": noted and noted.as_plain() | {"storages": len(noted.storages)},
         "warnings": _warnings(findings.warnings),
         "default": findings.default,
         "devices": devices,
