@@ -17,7 +17,7 @@ from snapreport.reporters.document import Document
 from snapreport.reporters.json_report import write_summary_json
 from snapreport.reporters.markdown import write_markdown
 from snapreport.reporters.summary import TERMINAL, summary_document
-from snapreport.reporters.text_tables import Page
+from snapreport.reporters.text import Page
 
 _Room = TypeVar("_Room")
 

@@ -16,8 +16,7 @@ from snapreport.history.build import build_history
 from snapreport.model.snapshot import RawSnapshot
 from snapreport.read import read_budget, read_bytes, read_snapshot, unpickle
 from snapreport.read.source import read_rules
-from snapreport.reporters.page_report import _render_notes
-from snapreport.reporters.plain_text import tame_notes
+from snapreport.reporters.notes import notes_as_html, tame_notes
 from tests.builders import differences
 from tests.reference.opcodes import scan as scan_plainly
 
@@ -71,7 +70,7 @@ def notes(data: bytes) -> None:
     """Render notes of Markdown."""
     text = data.decode(errors="replace")
     tame_notes(text, stranger=True)
-    _render_notes(text, stranger=True)
+    notes_as_html(text, stranger=True)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snapreport.api.comparison import diff, load_pair
 from snapreport.api.device import Device
@@ -34,14 +34,11 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes
 from snapreport.model.answers import FitOutcome
-from snapreport.model.diagnoses import SEVERITIES
+from snapreport.model.diagnoses import SEVERITIES, Finding
 from snapreport.model.findings import CallSite, StageUse
 from snapreport.model.roles import Rule
 from snapreport.read import has_budget, read_budget
 from snapreport.roles.stack_kinds import DEFAULT_RULES
-
-if TYPE_CHECKING:
-    from snapreport.model.diagnoses import Finding
 
 _CALLER = "check()"
 _NO_HISTORY = (
@@ -56,9 +53,6 @@ _FIT_OUTCOMES: dict[FitOutcome, GateOutcome] = {
     "cannot": "failed",
     "unknown": "unknown",
 }
-_OVERWRITTEN = (
-    "The oldest events were overwritten, so it may have been higher before the recording begins."
-)
 
 
 def check(
@@ -314,8 +308,12 @@ class _Checker:
             notes.append(
                 f"It may be up to {format_bytes(value + width)}, which is over the budget."
             )
-        if value <= limit and _is_overwritten(self.device.diagnosis.findings):
-            notes.append(_OVERWRITTEN)
+        found = self.device.diagnosis.findings
+        if value <= limit and any(each.code == "ring-overflowed" for each in found):
+            notes.append(
+                "The oldest events were overwritten, so it may have been higher before the"
+                " recording begins."
+            )
         text = budget_text(what, value, limit, " ".join(notes))
         device, sites = self.device.name, self._sites(event)
         return Check.judged(name, subject, device, value, limit, text, event=event, sites=sites)
@@ -326,10 +324,6 @@ class _Checker:
     def _sites(self, event: int | None) -> tuple[CallSite, ...]:
         device = self.device
         return () if event is None else find_sites(device.history, device.file.stacks, event)
-
-
-def _is_overwritten(findings: Sequence[Finding]) -> bool:
-    return any(each.code == "ring-overflowed" for each in findings)
 
 
 def _compare(

@@ -16,10 +16,8 @@ from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.ground.stores import as_path
-from snapreport.history.build import build_history
 from snapreport.model.history import DeviceHistory, History, NamesWanted
 from snapreport.names.short_paths import shorten
-from snapreport.read import read_bytes
 
 if TYPE_CHECKING:
     from snapreport.api.device import Device
@@ -155,14 +153,15 @@ class Snapshot:
         return visible(f"<Snapshot of {self.history.source.name}: {names or 'no device'}>")
 
     def _repr_html_(self) -> str:
-        from snapreport.reporters.notebook import notebook_summary
+        from snapreport.reporters.html import fragment
+        from snapreport.reporters.summary import TERMINAL, summary_document
 
-        return notebook_summary(self.findings())
+        return fragment(summary_document(self.findings(), TERMINAL))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the summary as text when IPython runs in a terminal."""
         from snapreport.reporters.summary import TERMINAL, summary_document
-        from snapreport.reporters.text_tables import Page, terminal_width
+        from snapreport.reporters.text import Page, terminal_width
 
         page = Page(terminal_width())
         page.write(summary_document(self.findings(), TERMINAL))
@@ -206,7 +205,7 @@ def load_named(source: Path, names: NamesWanted, progress: Progress = silent) ->
         with collector_off():
             history = read_bundle(source, progress)
     else:
-        # Imported only here, because reading a bundle does not need them.
+        # Only here: to read a bundle does not need them.
         from snapreport.history.build import build_history
         from snapreport.read import read_snapshot
 
@@ -342,6 +341,8 @@ def from_profile(
     Raises:
         RecordingError: it is not a profile, is not finished, or recorded no memory.
     """
+    from snapreport.history.build import build_history
+    from snapreport.read import read_bytes
     from snapreport.recorders.profiler import profile_to_snapshot
 
     with collector_off():

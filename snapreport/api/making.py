@@ -14,14 +14,15 @@ from snapreport.bundle import is_zip, read_manifest, write_bundle
 from snapreport.diagnosis.recording_warnings import find_warnings
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.cards import wanted_card
-from snapreport.ground.errors import BundleError, CutError
-from snapreport.ground.files import check_output, report_format, write_atomically
+from snapreport.ground.errors import BundleError, CutError, SnapreportError
+from snapreport.ground.files import check_output, report_format, sha256_of, write_atomically
 from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.version import __version__
 from snapreport.model.findings import Findings
-from snapreport.model.history import Cut, Drawn, NamesWanted, Picture, cut_size, make_cut
+from snapreport.model.history import Cut, NamesWanted, Picture, cut_size, make_cut
 
 if TYPE_CHECKING:
     from snapreport.model.roles import Rule
@@ -151,6 +152,27 @@ def convert(
     return target
 
 
+def is_converted(source: Path, target: Path) -> bool:
+    """Say whether a complete bundle of exactly this file exists, made by this version.
+
+    The snapshot's SHA-256 is compared, so all of it is read, but not parsed. A bundle with a cut
+    does not count. The manifest does not say whether the bundle has full paths.
+    """
+    try:
+        if not is_zip(target):
+            return False
+        manifest = read_manifest(target)
+        made_of = manifest["source"]
+        if manifest["snapreport"] != __version__ or any(
+            "cut" in each for each in manifest["devices"]
+        ):
+            return False
+        same = source.stat().st_size == made_of["size"]
+        return bool(same and sha256_of(source) == made_of["sha256"])
+    except (SnapreportError, OSError, LookupError, TypeError):
+        return False
+
+
 def save_bundle(
     snapshot: Snapshot,
     target: Path,
@@ -169,7 +191,9 @@ def save_bundle(
     with collector_off():
         found = find_warnings(snapshot.history)
         warnings = [{"code": each.code, "text": each.paragraph} for each in found]
-        drawn = _drawn_devices(snapshot)
+        cut, drawn = snapshot.history.cut, None
+        if cut is not None and not cut.nothing:
+            drawn = Cutter(snapshot.figures(), cut).drawn()
         with write_atomically(target, force, sources) as out:
             write_bundle(snapshot.history, out, warnings, progress, drawn)
     return [each.title for each in found if each.severity != "note"]
@@ -286,15 +310,6 @@ def save_report(
             out.write(render_cut(write, findings, cut, fit, draws=kind == "html"))
 
 
-def _drawn_devices(snapshot: Snapshot) -> tuple[Drawn, ...] | None:
-    cut = snapshot.history.cut
-    if cut is None or cut.nothing:
-        return None
-    from snapreport.figures.thinning import Cutter
-
-    return Cutter(snapshot.figures(), cut).drawn()
-
-
 def report_writer(kind: str) -> Writer:
     """Return what writes findings as a report, ``html`` or ``md``."""
     if kind == "html":
@@ -308,7 +323,7 @@ def report_writer(kind: str) -> Writer:
 
 def _write_markdown(findings: Findings, out: BinaryIO) -> None:
     from snapreport.reporters.markdown import write_markdown
-    from snapreport.reporters.plain_text import tame_notes
+    from snapreport.reporters.notes import tame_notes
     from snapreport.reporters.summary import REPORT_ROOMS, summary_document
 
     notes = tame_notes(findings.notes.strip(), findings.notes_of_file)

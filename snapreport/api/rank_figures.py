@@ -1,50 +1,18 @@
-"""The figures of one rank that a run keeps, and whether a run that was made before still holds."""
+"""The figures of one rank that a run keeps."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 
-from snapreport.bundle import is_zip, read_manifest
 from snapreport.figures.callsites import name_stacks
 from snapreport.figures.curves import known_curves
 from snapreport.figures.ranks import event_cells, find_holders, site_key, time_cells
-from snapreport.ground.errors import SnapreportError
-from snapreport.ground.files import sha256_of
-from snapreport.ground.version import __version__
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.model.roles import StepUse
 from snapreport.model.run import Cells, DeviceFacts, FailedRequest, RankFinding, StepPeak
 
-# Find out whether a snapshot is already converted, from the source in its bundle's manifest.
-
-
-def is_converted(source: Path, target: Path) -> bool:
-    """Say whether a complete bundle of exactly this file exists, made by this version.
-
-    The snapshot's SHA-256 is compared, so all of it is read, but not parsed. A bundle with a cut
-    does not count. The manifest does not say whether the bundle has full paths.
-    """
-    try:
-        if not is_zip(target):
-            return False
-        manifest = read_manifest(target)
-        made_of = manifest["source"]
-        if manifest["snapreport"] != __version__ or any(
-            "cut" in each for each in manifest["devices"]
-        ):
-            return False
-        same = source.stat().st_size == made_of["size"]
-        return bool(same and sha256_of(source) == made_of["sha256"])
-    except (SnapreportError, OSError, LookupError, TypeError):
-        return False
-
-
-MOST_STEPS, MOST_FAILED, MOST_FINDINGS = 512, 64, 64
-
-_NUMBER = re.compile(r"#(\d{1,18})$")
+_MOST_STEPS, _MOST_FAILED, _MOST_FINDINGS = 512, 64, 64
 
 
 def rank_facts(findings: Findings) -> tuple[DeviceFacts, ...]:
@@ -72,7 +40,8 @@ def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> Dev
         curves = device.curves["allocated"], known_curves(device.curves).get("reserved")
         by_event, by_time = event_cells(*curves), time_cells(*curves, device.times)
     else:
-        by_event, by_time = _one_cell(peak.allocated, reserved), None
+        one = None if reserved is None else np.array([reserved], np.int64)
+        by_event, by_time = Cells(0, 0, np.array([peak.allocated], np.int64), one), None
     return DeviceFacts(
         device=str(device.device),
         kind=device.device.kind,
@@ -93,17 +62,8 @@ def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> Dev
         failed=_failed(findings, device),
         findings=tuple(
             RankFinding(each.code, each.severity, each.title, each.per_step)
-            for each in device.diagnosis.findings[:MOST_FINDINGS]
+            for each in device.diagnosis.findings[:_MOST_FINDINGS]
         ),
-    )
-
-
-def _one_cell(allocated: int, reserved: int | None) -> Cells:
-    return Cells(
-        0,
-        0,
-        np.array([allocated], np.int64),
-        None if reserved is None else np.array([reserved], np.int64),
     )
 
 
@@ -124,17 +84,17 @@ def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
 
 
 def _steps(device: DeviceFindings) -> tuple[StepPeak, ...]:
-    steps = () if device.steps is None else device.steps.steps[-MOST_STEPS:]
-    return tuple(StepPeak(_number(step), step.peak_bytes, step.end_bytes) for step in steps)
-
-
-def _number(step: StepUse) -> int:
-    counted = _NUMBER.search(step.name)
-    return int(counted[1]) if counted else step.number
+    steps = () if device.steps is None else device.steps.steps[-_MOST_STEPS:]
+    found = []
+    for step in steps:
+        counted = re.search(r"#(\d{1,18})$", step.name)
+        number = int(counted[1]) if counted else step.number
+        found.append(StepPeak(number, step.peak_bytes, step.end_bytes))
+    return tuple(found)
 
 
 def _failed(findings: Findings, device: DeviceFindings) -> tuple[FailedRequest, ...]:
-    ooms = device.ooms[:MOST_FAILED]
+    ooms = device.ooms[:_MOST_FAILED]
     names = name_stacks(findings.history.stacks, [oom.stack for oom in ooms])
     return tuple(
         FailedRequest(oom.event, oom.time_us, oom.size, site_key(name) if oom.stack >= 0 else "")

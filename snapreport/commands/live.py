@@ -21,6 +21,7 @@ from snapreport.commands.output import (
     groups_json,
     print_json,
 )
+from snapreport.ground.units import format_bytes
 from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ def live(
         print_json("live", {**about, **_rows_json(moment, by, include, exclude)})
         return
     from snapreport.reporters.answers import live_document
-    from snapreport.reporters.words import lines_note, moment_text
+    from snapreport.reporters.words import lines_note, when_text
 
-    said = moment_text(moment.device.name, moment.event, moment.time_us, moment.curve, moment.bytes)
+    when = when_text(moment.device.name, moment.event, moment.time_us)
+    said = f"{when}: {format_bytes(moment.bytes)} {moment.curve}"
     held = _held(moment, by, include, exclude, answer.top)
     note = lines_note(moment.device.file) if by in _SHOW_LINES else ""
     answer.print(live_document(said, amounts, parts, ever, moment.entry(), held, note))

@@ -41,10 +41,10 @@ from snapreport.model.answers import Group
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from snapreport.api.device import Device, DeviceData
+    from snapreport.api.device import Device
     from snapreport.api.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
     from snapreport.reporters.document import Document
-    from snapreport.reporters.text_tables import Page
+    from snapreport.reporters.text import Page
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ class Answer:
 
     def page(self) -> Page:
         """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
-        from snapreport.reporters.text_tables import Page, terminal_width
+        from snapreport.reporters.text import Page, terminal_width
 
         return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
 
@@ -93,12 +93,12 @@ def _answer(as_json: bool, full: bool, quiet: bool, top: int | None = None) -> A
     return Answer(as_json, full, quiet, None if full else top)
 
 
-def device_json(device: DeviceData) -> dict[str, Any]:
+def device_json(device: Device) -> dict[str, Any]:
     """Return the names of the file and the device; most answers begin with them."""
     return {"file": device.file.source.name, "device": device.name}
 
 
-def groups_json(device: DeviceData, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
+def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:
     """Return groups as plain objects."""
     from snapreport.reporters.json_report import group_as_json
 

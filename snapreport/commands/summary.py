@@ -161,7 +161,8 @@ def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> No
     if findings:
         page.write(run_findings_document(loaded.run, answer.full))
     else:
-        page.part(loaded.run.title)
+        if loaded.run.title:
+            page.say(loaded.run.title, "title")
         page.write(run_document(loaded.run, loaded.findings, EVERYTHING if answer.full else SCREEN))
     print_page(page)
 

@@ -24,7 +24,7 @@ from snapreport.model.answers import (
 )
 from snapreport.model.findings import AMOUNTS, Amounts, CallTree, StageUse
 from snapreport.model.history import Allocations
-from snapreport.model.roles import Steps
+from snapreport.model.roles import Kind, Steps, StepUse, runs_of, step_range
 from snapreport.model.snapshot import FrameTable
 from snapreport.reporters.document import (
     Block,
@@ -40,14 +40,8 @@ from snapreport.reporters.document import (
     Words,
     columns,
 )
-from snapreport.reporters.text_tables import tree_lines
-from snapreport.reporters.words import (
-    STEP_HEADINGS,
-    event_name,
-    event_range,
-    identified_text,
-    step_rows,
-)
+from snapreport.reporters.plain_text import cut_site, location
+from snapreport.reporters.words import event_name, event_range, identified_text
 
 _ALL = "--full shows all"
 
@@ -179,10 +173,57 @@ def allocation_table(
     )
 
 
+_SMALLEST, _DEEPEST = 0.005, 16
+"""Nodes of a tree with a smaller share of it are left out; deeper ones are indented no further."""
+
+
 def tree_listing(tree: CallTree, frames: FrameTable, most: int | None) -> Listing:
-    """Return a call tree, outermost frames first."""
-    lines = tree_lines(tree, frames, len(tree) if most is None else most)
-    return Listing([line.text for line in lines], [line.share for line in lines])
+    """Draw a call tree, outermost frames first.
+
+    Args:
+        tree: the folded tree, without library-internal frames.
+        frames: the file's frames, as they are named in trees.
+        most: the most lines to draw, None for all; nodes left out are counted.
+    """
+    held, parents = tree.bytes.tolist(), tree.parent.tolist()
+    keys: list[int | str] = [
+        tree.label.get(node, frame) for node, frame in enumerate(tree.frame.tolist())
+    ]
+    children: list[list[int]] = [[] for _ in held]
+    for node in range(1, len(tree)):
+        children[parents[node]].append(node)
+
+    def ranked(node: int) -> list[int]:
+        """Return the children, smallest first: the next to be drawn is taken from the end."""
+        return sorted(children[node], key=lambda child: (held[child], str(keys[child])))
+
+    total = max(held[0], 1)
+    lines: list[str] = []
+    shares: list[float] = []
+    left_out = 0
+    waiting = [(node, 0) for node in ranked(0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if held[node] < _SMALLEST * total or len(lines) == most:
+            left_out += 1
+            continue
+        share, key = held[node] / total, keys[node]
+        if isinstance(key, str):
+            name = f"({key})"
+        else:
+            place = location(frames.filenames[key], frames.line(key), 60)
+            name = f"{cut_site(frames.names[key], 80)}  {place}".rstrip()
+        indent = "  " * min(depth, _DEEPEST)
+        lines.append(f"{format_bytes(held[node]):>10} {share:6.1%}  {indent}{name}")
+        shares.append(share)
+        waiting += [(child, depth + 1) for child in ranked(node)]
+    if left_out:
+        nodes = (
+            "nodes and what is below them are" if left_out > 1 else "node and what is below it is"
+        )
+        lines.append(f"{format_count(left_out)} smaller {nodes} left out")
+        shares.append(0.0)
+    return Listing(lines, shares)
 
 
 def _rest(sizes: Sequence[int], most: int | None) -> str:
@@ -251,11 +292,67 @@ def stage_table(
 def step_blocks(steps: Steps, most: int | None) -> Iterator[Block]:
     """Yield the steps of the program, and how they were identified."""
     rows, left = step_rows(steps, most)
-    *figures, note = STEP_HEADINGS
+    heads = columns("step", "events", "start", "peak", "kept", text="note", cut="end")
     title = "Steps of the program, in allocated bytes"
-    rest = f"{format_count(left)} more." if left else ""
-    yield Table(columns(*figures, text=note, cut="end"), rows, title, rest=rest)
+    yield Table(heads, rows, title, rest=f"{format_count(left)} more." if left else "")
     yield Paragraph(identified_text(steps))
+
+
+_KINDS: dict[Kind, str] = {
+    "warm-up": "warm-up",
+    "steady": "alike",
+    "other": "differs",
+    "unknown": "",
+}
+
+
+def step_rows(steps: Steps, most: int | None = None) -> tuple[list[tuple[str, ...]], int]:
+    """Return the rows of the table of steps, and how many steps are left out.
+
+    "kept" is the bytes that a step allocated and that outlive it. Consecutive steady steps share
+    one row, which shows their lowest to highest value.
+
+    Args:
+        steps: of one device.
+        most: the most rows, plus the row of the peak; None for all.
+    """
+    runs = runs_of(steps.steps)
+    shown = [
+        run
+        for i, run in enumerate(runs)
+        if most is None or i < most or any(step.number == steps.peak for step in run)
+    ]
+    rows: list[tuple[str, ...]] = [
+        (
+            step_range(run),
+            event_range(run[0].start_event, run[-1].end_event),
+            _spread([step.start_bytes for step in run]),
+            _spread([step.peak_bytes for step in run]),
+            _spread([step.kept_bytes for step in run]),
+            _note(run, steps.peak),
+        )
+        for run in shown
+    ]
+    return rows, len(steps) - sum(map(len, shown))
+
+
+def _note(run: Sequence[StepUse], peak: int | None) -> str:
+    notes = [run[0].name] if len(run) == 1 else []
+    if peak is not None and any(step.number == peak for step in run):
+        notes.append("peak" if len(run) == 1 else f"peak in {format_count(peak)}")
+    if run[0].kind != "steady" or len(run) > 1:
+        notes.append(_KINDS[run[0].kind])
+    if not run[0].start_event and run[0].start_bytes:
+        notes.append("begins with the recording")  # and may have begun before it
+    return ", ".join(filter(None, notes))
+
+
+def _spread(values: Sequence[int]) -> str:
+    least, most = format_bytes(min(values)), format_bytes(max(values))
+    if least == most:
+        return least
+    number, _, unit = least.partition(" ")
+    return f"{number if most.endswith(f' {unit}') else least} to {most}"
 
 
 # Memory by group over time.

@@ -13,22 +13,23 @@ from snapreport.diagnosis.compare.diff_types import (
     Diff,
     DiffSide,
     Figure,
-    Place,
 )
 from snapreport.diagnosis.compare.gate import Check, Raised, Verdict
 from snapreport.ground.units import (
+    format_bytes,
     format_change,
     format_count,
+    format_signed_bytes,
     plural,
 )
 from snapreport.ground.version import __version__
-from snapreport.model.findings import CallSite
 from snapreport.reporters.both_curves import draw_diff
 from snapreport.reporters.document import (
     Block,
     Bullets,
     Code,
     Column,
+    Cut,
     Document,
     Drawing,
     Folded,
@@ -44,18 +45,19 @@ from snapreport.reporters.document import (
     Table,
     Tag,
     Words,
+    columns,
     joined,
     sentence,
 )
 from snapreport.reporters.plain_text import location
 from snapreport.reporters.svg import HEIGHT, WIDTH
-from snapreport.reporters.words import amount, memory_name, signed, when_text
+from snapreport.reporters.words import memory_name, site_of, when_text
 
 _WHEN = {"peak": "peak", "start": "at the start", "average": "on average", "end": "at the end"}
 
 _AMOUNTS = ("reserved", "slack", "inactive", "fragmentation")
 
-GROUP_WORDS = {
+_GROUP_WORDS = {
     "site": "call site",
     "file": "file",
     "function": "function",
@@ -152,13 +154,7 @@ def _figures(diff: Diff) -> Table:
         if figure.when == "moment" and figure.name in _AMOUNTS and figure.base is not None
     ]
     return Table(
-        [
-            Column("BASE"),
-            Column("NEW"),
-            Column("change"),
-            Column("percent"),
-            Column("memory", True),
-        ],
+        columns("BASE", "NEW", "change", "percent", text="memory"),
         [
             (
                 Size(figure.base),
@@ -175,16 +171,12 @@ def _figures(diff: Diff) -> Table:
 
 def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, more: str) -> Table:
     """Return a table of changes, largest first; a call site says how it was matched."""
-    shown, rest = split_rows(changes, most)
+    shown, rest = _split_rows(changes, most)
     if not shown:  # nothing changed: show what there is
         shown, rest = changes[:most], ""
-    rest = f"{rest}; {more}" if rest and more else rest
+    cut: Cut = "place" if by == "file" else "site"
     return Table(
-        [
-            *_SIZES,
-            Column("count", minor=True),
-            Column(GROUP_WORDS[by], True, "place" if by == "file" else "site"),
-        ],
+        [*_SIZES, Column("count", minor=True), Column(_GROUP_WORDS[by], True, cut)],
         [
             (
                 *_sizes_of(change),
@@ -193,9 +185,14 @@ def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, m
             )
             for change in shown
         ],
-        title=f"{diff.curve.capitalize()} bytes {diff.moment}, by {GROUP_WORDS[by]}",
-        rest=sentence(rest),
+        title=f"{diff.curve.capitalize()} bytes {diff.moment}, by {_GROUP_WORDS[by]}",
+        rest=_rest(rest, more),
     )
+
+
+def _rest(left_out: str, more: str) -> str:
+    """Say what was left out, if anything, and how to see it, if there is a way."""
+    return sentence("; ".join(filter(None, (left_out, more)))) if left_out else ""
 
 
 _SIZES = (Column("change", bar=True), Column("BASE"), Column("NEW"))
@@ -210,7 +207,7 @@ def _sizes_of(change: Change, exact: bool = False) -> tuple[Size, Size, Size]:
     )
 
 
-def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Change], str]:
+def _split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Change], str]:
     """Return the rows to show, and words about those left out, empty if there are none.
 
     Args:
@@ -223,48 +220,43 @@ def split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Ch
     same = [change for change in changes if not change.change]
     texts = []
     if rest := changed[most:]:
-        texts.append(f"{len(rest):,} more changed by {signed(sum(c.change for c in rest))} in all")
+        by = format_signed_bytes(sum(change.change for change in rest))
+        texts.append(f"{len(rest):,} more changed by {by} in all")
     if same:
-        held = amount(sum(change.new_bytes for change in same))
+        held = format_bytes(sum(change.new_bytes for change in same))
         texts.append(f"{len(same):,} did not change, with {held}")
     return changed[:most], "; ".join(texts)
 
 
 def _name(change: Change) -> Words:
-    match = match_text(change)
+    match = _match_text(change)
     found = (f" ({match})",) if match else ()
     if change.kind in ("no stack", "unused"):
         return (change.name, *found)
     if change.kind != "site":
         return (Code(change.name), *found)
     place = change.new_place or change.base_place
-    return (Site(change.name, _place_text(place)), *found)
+    at = "" if place is None else location(place.filename, place.line)
+    return (Site(change.name, at), *found)
 
 
-def _place_text(place: Place | None) -> str:
-    return "" if place is None else location(place.filename, place.line)
-
-
-def match_text(change: Change) -> str:
+def _match_text(change: Change) -> str:
     """Say how a row was matched, empty for an exact match."""
     before = change.base_place
     if change.match == MOVED_LINE and before is not None:
         return f"was line {'unknown' if before.line is None else before.line}"
     if change.match == MOVED_FILE and before is not None:
-        return f"was {location(before.filename, before.line, _PLACE)}"
+        return f"was {location(before.filename, before.line, 60)}"
     if change.kind == "site" or change.match == EXACT:
         return "" if change.match == EXACT else change.match
     return "nothing in NEW" if change.match == ONLY_BASE else "nothing in BASE"
-
-
-_PLACE = 60
 
 
 def _parts(diff: Diff) -> Table:
     """Return the parts that the change adds up from, to the byte."""
     whole = (Size(diff.change, True, True), Size(diff.base.bytes, exact=True))
     return Table(
-        [Column("change"), Column("BASE"), Column("NEW"), Column("part", True)],
+        columns("change", "BASE", "NEW", text="part"),
         [(*_sizes_of(part, exact=True), part.name) for part in diff.parts],
         title="Where the change comes from, to the byte",
         total=(*whole, Size(diff.new.bytes, exact=True), "in all"),
@@ -288,7 +280,7 @@ def _stages(diff: Diff, most: int | None, more: str) -> Iterator[Table]:
             for each in diff.stages[:most]
         ],
         title="Peaks inside stages, in allocated bytes",
-        rest=sentence(f"{rest}; {more}" if rest and more else rest),
+        rest=_rest(rest, more),
         depths=[each.depth for each in diff.stages[:most]],
     )
 
@@ -320,7 +312,7 @@ def _about(diff: Diff) -> Iterator[Words]:
     yield f"Made with snapreport {__version__}"
 
 
-# A verdict: what was checked, and how it ended.
+# A verdict.
 
 
 _SHOWN_ADVICE = 3
@@ -377,9 +369,9 @@ _RESULTS = {"passed": ("pass", True), "failed": ("FAIL", False), "unknown": ("FA
 
 
 def _checks(verdict: Verdict) -> Table:
-    columns = [Column("result", True), Column("device", True), Column("check", True)]
+    texts = [Column(title, True) for title in ("result", "device", "check")]
     return Table(
-        [*columns, Column("is"), Column("budget"), Column("over")],
+        [*texts, *map(Column, ("is", "budget", "over"))],
         [
             (
                 Mark(*_RESULTS[check.outcome]),
@@ -400,18 +392,12 @@ def _failed(check: Check, most: int) -> Iterator[Block]:
         yield Paragraph((Strong(check.device), f": {check.text}"))
     if not check.passed and check.sites and not check.changes:  # else the comparison has them
         yield Table(
-            [Column("bytes"), Column("count"), Column("held then, by call site", True)],
+            columns("bytes", "count", text="held then, by call site"),
             [
                 (Size(site.bytes), format_count(site.count), site_of(site))
                 for site in check.sites[:most]
             ],
         )
-
-
-def site_of(site: CallSite) -> Site:
-    """Return a call site as it is shown."""
-    place = location(site.filename, site.line)
-    return Site(site.name, place, is_code=site.frame is not None)
 
 
 def _findings(verdict: Verdict, most: int) -> Iterator[Block]:
@@ -454,7 +440,7 @@ def _compared(diff: Diff, most: int) -> Iterator[Block]:
     yield Paragraph((Strong(against), f": {diff.conclusion}"))
     if changed := [each for each in diff.sites if each.change][:most]:
         yield Table(
-            [Column("change"), Column("before"), Column("now"), Column("call site", True)],
+            columns("change", "before", "now", text="call site"),
             [(*_sizes_of(change), _name(change)) for change in changed],
         )
 

@@ -1,8 +1,8 @@
-"""Writes a document as one HTML file that opens offline, without any script."""
+"""Writes a document as HTML: a file that opens offline without any script, or the inner part."""
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from markupsafe import Markup, escape
 
@@ -36,17 +36,30 @@ def write_html(document: Document, out: BinaryIO) -> None:
         style="document.css",
         document=document,
         heading=plain(document.title),
-        inline=inline,
-        largest=_largest,
-        kind=lambda block: type(block).__name__.lower(),
-        plain=plain,
-        drawn=_drawn,
+        **_functions(),
     )
 
 
-def _drawn(block: Drawing) -> Markup:
-    template = environment().get_template(block.template)
-    return Markup(template.render(**NUMBERS, **block.values()))  # noqa: S704
+def fragment(document: Document) -> str:
+    """Return a document without its title as HTML to stand in a page, such as a notebook's."""
+    blocks: Any = environment().get_template("blocks.html.j2").make_module(_functions())
+    return f"<div>{blocks.show(document.blocks)}</div>"
+
+
+def _functions() -> dict[str, Any]:
+    """Return what the template of blocks calls."""
+
+    def drawn(block: Drawing) -> Markup:
+        template = environment().get_template(block.template)
+        return Markup(template.render(**NUMBERS, **block.values()))  # noqa: S704
+
+    return {
+        "inline": inline,
+        "largest": _largest,
+        "kind": lambda block: type(block).__name__.lower(),
+        "plain": plain,
+        "drawn": drawn,
+    }
 
 
 def inline(words: Words) -> Markup:

@@ -1,4 +1,7 @@
-"""Every figure as JSON, in bytes, events and microseconds: summaries, comparisons and verdicts."""
+"""Every figure as JSON, in bytes, events and microseconds: summaries, comparisons and verdicts.
+
+``docs/schemas`` has a JSON Schema for each format; ``python -m docs.make_schemas`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,11 @@ from snapreport.diagnosis.compare.gate import Check, Raised, Verdict
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.answers import Group
-from snapreport.model.diagnoses import Diagnosis, Finding, Trust
+from snapreport.model.diagnoses import Finding, Trust
 from snapreport.model.findings import CallSite, DeviceFindings, Findings
 from snapreport.model.roles import Steps
 from snapreport.model.snapshot import NO_ID, RecordedDevice, StackTable
 from snapreport.reporters.comparison import conclusion
-
-# What the JSON of every command has in common: its format, call stacks, groups.
-#
-# ``docs/schemas`` has a JSON Schema for each format; ``python -m docs.make_schemas`` writes them.
-
 
 VERSIONS = {
     "summary": 1,
@@ -95,10 +93,10 @@ def id_or_none(number: int | np.integer[Any]) -> int | None:
     return None if number == NO_ID else int(number)
 
 
-# Findings, and how far a recording can be trusted, as plain objects for JSON.
+# One recording.
 
 
-def finding_as_json(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     """Return a finding as plain objects, values in their units."""
     names = "id code topic severity title explanation bytes"
     view = finding.view
@@ -111,15 +109,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis as plain objects."""
-    return {
-        "findings": [finding_as_json(each) for each in diagnosis.findings],
-        "silenced": list(diagnosis.silenced),
-    }
-
-
-def trust_as_json(trust: Trust) -> dict[str, Any]:
+def _trust(trust: Trust) -> dict[str, Any]:
     """Return how far a recording can be trusted as plain objects, sizes in bytes."""
     facts = asdict(trust.facts)
     for name in ("at_peak", "at_end"):
@@ -144,16 +134,16 @@ def trust_as_json(trust: Trust) -> dict[str, Any]:
 def write_summary_json(findings: Findings, out: BinaryIO) -> None:
     """Write the JSON and a line end."""
     answer = with_format("summary", findings_as_json(findings))
-    answer["findings"] = [finding_as_json(each) for each in findings.warnings]
+    answer["findings"] = [_finding(each) for each in findings.warnings]
     for device, plain in zip(findings.devices, answer["devices"], strict=True):
-        plain["trust"] = trust_as_json(device.trust)
+        plain["trust"] = _trust(device.trust)
     out.write(plain_json(orjson.dumps(answer, option=orjson.OPT_INDENT_2)))
     out.write(b"\n")
 
 
 def findings_as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain objects, for JSON and for the page."""
-    history = findings.history
+    history, noted = findings.history, findings.history.recorder
     devices = [_device(device, history.noted(device.device)) for device in findings.devices]
     if findings.picture is not None:
         for device, drawn in zip(devices, findings.picture.devices, strict=True):
@@ -167,7 +157,8 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "source": asdict(history.source),
         "layout": history.layout,
         "settings": findings.settings,
-        "recording": _recording(findings),
+        # Storages are only counted: they are in the categories.
+        "recording": noted and noted.as_plain() | {"storages": len(noted.storages)},
         "warnings": _warnings(findings.warnings),
         "default": findings.default,
         "devices": devices,
@@ -178,24 +169,9 @@ def _warnings(found: Sequence[Finding]) -> list[dict[str, str]]:
     return [{"code": each.code, "text": each.paragraph} for each in found]
 
 
-def _recording(findings: Findings) -> dict[str, Any] | None:
-    """Return the recorder's notes, storages only counted: they are in the categories."""
-    noted = findings.history.recorder
-    if noted is None:
-        return None
-    plain = noted.as_plain()
-    plain["storages"] = len(noted.storages)
-    return plain
-
-
-def _most_fragmented(device: DeviceFindings) -> dict[str, int] | None:
-    use = device.allocator
-    most = int(use.fragmentation[use.most + 1])
-    return None if most < 0 else {"bytes": most, "event": use.most}
-
-
 def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, Any]:
-    history, closing = device.history, device.closing
+    history, closing, use = device.history, device.closing, device.allocator
+    fragmented = int(use.fragmentation[use.most + 1])
     return {
         "device": str(device.device),
         "kind": device.device.kind,
@@ -207,7 +183,7 @@ def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, A
         "start": asdict(device.start),
         "peak": asdict(device.peak),
         "end": asdict(device.end),
-        "most_fragmented": _most_fragmented(device),
+        "most_fragmented": None if fragmented < 0 else {"bytes": fragmented, "event": use.most},
         "card": None if device.card is None else asdict(device.card),
         "peaks": {name: asdict(peak) for name, peak in device.peaks.items()},
         "statistics": {name: asdict(value) for name, value in device.statistics.items()},
@@ -215,7 +191,10 @@ def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, A
         "own_counters": None if device.own_counters is None else asdict(device.own_counters),
         "answer": device.answer,
         "warnings": _warnings(device.warnings),
-        "diagnosis": diagnosis_as_json(device.diagnosis),
+        "diagnosis": {
+            "findings": [_finding(each) for each in device.diagnosis.findings],
+            "silenced": list(device.diagnosis.silenced),
+        },
         "sites": [
             {
                 "name": site.name,
@@ -237,14 +216,14 @@ def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, A
     }
 
 
-# The comparison of two recordings as plain objects: flat rows that a table can take.
+# Two recordings, and a verdict.
 
 
 def diff_as_json(diff: Diff) -> dict[str, Any]:
     """Return every figure of a comparison, in bytes, events and microseconds.
 
-    Each row of ``changes``, ``sites``, ``parts`` and ``categories`` has the same scalar fields,
-    and their ``change`` adds up to that of the comparison.
+    Each row of ``changes``, ``sites``, ``parts`` and ``categories`` has the same scalar fields, so
+    that a table can take them, and their ``change`` adds up to that of the comparison.
     """
     return {
         "snapreport": __version__,
@@ -255,10 +234,10 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
         "notes": list(diff.notes),
         "figures": [{**asdict(figure), "change": figure.change} for figure in diff.figures],
         "by": diff.by,
-        "changes": [_diff_change(change) for change in diff.groups],
-        "sites": [_diff_change(change) for change in diff.sites],
-        "parts": [_diff_change(change) for change in diff.parts],
-        "categories": [_diff_change(change) for change in diff.categories],
+        "changes": list(map(_change, diff.groups)),
+        "sites": list(map(_change, diff.sites)),
+        "parts": list(map(_change, diff.parts)),
+        "categories": list(map(_change, diff.categories)),
         "stages": [{**asdict(stage), "change": stage.change} for stage in diff.stages],
         "settings": [{"name": name, "base": base, "new": new} for name, base, new in diff.settings],
     }
@@ -278,7 +257,7 @@ def _side(side: DiffSide) -> dict[str, Any]:
     }
 
 
-def _diff_change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, Any]:
     base, new = change.base_place, change.new_place
     return {
         **fields_of(change, "name kind match"),
@@ -288,9 +267,6 @@ def _diff_change(change: Change) -> dict[str, Any]:
         "new_line": None if new is None else new.line,
         **fields_of(change, "base_bytes new_bytes change base_count new_count"),
     }
-
-
-# A verdict as plain objects for JSON.
 
 
 def verdict_as_json(verdict: Verdict) -> dict[str, Any]:

@@ -5,9 +5,11 @@ It is made of blocks, such as paragraphs or tables, with an empty line between t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
+from snapreport.ground.safe_text import replaced
 from snapreport.reporters.document import (
     Block,
     Bullets,
@@ -30,58 +32,13 @@ from snapreport.reporters.document import (
     Words,
     parts_of,
 )
-from snapreport.reporters.plain_text import (
-    closed,
-    code_span,
-    escaped,
-    one_line,
-)
-
-_NAME, _PLACE = 80, 90
-"""The most letters of a function's name, and of a place."""
-_FENCE = 101
-"""The most bytes of a line that ends a block of code."""
+from snapreport.reporters.notes import PARTED, cut_notes
+from snapreport.reporters.plain_text import cut, cut_site
 
 LIMIT = 65_536
 """The longest comment that GitHub accepts; GitHub counts characters, and we count bytes."""
 
 _AnyRoom = TypeVar("_AnyRoom")
-
-
-def first_that_fits(
-    blocks: Callable[[_AnyRoom], Iterable[str]], rooms: Sequence[_AnyRoom], beside: int = 0
-) -> bytes:
-    """Return the longest version of a report that is shorter than LIMIT, in UTF-8.
-
-    Args:
-        blocks: returns the report's blocks for a room.
-        rooms: the largest first; the last is used even if its report is too long.
-        beside: bytes that have to fit in besides the report.
-    """
-    for room in rooms:
-        text = ("\n\n".join(blocks(room)) + "\n").encode()
-        if len(text) + beside < LIMIT:
-            break
-    return text
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = ()) -> str:
-    """Return a table of cells that are Markdown already, aligned right except columns ``left``."""
-    rules = (" :-- " if i in left else " --: " for i in range(len(headings)))
-    lines = (" | ".join(row) for row in (headings, *rows))
-    first, *others = (f"| {line} |" for line in lines)
-    return "\n".join([first, f"|{'|'.join(rules)}|", *others])
-
-
-def bullets(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a list of lines as one block; no block if there are none."""
-    if text := "\n".join(f"- {line}" for line in lines):
-        yield text
-
-
-def folded(title: str, blocks: Iterable[str]) -> str:
-    """Return blocks folded under a title."""
-    return "\n\n".join([f"<details><summary>{escaped(title)}</summary>", *blocks, "</details>"])
 
 
 def write_markdown(
@@ -96,15 +53,18 @@ def write_markdown(
 
     Args:
         build: returns the document for a room, such as the most rows of each table.
-        rooms: to try in turn until it fits, the largest first.
+        rooms: to try in turn until it fits, the largest first; the last is used even if it is too
+            long.
         out: the file to write to.
         level: of the heading that its title is.
         notes: Markdown to stand above it, cut where there is no room.
     """
-    text = first_that_fits(
-        lambda room: document_blocks(build(room), level), rooms, len(_notes(notes, LIMIT))
-    )
-    out.write(_notes(notes, LIMIT - len(text) - 1) + text)
+    beside = len(cut_notes(notes, LIMIT))
+    for room in rooms:
+        text = ("\n\n".join(document_blocks(build(room), level)) + "\n").encode()
+        if len(text) + beside < LIMIT:
+            break
+    out.write(cut_notes(notes, LIMIT - len(text) - 1) + text)
 
 
 def document_blocks(document: Document, level: int = 2) -> Iterator[str]:
@@ -127,7 +87,8 @@ def _blocks(blocks: Iterable[Block], inside: bool = False) -> Iterator[str]:
             )
             yield f"**{text}**" if stands_out else text
         elif isinstance(block, Bullets):
-            yield from bullets(map(_bullet, block.items))
+            if block.items:
+                yield "\n".join(f"- {_bullet(item)}" for item in block.items)
         elif isinstance(block, Table):
             yield from _table_blocks(block, inside)
         elif isinstance(block, Pairs):
@@ -139,9 +100,12 @@ def _blocks(blocks: Iterable[Block], inside: bool = False) -> Iterator[str]:
         elif isinstance(block, Listing):
             if block.title:
                 yield f"### {_inline(block.title)}"
-            yield _code(block.lines)
+            # Code that is indented, so that no name in it can end it.
+            yield "\n".join(f"    {line}" for line in block.lines)
         elif isinstance(block, Folded):
-            yield folded(block.title, _blocks(block.blocks, inside=True))
+            yield f"<details><summary>{escaped(block.title)}</summary>"
+            yield from _blocks(block.blocks, inside=True)
+            yield "</details>"
 
 
 _BOLD = ("title", "good", "critical")
@@ -176,6 +140,8 @@ def _part(part: Part) -> str:
     return f"{before}{escaped(part)}{after}"
 
 
+_NAME, _PLACE = 80, 90
+"""The most letters of a function's name, and of a place."""
 _SEVERITIES = {"critical": "🔴", "warning": "🟠", "note": "🔵"}
 MARKS = {True: "✅", False: "❌", None: "❔"}
 
@@ -185,7 +151,7 @@ def _bullet(item: Words | Item) -> str:
         return _inline(item)
     lines = [_inline(item.words), *(f"  - {_inline(words)}" for words in item.below)]
     if item.change:  # indented, because a line in it could end a fence
-        lines += ["", *(f"      {one_line(line)}" for line in item.change.splitlines()), ""]
+        lines += ["", *(f"      {replaced(line)}" for line in item.change.splitlines()), ""]
     return "\n".join(lines)
 
 
@@ -204,19 +170,38 @@ def _table_blocks(of: Table, inside: bool) -> Iterator[str]:
         yield escaped(of.rest)
 
 
-def _code(lines: Iterable[str]) -> str:
-    """Return a block of code, indented so that no name in it can end it."""
-    return "\n".join(f"    {line}" for line in lines)
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """Return a table of cells that are Markdown already, aligned right except columns ``left``."""
+    rules = (" :-- " if i in left else " --: " for i in range(len(headings)))
+    lines = (" | ".join(row) for row in (headings, *rows))
+    first, *others = (f"| {line} |" for line in lines)
+    return "\n".join([first, f"|{'|'.join(rules)}|", *others])
 
 
-def _notes(notes: str, room: int) -> bytes:
-    """Return the notes, cut to ``room`` bytes, with no block of code left open."""
-    if not notes:
-        return b""
-    text = notes.encode()
-    said = b"\n\n(The notes are longer than an issue comment; the rest was cut.)"
-    end = b"\n\n"
-    if len(text) + len(end) > room:
-        left = max(room - len(said) - len(end) - _FENCE, 0)
-        text = closed(text[:left].decode(errors="ignore")).encode() + said
-    return text + end
+def code_span(text: str, limit: int = 400) -> str:
+    """Return text as a Markdown code span that nothing in the text can end, even in a table."""
+    text = cut_site(text, limit).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+_LONGEST = 2000
+"""Most letters of a text: names can have millions, and issue comments are limited."""
+# No element's name begins with a digit: "<0.1%" stays as it is.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]>#|~&!$]|<(?!\d))")
+_LIST = re.compile(r"^(\d{0,9})([-+=.)])(?=[-+=\s])")  # a list, a rule or a heading's line
+# What GitHub turns into links and pictures, up to where a zero-width space breaks it: mentions,
+# issues ("#12" with no word before it, "owner/name#12", "GH-12"), addresses, emoji.
+_LINKS = re.compile(
+    r"@(?!\s)|:(?=//)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])/[\w.-]+#(?=\d)"
+    r"|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))",
+    re.IGNORECASE,
+)
+
+
+def escaped(text: str) -> str:
+    """Return text in which nothing is Markdown, HTML, a mention or a link, cut at its end."""
+    line = _LINKS.sub(lambda found: found[0] + PARTED, cut(text, _LONGEST).strip(" "))
+    return _LIST.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", line))

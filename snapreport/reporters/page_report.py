@@ -8,10 +8,8 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import orjson
-from markupsafe import Markup
 
 from snapreport.ground.glossary import GLOSSARY
-from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.diagnoses import (
     SEVERITIES,
@@ -24,8 +22,8 @@ from snapreport.model.diagnoses import (
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters import settings, words
 from snapreport.reporters.json_report import findings_as_json, with_format
+from snapreport.reporters.notes import notes_as_html
 from snapreport.reporters.payload import FORMAT, pack
-from snapreport.reporters.plain_text import notes_parser, takes_long, too_deep
 from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
 from snapreport.reporters.whole_page import (
     Definitions,
@@ -37,7 +35,7 @@ from snapreport.reporters.words import (
     CUT_WORDS,
     PARTS,
     CutText,
-    cut_texts,
+    cut_text,
     event_range,
     lines_note,
     recording_rows,
@@ -45,16 +43,10 @@ from snapreport.reporters.words import (
     utc_text,
 )
 
-# What reserved memory consisted of: parts that sum to it, to the byte.
-
-
-_KINDS = {"awaiting_free": "pending", "fragmented": "fragmentation"}
-"""CSS classes of parts, where they differ from the names in ``PARTS``."""
-
 
 @dataclass(frozen=True)
 class Part:
-    """One part of reserved memory."""
+    """One part of reserved memory; all of them sum to it, to the byte."""
 
     kind: str
     """``requested``, ``slack``, ``pending``, ``fragmentation`` or ``returnable``."""
@@ -79,22 +71,35 @@ def reserved_parts(device: DeviceFindings) -> tuple[Part, ...]:
     if not peak.reserved or peak.inactive is None or peak.fragmentation is None:
         return ()
     requested = sum(site.requested for site in device.sites)
-    pending = peak.active - peak.allocated
-    live = ", live" if pending else ""
-    sizes = [
-        ("requested", f"requested{live}", requested),
-        ("slack", f"slack{live}", peak.allocated - requested),
-        *([("pending", "awaiting free", pending)] if pending else []),
-        ("fragmentation", "inactive, fragmented", peak.fragmentation),
-        ("returnable", "inactive, returnable", peak.inactive - peak.fragmentation),
-    ]
-    return tuple(Part(*each, 100 * max(each[-1], 0) / peak.reserved) for each in sizes)
+    sizes = {
+        "requested": requested,
+        "slack": peak.allocated - requested,
+        "awaiting_free": peak.active - peak.allocated,
+        "fragmented": peak.fragmentation,
+        "returnable": peak.inactive - peak.fragmentation,
+    }
+    live = ", live" if sizes["awaiting_free"] else ""
+    if not live:
+        del sizes["awaiting_free"]
+    return tuple(
+        _part(name, f"{title}{live if name in _LIVE else ''}", sizes[name], peak.reserved)
+        for name, title in PARTS
+        if name in sizes
+    )
 
 
 def parts_of(found: ReservedParts) -> tuple[Part, ...]:
     """Return the parts at a moment when memory was reserved."""
-    sizes = [(_KINDS.get(name, name), title, getattr(found, name)) for name, title in PARTS]
-    return tuple(Part(*each, 100 * max(each[-1], 0) / found.reserved) for each in sizes)
+    return tuple(_part(name, title, getattr(found, name), found.reserved) for name, title in PARTS)
+
+
+def _part(name: str, title: str, size: int, reserved: int) -> Part:
+    return Part(_CLASSES.get(name, name), title, size, 100 * max(size, 0) / reserved)
+
+
+_LIVE = ("requested", "slack")
+_CLASSES = {"awaiting_free": "pending", "fragmented": "fragmentation"}
+"""CSS classes of parts, where they differ from the names in ``PARTS``."""
 
 
 # How the page shows findings: their order, which one is open, and links to their views.
@@ -171,7 +176,11 @@ def _card(finding: Finding, device: int, oom_events: list[int], opens: bool) -> 
     lead = next((each for each in finding.suggestions if each.expected), None)
     plan = next((each for each in finding.suggestions if lead and each.code == "plan"), None)
     others = tuple(each for each in finding.suggestions if each is not lead and each is not plan)
-    return FindingCard(finding, lead, plan, others, link, shows, oom, _hint(finding), opens)
+    hint = ""
+    if finding.suggestions:
+        saving = saving_text(finding.suggestions)
+        hint = f"biggest saving: {saving}" if saving else "with advice"
+    return FindingCard(finding, lead, plan, others, link, shows, oom, hint, opens)
 
 
 _SHOWS = {
@@ -186,13 +195,6 @@ _SHOWS = {
     "recording": "Show the recording",
 }
 """The words of a link, by the tab that it opens; ``then`` where a request failed."""
-
-
-def _hint(finding: Finding) -> str:
-    if not finding.suggestions:
-        return ""
-    saving = saving_text(finding.suggestions)
-    return f"biggest saving: {saving}" if saving else "with advice"
 
 
 def _fragment(view: View, device: int, oom: int | None) -> str:
@@ -255,10 +257,7 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
     """Write the page as UTF-8."""
     summary = with_format("summary", findings_as_json(findings))
     packed = pack(findings, summary)
-    pages = [
-        _device_page(place, *each)
-        for place, each in enumerate(zip(findings.devices, cut_texts(findings), strict=True))
-    ]
+    pages = [_device_page(findings, *each) for each in enumerate(findings.devices)]
     write_page(
         out,
         "report.html.j2",
@@ -271,11 +270,14 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
         pages=pages,
         # The one that failed or used the most comes first: so it is read, and printed.
         articles=sorted(pages, key=lambda each: each.place != findings.default),
-        notes=_render_notes(findings.notes, findings.notes_of_file),
+        notes=notes_as_html(findings.notes, findings.notes_of_file),
         lines_note=lines_note(findings.history),
         settings=[
             *recording_rows(findings.history, findings.devices),
-            *_settings(findings),
+            *(
+                (key, value if isinstance(value, str) else orjson.dumps(value).decode())
+                for key, value in findings.settings.items()
+            ),
         ],
         payload={name: data_for_script(block) for name, block in packed._asdict().items()},
         summary=json_for_script(_short(summary)),
@@ -293,28 +295,15 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
     )
 
 
-def _render_notes(notes: str, stranger: bool) -> Markup:
-    """Render Markdown; raw HTML stays text, and so do pictures, which need a network.
-
-    What takes long to parse, and what is nested too deep, is shown as it is.
-    """
-    if not notes:
-        return Markup()
-    if not (stranger and takes_long(notes)):
-        parser = notes_parser(html=False).disable("image")
-        tokens = parser.parse(notes)
-        if not too_deep(tokens):
-            rendered = parser.renderer.render(tokens, parser.options, {})
-            return Markup(replaced(rendered, "\n"))  # noqa: S704
-    return Markup("<pre><code>{}</code></pre>").format(replaced(notes, "\n\t"))
-
-
 def _short(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the summary with its long lists cut; the payload holds all of them."""
     devices = [
         device
         | {name: device[name][:ROWS_WITHOUT_SCRIPT] for name in ("sites", "stages", "ooms")}
-        | {"steps": device["steps"] and _few(device["steps"])}
+        | {
+            "steps": device["steps"]
+            and device["steps"] | {"steps": device["steps"]["steps"][:ROWS_WITHOUT_SCRIPT]}
+        }
         for device in summary["devices"]
     ]
     noted = summary["recording"]
@@ -324,11 +313,7 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
     return summary | {"devices": devices, "recording": noted}
 
 
-def _few(steps: dict[str, Any]) -> dict[str, Any]:
-    return steps | {"steps": steps["steps"][:ROWS_WITHOUT_SCRIPT]}
-
-
-def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> DevicePage:
+def _device_page(findings: Findings, place: int, device: DeviceFindings) -> DevicePage:
     moment = "at the peak" if device.recorded else "when the snapshot was written"
     return DevicePage(
         findings=device,
@@ -343,7 +328,7 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
             for name in ("allocated", "requested", "active", "reserved")
             if name in device.peaks and (name == "allocated" or "reserved" in device.curves)
         ),
-        cut=cut,
+        cut=cut_text(findings, device),
         findings_cards=lay_out(
             # The answer above the findings has already said it.
             [each for each in device.diagnosis.findings if each.explanation != device.answer],
@@ -355,52 +340,40 @@ def _device_page(place: int, device: DeviceFindings, cut: CutText | None) -> Dev
 
 def _figures(device: DeviceFindings, moment: str) -> tuple[Figure, ...]:
     peak, recorded = device.peak, device.recorded
-    width = device.peaks["allocated"].width
-    at_least = "at least " if width else ""
-    exact = f"{at_least}{format_count(peak.allocated)} bytes"
-    if width:
-        exact += f", at most {format_count(width)} more"
-
-    def figure(label: str, count: int | None, meaning: str) -> Figure:
-        if count is None:
-            why = "not known: segment events are missing from the recording"
-            return Figure(label, "not known", why, meaning)
-        return Figure(label, format_bytes(count), f"{format_count(count)} bytes", meaning)
-
-    returnable = (
-        ""
-        if peak.fragmentation is None
-        else f" {format_bytes(peak.fragmentation)} of it is fragmentation."
-        f" {GLOSSARY['fragmentation']}"
-    )
-    name = "Peak allocated" if recorded else "Allocated at the end"
+    exact = f"{format_count(peak.allocated)} bytes"
+    if width := device.peaks["allocated"].width:
+        exact = f"at least {exact}, at most {format_count(width)} more"
+    # Without an allocator nothing is reserved, and blocks are as large as requested.
+    reserves = "reserved" in device.curves
+    meaning = GLOSSARY["allocated"] if reserves else "Bytes that live tensors asked for."
     most = "The most at any event of this recording." if recorded else f"What is live {moment}."
-    if "reserved" not in device.curves:
-        # No allocator: nothing is reserved, and blocks are as large as requested.
-        meaning = f"Bytes that live tensors asked for. {most}"
-        return (Figure(name, format_bytes(peak.allocated), exact, meaning),)
+    name = "Peak allocated" if recorded else "Allocated at the end"
+    headline = Figure(name, format_bytes(peak.allocated), exact, f"{meaning} {most}")
+    if not reserves:
+        return (headline,)
+    inactive = GLOSSARY["inactive"]
+    if peak.fragmentation is not None:
+        inactive += (
+            f" {format_bytes(peak.fragmentation)} of it is fragmentation."
+            f" {GLOSSARY['fragmentation']}"
+        )
+    others: list[tuple[str, int | None, str]] = [
+        ("Requested", peak.requested, GLOSSARY["requested"]),
+        ("Reserved", peak.reserved, GLOSSARY["reserved"]),
+        ("Slack", peak.slack, GLOSSARY["slack"]),
+        ("Inactive", peak.inactive, inactive),
+    ]
+    if pending := max(peak.active - peak.allocated, 0):
+        counted = " Requested and slack count it, allocated does not."
+        others.append(("Awaiting free", pending, GLOSSARY["awaiting free"] + counted))
+    unknown = "not known: segment events are missing from the recording"
     return (
-        Figure(
-            name,
-            format_bytes(peak.allocated),
-            exact,
-            f"{GLOSSARY['allocated']} {most}",
-        ),
-        figure("Requested", peak.requested, GLOSSARY["requested"]),
-        figure("Reserved", peak.reserved, GLOSSARY["reserved"]),
-        figure("Slack", peak.slack, GLOSSARY["slack"]),
-        figure("Inactive", peak.inactive, GLOSSARY["inactive"] + returnable),
+        headline,
         *(
-            (
-                figure(
-                    "Awaiting free",
-                    peak.active - peak.allocated,
-                    f"{GLOSSARY['awaiting free']} Requested and slack count it, allocated does"
-                    " not.",
-                ),
-            )
-            if peak.active > peak.allocated
-            else ()
+            Figure(label, "not known", unknown, meaning)
+            if size is None
+            else Figure(label, format_bytes(size), f"{format_count(size)} bytes", meaning)
+            for label, size, meaning in others
         ),
     )
 
@@ -411,13 +384,6 @@ def _span(device: DeviceFindings) -> str:
         return "no times recorded"
     started = utc_text(first)
     return f"at {started}" if first == last else f"{format_duration(last - first)} from {started}"
-
-
-def _settings(findings: Findings) -> list[tuple[str, str]]:
-    return [
-        (key, value if isinstance(value, str) else orjson.dumps(value).decode())
-        for key, value in findings.settings.items()
-    ]
 
 
 def _place(filename: str, line: int | None) -> str:

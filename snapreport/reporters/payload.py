@@ -38,262 +38,12 @@ from snapreport.model.snapshot import (
 )
 from snapreport.reporters.words import evidence_text, identified_text, lines_note
 
-# Orders in which long columns of the page's data compress best; the page restores the original.
-#
-# ``templates/app/lib/data/orders.ts`` does the reverse.
-
-
-Ids = NDArray[np.int64]
-
-_KINDS = 4
-"""Kinds of events: other than an allocation's, alloc, free_requested, free_completed."""
-
-
-def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.int64]:
-    """Order one number per event by what happened there and at the event before.
-
-    The time between two events depends on their kinds, so gzip does better if equal pairs of kinds
-    are together, in event order. That made the times of real recordings an eighth smaller.
-
-    Args:
-        values: int64, shape (n_events,).
-    """
-    kinds = np.zeros(len(values), dtype=np.uint8)
-    # If an event is in two columns, the later column decides.
-    columns = (
-        (2, allocations.free_requested_event),
-        (3, allocations.free_event),
-        (1, allocations.alloc_event),
-    )
-    for kind, events in columns:
-        kinds[events[(events >= 0) & (events < len(values))]] = kind
-    both = kinds * np.uint8(_KINDS)
-    both[1:] += kinds[:-1]
-    ordered: NDArray[np.int64] = values[stable_order(both)]
-    return ordered
-
-
-def by_last_use(ids: Ids) -> tuple[Ids, Ids]:
-    """Return how many places back each id was last used; freed addresses are soon used again.
-
-    Args:
-        ids: shape (n,).
-
-    Returns:
-        The distances, 0 at the first use of an id, and the ids in order of first use.
-    """
-    order = stable_order(ids)
-    same = np.zeros(len(ids), dtype=bool)
-    ordered = ids[order]
-    np.equal(ordered[1:], ordered[:-1], out=same[1:])
-    back = np.zeros(len(ids), dtype=np.int64)
-    back[order[same]] = (order - np.roll(order, 1))[same]
-    return back, ids[back == 0]
-
-
-# The columns of a page that does not draw every allocation one by one.
-
-
-def drawn_devices(findings: Findings) -> list[DeviceFindings]:
-    """Return the devices with only the allocations that are drawn, and with the drawn times."""
-    if findings.picture is None:
-        return list(findings.devices)
-    return [_drawn(*each) for each in zip(findings.devices, findings.picture.devices, strict=True)]
-
-
-def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
-    rows = drawn.rows
-    allocations = device.history.allocations
-    kept = {field.name: getattr(allocations, field.name)[rows] for field in fields(Allocations)}
-    return replace(
-        device,
-        history=replace(device.history, allocations=Allocations(**kept)),
-        missing=device.missing[rows],
-        category=device.category[rows],
-        roles=replace(
-            device.roles, role=device.roles.role[rows], evidence=device.roles.evidence[rows]
-        ),
-        labels=tuple((by, (number[rows], names)) for by, (number, names) in device.labels),
-        times=device.times if drawn.times is None else drawn.times,
-    )
-
-
-def cut_columns(device: DeviceFindings, drawn: Drawn) -> dict[str, NDArray[np.int64]]:
-    """Return the columns that only such a page has; all but ``version`` are stored as differences.
-
-    ``row``: each drawn allocation's row among all of the device; ``version``: how many allocations
-    came before it at its address, unknown to the page; ``rest_*``: as in ``model.cut.Rest``.
-    """
-    rest = drawn.rest
-    return {
-        "row": drawn.rows,
-        "version": device.history.allocations.version.astype(np.int64),
-        "rest_event": rest.event,
-        "rest_requested": rest.requested,
-        "rest_allocated": rest.allocated,
-        "rest_active": rest.active,
-        "rest_count_allocated": rest.count_allocated,
-        "rest_count_requested": rest.count_requested,
-    }
-
-
-# The call stacks, frames and strings that a page needs, renumbered without gaps.
-
-
-class Strings:
-    """Distinct strings in the order of their first use, made safe to show."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self._ids: dict[str, int] = {}
-
-    def id(self, text: str) -> int:
-        """Return the row of a string, which is added if new."""
-        if text not in self._ids:
-            self._ids[text] = len(self.values)
-            self.values.append(shown(text))
-        return self._ids[text]
-
-    def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Turn rows of another table into rows of this one; negative ids stay as they are."""
-        used, place = distinct(ids)
-        table = {int(i): self.id(texts[i]) for i in used if i >= 0}
-        new = np.array([table.get(int(i), int(i)) for i in used], dtype=np.int64)
-        return new[place]
-
-
-class StackSubset:
-    """Some stacks of a table, with only their nodes and frames."""
-
-    def __init__(
-        self, stacks: StackTable, used: NDArray[np.int64], sites: NDArray[np.int32]
-    ) -> None:
-        """``used``: stack ids, ascending and distinct; ``sites``: frame ids to keep, or -1."""
-        self._stacks = stacks
-        self.used = used
-        """Old ids of the stacks, ascending and distinct."""
-        nodes = stacks.stack_node[used]
-        self._nodes = with_ancestors(stacks.node_parent, nodes[nodes >= 0])
-        frames = np.concatenate([stacks.node_frame[self._nodes], sites[sites >= 0]])
-        self.frames = unique(frames).astype(np.int64)
-        """Old ids of the frames, ascending; a frame's new id is its index here."""
-
-    def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the new ids of stacks; negative ids, and those outside the subset, become -1."""
-        return _position(self.used, np.asarray(stack_ids, dtype=np.int64))
-
-    def renumber_frames(self, frame_ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the new ids of frames; negative ids, and those outside the subset, become -1."""
-        return _position(self.frames, np.asarray(frame_ids, dtype=np.int64))
-
-    def columns(self, strings: Strings) -> dict[str, NDArray[np.int64]]:
-        """Return the tables as columns; names and files go into ``strings``."""
-        stacks, frames = self._stacks, self._stacks.frames
-        names = [strings.id(frames.names[f]) for f in self.frames]
-        files = [strings.id(frames.filenames[f]) for f in self.frames]
-        code = [frames.code(int(f)) for f in self.frames]
-        codes = np.array([strings.id(text) if text else -1 for text in code], np.int64)
-        return {
-            **({"frame_code": codes} if any(code) else {}),
-            "frame_name": np.array(names, dtype=np.int64),
-            "frame_file": np.array(files, dtype=np.int64),
-            "frame_line": frames.lines[self.frames],
-            "node_parent": _position(self._nodes, stacks.node_parent[self._nodes]),
-            "node_frame": _position(self.frames, stacks.node_frame[self._nodes]),
-            "stack_node": _position(self._nodes, stacks.stack_node[self.used]),
-        }
-
-
-def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the index of each id in a sorted table, -1 if it is not there."""
-    if not len(table):
-        return np.full(len(ids), -1, dtype=np.int64)
-    last = int(table[-1])
-    if int(table[0]) >= 0 and last < len(ids):  # enough ids for a table: no search needed
-        place = np.full(last + 2, -1, dtype=np.int64)
-        place[table] = np.arange(len(table))
-        return place[np.where((ids >= 0) & (ids <= last), ids, last + 1)]
-    at = np.minimum(np.searchsorted(table, ids), len(table) - 1)
-    return np.where(table[at] == ids, at, -1)
-
-
-# The steps in the payload: as columns, because there may be thousands.
-
-
-KINDS = ("unknown", "warm-up", "steady", "other")
-
-
-def pack_steps(steps: Steps, add: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Return the steps, without the figures that the page can read off the curve.
-
-    Args:
-        steps: of one device.
-        add: appends a column of integers and returns its directory entry.
-    """
-    rows = steps.steps
-    return {
-        "told": identified_text(steps),
-        "peak": steps.peak,
-        "kinds": KINDS,
-        "names": [step.name for step in rows] if any(step.name for step in rows) else [],
-        "columns": {
-            "bounds": add([*(step.start_event for step in rows), rows[-1].end_event], delta=True),
-            "kind": add([KINDS.index(step.kind) for step in rows]),
-            "kept": add([step.kept_bytes for step in rows]),
-            "allocations": add([step.allocations for step in rows]),
-            "allocated": add([step.allocated_bytes for step in rows]),
-        },
-    }
-
-
 FORMAT = 3
-DEFAULT_POOL = pool_name((0, 0))
+
+_DEFAULT_POOL = pool_name((0, 0))
+
 _ENVELOPES = 6
 """The most private pools with a line of their own."""
-
-# Narrowest first; signed types only serve columns that have a negative value.
-_UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
-_SIGNED = (("i8", np.int8), ("i16", np.int16), ("i32", np.int32))
-
-
-class Columns:
-    """Typed columns, one after the other; ``add`` returns where each is."""
-
-    def __init__(self, *, later: bool = False) -> None:
-        """``later``: whether the page unpacks them after its first picture."""
-        self._later = later
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def add(self, values: ArrayLike, *, delta: bool = False) -> dict[str, Any]:
-        """Append one column in the narrowest type that holds it; return its directory entry.
-
-        Args:
-            values: integers, shape (n,), each below 2**53 in magnitude.
-            delta: store the differences, which are small where the values only grow.
-        """
-        column = np.asarray(values, dtype=np.int64)
-        if delta and len(column):
-            column = np.diff(column, prepend=0)
-        name, typed = _narrowest(column)
-        raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
-        entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
-        if self._later:
-            entry["later"] = True
-        padded = raw + bytes(-len(raw) % 8)
-        self._parts.append(padded)
-        self._size += len(padded)
-        return entry
-
-    def tobytes(self) -> bytes:
-        """Return all columns, one after the other."""
-        return b"".join(self._parts)
-
-    def with_header(self, header: dict[str, Any]) -> bytes:
-        """Return a header of plain objects, which says where each column is, and the columns."""
-        head = orjson.dumps(header)
-        body = len(head).to_bytes(4, "little") + head
-        return body + bytes(-len(body) % 8) + self.tobytes()
 
 
 class Packed(NamedTuple):
@@ -314,9 +64,9 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     history = findings.history
     columns, later = Columns(), Columns(later=True)
     strings = Strings()
-    drawn = drawn_devices(findings)
+    drawn = _drawn_devices(findings)
     used = _used_stacks(drawn)
-    subset = StackSubset(history.stacks, used, findings.stack_sites[used])
+    subset = _StackSubset(history.stacks, used, findings.stack_sites[used])
     # Most nodes come after their parents, so the parents' ids grow, too.
     shared = {
         name: columns.add(values, delta=name == "node_parent")
@@ -345,11 +95,16 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
     ]
     if findings.picture is not None:
         for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
-            # What the page needs to know about the allocations that it does not draw.
+            # What the page needs to know about the allocations that it does not draw: which rows it
+            # draws, their versions, which it cannot count, and the sum of the rest.
             packed["window"] = part.window
             packed["columns"] |= {
-                name: columns.add(values, delta=name != "version")
-                for name, values in cut_columns(device, part).items()
+                "row": columns.add(part.rows, delta=True),
+                "version": columns.add(device.history.allocations.version),
+                **{
+                    f"rest_{name}": columns.add(values, delta=True)
+                    for name, values in vars(part.rest).items()
+                },
             }
     header = {
         "format": FORMAT,
@@ -366,6 +121,40 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         "devices": devices,
     }
     return Packed(_compressed(columns.with_header(header)), _compressed(later.tobytes()))
+
+
+def _drawn_devices(findings: Findings) -> list[DeviceFindings]:
+    """Return the devices with only the allocations that are drawn, and with the drawn times."""
+    if findings.picture is None:
+        return list(findings.devices)
+    return [_drawn(*each) for each in zip(findings.devices, findings.picture.devices, strict=True)]
+
+
+def _drawn(device: DeviceFindings, drawn: Drawn) -> DeviceFindings:
+    rows = drawn.rows
+    allocations = device.history.allocations
+    kept = {field.name: getattr(allocations, field.name)[rows] for field in fields(Allocations)}
+    return replace(
+        device,
+        history=replace(device.history, allocations=Allocations(**kept)),
+        missing=device.missing[rows],
+        category=device.category[rows],
+        roles=replace(
+            device.roles, role=device.roles.role[rows], evidence=device.roles.evidence[rows]
+        ),
+        labels=tuple((by, (number[rows], names)) for by, (number, names) in device.labels),
+        times=device.times if drawn.times is None else drawn.times,
+    )
+
+
+def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
+    """Return the ids of the stacks that the page can show, in order."""
+    used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
+    for device in devices:
+        allocations, other = device.history.allocations, device.history.other
+        used += [allocations.stack, allocations.free_stack, other.stack]
+    ids = unique(np.concatenate(used)).astype(np.int64)
+    return ids[ids >= 0]
 
 
 def _compressed(body: bytes) -> bytes:
@@ -400,23 +189,7 @@ def _shown_key(key: str) -> str:
     return shown(key)
 
 
-def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
-    low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-    for name, dtype in _UNSIGNED if low >= 0 else _SIGNED:
-        bounds = np.iinfo(dtype)
-        if bounds.min <= low and high <= bounds.max:
-            return name, column.astype(np.dtype(dtype).newbyteorder("<"))
-    return "f64", column.astype("<f8")
-
-
-def _used_stacks(devices: list[DeviceFindings]) -> NDArray[np.int64]:
-    """Return the ids of the stacks that the page can show, in order."""
-    used: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
-    for device in devices:
-        allocations, other = device.history.allocations, device.history.other
-        used += [allocations.stack, allocations.free_stack, other.stack]
-    ids = unique(np.concatenate(used)).astype(np.int64)
-    return ids[ids >= 0]
+# One device.
 
 
 def _pack_device(
@@ -425,7 +198,7 @@ def _pack_device(
     texts: list[str],
     blocks: tuple[Columns, Columns],
     strings: Strings,
-    subset: StackSubset,
+    subset: _StackSubset,
     colour: str,
 ) -> dict[str, Any]:
     columns, later = blocks
@@ -501,51 +274,16 @@ def _pack_device(
             for pool, most, events, values in _envelopes(device, pools)
         ],
         "large_page": device.allocator.large_page,
-        "steps": device.steps and shown_data(pack_steps(device.steps, later.add)),
+        "steps": device.steps and shown_data(_pack_steps(device.steps, later.add)),
         "columns": packed,
     }
-
-
-def _envelopes(
-    device: DeviceFindings, pools: list[str]
-) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the lower edge of what each private pool reserves, the largest pool first.
-
-    The first pool reaches down from the reserved curve, the next one from there, and so on.
-
-    Yields:
-        the pool; the most that it reserves; the events from which another value holds, the start
-        first; and the values of the edge.
-    """
-    lives = device.allocator.segments
-    if "reserved" not in device.peaks:  # none to reach down from, or not at every event
-        return
-    moves: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]] = []
-    for pool in unique(lives.pool).tolist():
-        if pool < 0 or pools[pool] == DEFAULT_POOL:
-            continue
-        own = lives.pool == pool
-        moved = np.concatenate([lives.start_event[own], lives.end_event[own]])
-        events, place = distinct(moved)
-        size = lives.size[own]
-        deltas = sum_groups(place, np.concatenate([size, -size]), len(events))
-        there = events < device.history.events
-        most = int(np.cumsum(deltas[there]).max(initial=0))
-        moves.append((most, pool, events[there], deltas[there]))
-    event = device.reserved_events
-    edge = np.diff(device.reserved_bytes, prepend=0)
-    moves.sort(key=lambda each: (-each[0], each[1]))
-    for most, pool, events, deltas in moves[:_ENVELOPES]:
-        event, place = distinct(np.concatenate([event, events]))
-        edge = sum_groups(place, np.concatenate([edge, -deltas]), len(event))
-        yield pool, most, event, np.cumsum(edge)
 
 
 def _allocation_columns(
     allocations: Allocations,
     blocks: tuple[Columns, Columns],
-    addresses: _Numbered,
-    streams: _Numbered,
+    addresses: tuple[NDArray[np.int64], NDArray[np.int64]],
+    streams: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> dict[str, Any]:
     """Pack an allocation's sizes, events, addresses, streams and pools."""
     columns, later = blocks
@@ -589,10 +327,6 @@ def _segment_columns(
         "segment_kind": columns.add(segments.kind),
         "segment_expandable": columns.add(segments.expandable),
     }
-
-
-_Numbered = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
-"""Distinct values, ascending, and for each row the index of its value."""
 
 
 def _places(
@@ -643,3 +377,245 @@ def _times_by_event(device: DeviceFindings) -> tuple[int | None, NDArray[np.int6
     # An event without a time gets that of the last event with one, or else the first known time.
     latest = np.searchsorted(known_events, np.arange(len(times)), side="right") - 1
     return origin, times[known_events[np.maximum(latest, 0)]] - origin
+
+
+def _envelopes(
+    device: DeviceFindings, pools: list[str]
+) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the lower edge of what each private pool reserves, the largest pool first.
+
+    The first pool reaches down from the reserved curve, the next one from there, and so on.
+
+    Yields:
+        the pool; the most that it reserves; the events from which another value holds, the start
+        first; and the values of the edge.
+    """
+    lives = device.allocator.segments
+    if "reserved" not in device.peaks:  # none to reach down from, or not at every event
+        return
+    moves: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]] = []
+    for pool in unique(lives.pool).tolist():
+        if pool < 0 or pools[pool] == _DEFAULT_POOL:
+            continue
+        own = lives.pool == pool
+        moved = np.concatenate([lives.start_event[own], lives.end_event[own]])
+        events, place = distinct(moved)
+        size = lives.size[own]
+        deltas = sum_groups(place, np.concatenate([size, -size]), len(events))
+        there = events < device.history.events
+        most = int(np.cumsum(deltas[there]).max(initial=0))
+        moves.append((most, pool, events[there], deltas[there]))
+    event = device.reserved_events
+    edge = np.diff(device.reserved_bytes, prepend=0)
+    moves.sort(key=lambda each: (-each[0], each[1]))
+    for most, pool, events, deltas in moves[:_ENVELOPES]:
+        event, place = distinct(np.concatenate([event, events]))
+        edge = sum_groups(place, np.concatenate([edge, -deltas]), len(event))
+        yield pool, most, event, np.cumsum(edge)
+
+
+_STEP_KINDS = ("unknown", "warm-up", "steady", "other")
+
+
+def _pack_steps(steps: Steps, add: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Return the steps, without the figures that the page can read off the curve.
+
+    Args:
+        steps: of one device.
+        add: appends a column of integers and returns its directory entry.
+    """
+    rows = steps.steps
+    return {
+        "told": identified_text(steps),
+        "peak": steps.peak,
+        "kinds": _STEP_KINDS,
+        "names": [step.name for step in rows] if any(step.name for step in rows) else [],
+        "columns": {
+            "bounds": add([*(step.start_event for step in rows), rows[-1].end_event], delta=True),
+            "kind": add([_STEP_KINDS.index(step.kind) for step in rows]),
+            "kept": add([step.kept_bytes for step in rows]),
+            "allocations": add([step.allocations for step in rows]),
+            "allocated": add([step.allocated_bytes for step in rows]),
+        },
+    }
+
+
+# Columns, strings and stacks.
+
+
+class Columns:
+    """Typed columns, one after the other; ``add`` returns where each is."""
+
+    def __init__(self, *, later: bool = False) -> None:
+        """``later``: whether the page unpacks them after its first picture."""
+        self._later = later
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, values: ArrayLike, *, delta: bool = False) -> dict[str, Any]:
+        """Append one column in the narrowest type that holds it; return its directory entry.
+
+        Args:
+            values: integers, shape (n,), each below 2**53 in magnitude.
+            delta: store the differences, which are small where the values only grow.
+        """
+        column = np.asarray(values, dtype=np.int64)
+        if delta and len(column):
+            column = np.diff(column, prepend=0)
+        name, typed = _narrowest(column)
+        raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
+        entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
+        if self._later:
+            entry["later"] = True
+        padded = raw + bytes(-len(raw) % 8)
+        self._parts.append(padded)
+        self._size += len(padded)
+        return entry
+
+    def tobytes(self) -> bytes:
+        """Return all columns, one after the other."""
+        return b"".join(self._parts)
+
+    def with_header(self, header: dict[str, Any]) -> bytes:
+        """Return a header of plain objects, which says where each column is, and the columns."""
+        head = orjson.dumps(header)
+        body = len(head).to_bytes(4, "little") + head
+        return body + bytes(-len(body) % 8) + self.tobytes()
+
+
+# Narrowest first; signed types only serve columns that have a negative value.
+_UNSIGNED = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
+
+_SIGNED = (("i8", np.int8), ("i16", np.int16), ("i32", np.int32))
+
+
+def _narrowest(column: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
+    low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    for name, dtype in _UNSIGNED if low >= 0 else _SIGNED:
+        bounds = np.iinfo(dtype)
+        if bounds.min <= low and high <= bounds.max:
+            return name, column.astype(np.dtype(dtype).newbyteorder("<"))
+    return "f64", column.astype("<f8")
+
+
+class Strings:
+    """Distinct strings in the order of their first use, made safe to show."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def id(self, text: str) -> int:
+        """Return the row of a string, which is added if new."""
+        if text not in self._ids:
+            self._ids[text] = len(self.values)
+            self.values.append(shown(text))
+        return self._ids[text]
+
+    def renumber(self, texts: list[str], ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Turn rows of another table into rows of this one; negative ids stay as they are."""
+        used, place = distinct(ids)
+        table = {int(i): self.id(texts[i]) for i in used if i >= 0}
+        new = np.array([table.get(int(i), int(i)) for i in used], dtype=np.int64)
+        return new[place]
+
+
+class _StackSubset:
+    """Some stacks of a table, with only their nodes and frames."""
+
+    def __init__(
+        self, stacks: StackTable, used: NDArray[np.int64], sites: NDArray[np.int32]
+    ) -> None:
+        """``used``: stack ids, ascending and distinct; ``sites``: frame ids to keep, or -1."""
+        self._stacks = stacks
+        self.used = used
+        """Old ids of the stacks, ascending and distinct."""
+        nodes = stacks.stack_node[used]
+        self._nodes = with_ancestors(stacks.node_parent, nodes[nodes >= 0])
+        frames = np.concatenate([stacks.node_frame[self._nodes], sites[sites >= 0]])
+        self.frames = unique(frames).astype(np.int64)
+        """Old ids of the frames, ascending; a frame's new id is its index here."""
+
+    def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the new ids of stacks; negative ids, and those outside the subset, become -1."""
+        return _position(self.used, np.asarray(stack_ids, dtype=np.int64))
+
+    def renumber_frames(self, frame_ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the new ids of frames; negative ids, and those outside the subset, become -1."""
+        return _position(self.frames, np.asarray(frame_ids, dtype=np.int64))
+
+    def columns(self, strings: Strings) -> dict[str, NDArray[np.int64]]:
+        """Return the tables as columns; names and files go into ``strings``."""
+        stacks, frames = self._stacks, self._stacks.frames
+        names = [strings.id(frames.names[f]) for f in self.frames]
+        files = [strings.id(frames.filenames[f]) for f in self.frames]
+        code = [frames.code(int(f)) for f in self.frames]
+        codes = np.array([strings.id(text) if text else -1 for text in code], np.int64)
+        return {
+            **({"frame_code": codes} if any(code) else {}),
+            "frame_name": np.array(names, dtype=np.int64),
+            "frame_file": np.array(files, dtype=np.int64),
+            "frame_line": frames.lines[self.frames],
+            "node_parent": _position(self._nodes, stacks.node_parent[self._nodes]),
+            "node_frame": _position(self.frames, stacks.node_frame[self._nodes]),
+            "stack_node": _position(self._nodes, stacks.stack_node[self.used]),
+        }
+
+
+def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the index of each id in a sorted table, -1 if it is not there."""
+    if not len(table):
+        return np.full(len(ids), -1, dtype=np.int64)
+    last = int(table[-1])
+    if int(table[0]) >= 0 and last < len(ids):  # enough ids for a table: no search needed
+        place = np.full(last + 2, -1, dtype=np.int64)
+        place[table] = np.arange(len(table))
+        return place[np.where((ids >= 0) & (ids <= last), ids, last + 1)]
+    at = np.minimum(np.searchsorted(table, ids), len(table) - 1)
+    return np.where(table[at] == ids, at, -1)
+
+
+# Orders in which long columns compress best; ``templates/app/lib/data/orders.ts`` restores the
+# original.
+
+
+def by_kind(values: NDArray[np.int64], allocations: Allocations) -> NDArray[np.int64]:
+    """Order one number per event by what happened there and at the event before.
+
+    The time between two events depends on their kinds, so gzip does better if equal pairs of kinds
+    are together, in event order. That made the times of real recordings an eighth smaller.
+
+    Args:
+        values: int64, shape (n_events,).
+    """
+    kinds = np.zeros(len(values), dtype=np.uint8)  # 0 is any other event
+    # If an event is in two columns, the later column decides.
+    columns = (
+        (2, allocations.free_requested_event),
+        (3, allocations.free_event),
+        (1, allocations.alloc_event),
+    )
+    for kind, events in columns:
+        kinds[events[(events >= 0) & (events < len(values))]] = kind
+    both = kinds * np.uint8(4)
+    both[1:] += kinds[:-1]
+    ordered: NDArray[np.int64] = values[stable_order(both)]
+    return ordered
+
+
+def by_last_use(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many places back each id was last used; freed addresses are soon used again.
+
+    Args:
+        ids: shape (n,).
+
+    Returns:
+        The distances, 0 at the first use of an id, and the ids in order of first use.
+    """
+    order = stable_order(ids)
+    same = np.zeros(len(ids), dtype=bool)
+    ordered = ids[order]
+    np.equal(ordered[1:], ordered[:-1], out=same[1:])
+    back = np.zeros(len(ids), dtype=np.int64)
+    back[order[same]] = (order - np.roll(order, 1))[same]
+    return back, ids[back == 0]

@@ -14,20 +14,18 @@ from snapreport.ground.units import (
     share_in_words,
 )
 from snapreport.model.answers import LARGEST_BATCH, MOST_CHANGES, BatchGrowth, Plan, RoleLeft
-from snapreport.model.diagnoses import Suggestion
+from snapreport.model.roles import CACHE, ROLES, STATE, UNKNOWN
 from snapreport.reporters.document import (
     Block,
     Bullets,
     Document,
     Heading,
-    Item,
     Paragraph,
     Size,
-    Strong,
     Table,
     columns,
 )
-from snapreport.reporters.words import conditions, frees_text, plural_of, reasons
+from snapreport.reporters.summary import suggestion
 
 # The cheapest changes.
 
@@ -54,7 +52,7 @@ def plan_document(
     for number, step in enumerate(plan.steps, start=1):
         peak, most = format_bytes(step.expected), format_bytes(step.most)
         title = f"{number}. {step.suggestion.code}: the peak is then {peak}, {most} at most"
-        blocks += [Heading(title), Bullets([_change(step.suggestion, full)])]
+        blocks += [Heading(title), Bullets([suggestion(step.suggestion, with_reasons=full)])]
     if plan.steps or plan.reached == "no":
         rows = [
             (Size(each.bytes), format_share(each.bytes, plan.expected), each.role)
@@ -65,13 +63,6 @@ def plan_document(
     if notes := plan_notes(beyond, failed):
         blocks.append(Paragraph(notes))
     return Document(f"How to lower the peak of {device}", blocks)
-
-
-def _change(offered: Suggestion, full: bool) -> Item:
-    frees = frees_text(offered.frees)
-    promise = (" (", Strong(frees), ")") if frees else ()
-    words = (offered.text, *promise, f" {conditions(offered)}")
-    return Item(words, tuple(reasons(offered.frees)) if full else (), offered.change)
 
 
 def plan_verdict(plan: Plan) -> str:
@@ -110,8 +101,18 @@ def _remains(left: tuple[RoleLeft, ...]) -> str:
     if not named:
         return ""
     held = sum(each.bytes for each in named)
-    words = list_of([plural_of(each.role) for each in named])
+    words = list_of([_plural_of(each.role) for each in named])
     return f"Of that {format_bytes(held)} ({share_in_words(held, whole)}) are {words}."
+
+
+def _plural_of(role: str) -> str:
+    """Return a role's name for several allocations: ``parameters``."""
+    if role == ROLES[UNKNOWN]:
+        return "of unknown role"
+    if role in (ROLES[STATE], ROLES[CACHE]):
+        return role
+    head, of, rest = role.replace(" of optimizer", " of the optimizer").partition(" of ")
+    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"
 
 
 def plan_notes(beyond: int | None, failed: bool) -> str:
@@ -212,7 +213,7 @@ def _what_grows(growth: BatchGrowth) -> str:
     held = sum(each.bytes for each in growth.roles)
     return (
         f"At {format_count(growth.at_batch)}, {share_in_words(whole, held)} of the peak grows with"
-        f" the batch; {share_in_words(most, whole)} of that are {plural_of(role)}."
+        f" the batch; {share_in_words(most, whole)} of that are {_plural_of(role)}."
     )
 
 

@@ -5,7 +5,7 @@ The terminal's summary and the Markdown report are the same document, in rooms o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,14 +20,16 @@ from snapreport.ground.units import (
 from snapreport.ground.version import __version__
 from snapreport.model import diagnoses as model
 from snapreport.model.diagnoses import Diagnosis, Finding, Frees, ReservedParts, Suggestion, Trust
-from snapreport.model.findings import CallSite, DeviceFigures, DeviceFindings, Findings
-from snapreport.reporters.answers import stage_table, step_blocks
+from snapreport.model.findings import DeviceFigures, DeviceFindings, Findings
+from snapreport.model.roles import RoleUse
+from snapreport.reporters.answers import stage_table, step_blocks, tree_listing
 from snapreport.reporters.document import (
     Block,
     Bullets,
     Code,
     Column,
     Document,
+    Drawing,
     Folded,
     Heading,
     Item,
@@ -43,38 +45,36 @@ from snapreport.reporters.document import (
     Table,
     Tag,
     Words,
+    columns,
     joined,
 )
 from snapreport.reporters.plain_text import cut, location
 from snapreport.reporters.settings import settings_blocks
-from snapreport.reporters.svg import maxima
-from snapreport.reporters.text_tables import tree_lines
+from snapreport.reporters.svg import HEIGHT, WIDTH, draw_curves, maxima
 from snapreport.reporters.words import (
     AMOUNT_HEADINGS,
     PARTS,
     amount_rows,
     average_text,
-    cells_of,
-    closing_text,
     conditions,
-    cut_texts,
+    cut_text,
     difference_text,
+    evidence_text,
     exactness,
     facts,
     figure_text,
     frees_text,
-    known_text,
     lines_note,
     memory_name,
     moment,
-    part_rows,
     reasons,
     recording_rows,
     reserved_moments,
+    site_of,
     sizes_text,
     stage_name,
     tally,
-    texts_of,
+    value_text,
     width_text,
 )
 
@@ -157,9 +157,11 @@ def _summary(findings: Findings, room: Room) -> Iterator[Block]:
 
 
 def _devices(devices: Sequence[DeviceFindings]) -> Table:
-    columns = [Column("device", True), Column("events"), Column("allocated peak")]
     return Table(
-        [*columns, Column("reserved then"), Column("ended", True)],
+        [
+            Column("device", True),
+            *columns("events", "allocated peak", "reserved then", text="ended"),
+        ],
         [
             (
                 Code(str(each.device)),
@@ -179,8 +181,8 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
     if device.card is not None:
         cannot = device.card.outcome == "cannot"
         yield Paragraph(Strong(device.card.text), "critical" if cannot else "")
-    if room.report and (cut_text := cut_texts(findings)[findings.devices.index(device)]):
-        yield Paragraph(cut_text.plain)
+    if room.report and (cut := cut_text(findings, device)):
+        yield Paragraph(cut.plain)
     if room.findings is not None:
         yield from diagnosis_blocks(device.diagnosis, room.findings, _ROWS)
     else:
@@ -189,7 +191,7 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
                 yield Paragraph((f"{finding.title}  ", Tag(finding.id)), finding.severity, True)
     if room.report and not len(device.history.allocations):
         return
-    yield from amount_blocks(device, with_curve=room.report)
+    yield from amount_blocks(device, _curve(device, room) if device.recorded else None)
     if room.report:
         yield from _roles(device)
     yield from _sites(device, room.sites, lines_note(findings.history))
@@ -200,8 +202,7 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         yield Paragraph(device.trust.sentence)
         return
     if room.nodes:
-        lines = tree_lines(device.tree, findings.tree_frames, room.nodes)
-        tree = Listing([line.text for line in lines], [line.share for line in lines])
+        tree = tree_listing(device.tree, findings.tree_frames, room.nodes)
         yield Folded("Call tree at the peak, without library-internal frames", [tree])
         if device.settings is not None and device.settings.found.outcomes:
             yield Folded(
@@ -212,23 +213,40 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         if check.code == "replay":
             yield Paragraph(check.text)
     if device.closing is None or not device.closing.closes:  # else the trust sentence says so
-        yield Paragraph(f"Final state: {closing_text(device)}.")
+        yield Paragraph(f"Final state: {_closing(device)}.")
 
 
-def amount_blocks(device: DeviceFigures, *, with_curve: bool) -> Iterator[Block]:
-    """Yield the curve, and the memory at the start, at the peak and at the end."""
+def _closing(device: DeviceFindings) -> str:
+    """Say whether the replay's end equals the final state."""
+    closing = device.closing
+    if closing is None:
+        return "the file lists none to compare with"
+    if closing.closes:
+        return "the events add up to it, to the byte"
+    return (
+        f"the events differ from it by {closing.requested:+,} requested,"
+        f" {closing.allocated:+,} allocated and {closing.active:+,} active bytes"
+    )
+
+
+def _curve(device: DeviceFindings, room: Room) -> Block:
+    def picture() -> dict[str, object]:
+        return {"path": draw_curves(device).allocated, "width": WIDTH, "height": HEIGHT}
+
+    return Listing(curve_lines(device)) if room.report else Drawing("curve.html.j2", picture)
+
+
+def amount_blocks(device: DeviceFigures, curve: Block | None = None) -> Iterator[Block]:
+    """Yield the memory at the start, at the peak and at the end; ``curve``: what shows it."""
     yield Heading(moment(device))
-    if with_curve and device.recorded:
-        yield Listing(curve_lines(device))
-    yield Table(_columns(AMOUNT_HEADINGS, text=0), amount_rows(device))
+    if curve is not None:
+        yield curve
+    name, *states = AMOUNT_HEADINGS
+    yield Table([Column(name, True, "end"), *map(Column, states)], amount_rows(device))
     if device.peaks["allocated"].width:
         yield Paragraph(width_text(device.peaks["allocated"]))
     if device.recorded:
         yield Paragraph(f"Over the recording: {average_text(device)}; {sizes_text(device)}.")
-
-
-def _columns(headings: Iterable[str], text: int) -> list[Column]:
-    return [Column(heading, i == text, "end") for i, heading in enumerate(headings)]
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -256,49 +274,55 @@ def _roles(device: DeviceFindings) -> Iterator[Table]:
     if device.held_by_role:
         total = device.peak.allocated
         yield Table(
-            [Column("bytes"), Column("share"), Column("role", True), Column("how known", True)],
+            [*columns("bytes", "share", text="role"), Column("how known", True)],
             [
-                (Size(each.bytes), format_share(each.bytes, total), each.role, known_text(each))
+                (Size(each.bytes), format_share(each.bytes, total), each.role, _known(each))
                 for each in device.held_by_role
             ],
             title="By role at the peak",
         )
 
 
+def _known(use: RoleUse) -> str:
+    """Return the two kinds of evidence for most bytes of a role, and how many more there are."""
+    texts = [evidence_text(each) for each in use.evidence[:2]]
+    left = len(use.evidence) - len(texts)
+    return "; ".join([*texts, f"and {left} more"] if left else texts)
+
+
 def _sites(device: DeviceFindings, most: int | None, note: str) -> Iterator[Block]:
     if not device.sites:
         return
-    sites, peak = device.sites[:most], max(device.peak.allocated, 1)
-    rest = device.sites[len(sites) :]
-    coded = any(site.source for site in sites)
-    held = sum(site.bytes for site in rest)
-    yield Table(
-        [
-            *(Column("bytes"), Column("share"), Column("count"), Column("call site", True)),
-            *([Column("code", True, "end")] if coded else []),
-        ],
-        [
-            (
-                Size(site.bytes),
-                format_share(site.bytes, peak),
-                format_count(site.count),
-                site_of(site),
-                *([Code(site.source) if site.source else ""] if coded else []),
-            )
-            for site in sites
-        ],
-        title="Held at the peak, by call site",
-        rest=f"{format_count(len(rest))} more with {format_bytes(held)}." if rest else "",
-        shares=[site.bytes / peak for site in sites],
+    sites = device.sites[:most]
+    rest = [site.bytes for site in device.sites[len(sites) :]]
+    yield _held_at_peak(
+        [(site.bytes, site.count, site_of(site), site.source) for site in sites],
+        max(device.peak.allocated, 1),
+        f"{format_count(len(rest))} more with {format_bytes(sum(rest))}." if rest else "",
     )
     if note:
         yield Paragraph(note)
 
 
-def site_of(site: CallSite) -> Site:
-    """Return a call site as it is shown."""
-    place = location(site.filename, site.line)
-    return Site(site.name, place, is_code=site.frame is not None)
+def _held_at_peak(sites: Sequence[tuple[int, int, Site, str]], peak: int, rest: str = "") -> Table:
+    """Return bytes, count, place and code of call sites as a table; its code only if any has."""
+    code = [Column("code", True, "end")] if any(source for *_, source in sites) else []
+    return Table(
+        [*columns("bytes", "share", "count", text="call site"), *code],
+        [
+            (
+                Size(held),
+                format_share(held, peak),
+                format_count(count),
+                site,
+                *(Code(source) if source else "" for _ in code),
+            )
+            for held, count, site, source in sites
+        ],
+        title="Held at the peak, by call site",
+        rest=rest,
+        shares=[held / peak for held, *_ in sites],
+    )
 
 
 def _stages(device: DeviceFindings, room: Room) -> Iterator[Block]:
@@ -427,12 +451,18 @@ def suggestion(offered: Suggestion, *, with_reasons: bool = False) -> Item:
 
 
 def _evidence(of: model.Table, most: int | None) -> Table:
-    texts = texts_of(of)
-    shown = cells_of(of, most)
-    left = len(of.rows) - len(shown) + of.left_out
+    units = [column.unit for column in of.columns]
+    rows = of.rows[:most]
+    left = len(of.rows) - len(rows) + of.left_out
     return Table(
-        [Column(column.title, i in texts) for i, column in enumerate(of.columns)],
-        [[Code(cell) if i in texts else cell for i, cell in enumerate(row)] for row in shown],
+        [Column(column.title, column.unit == "text") for column in of.columns],
+        [
+            [
+                Code(text) if unit == "text" else text
+                for text, unit in zip(map(value_text, row, units), units, strict=True)
+            ]
+            for row in rows
+        ],
         title=of.title,
         rest=f"{format_count(left)} more." if left else "",
     )
@@ -470,7 +500,7 @@ def trust_blocks(name: str, found: Trust) -> Iterator[Block]:
     if found.facts.missing:
         at = "at the peak" if recorded else "at the end"
         yield Table(
-            _columns((at, "count", "in all", "count", "reason"), text=4),
+            columns(at, "count", "in all", "count", text="reason", cut="end"),
             [
                 (
                     Size(each.peak_bytes),
@@ -491,19 +521,20 @@ def trust_blocks(name: str, found: Trust) -> Iterator[Block]:
 def _reserved(moments: list[tuple[str, ReservedParts]]) -> Iterator[Table]:
     if not moments:
         return
-    columns = [part_rows(parts) for _, parts in moments]
+    heads: list[str] = []
     total = ["reserved"]
-    for _, parts in moments:
+    for when, parts in moments:
+        heads += [when, "share"]
         total += [format_bytes(parts.reserved), difference_text(parts) or "to the byte"]
-    yield Table(
-        _columns(("part", *(h for title, _ in moments for h in (title, "share"))), text=0),
-        [
-            (title, *(cell for column in columns for cell in column[i]))
-            for i, (_, title) in enumerate(PARTS)
-        ],
-        title="What reserved memory consists of",
-        total=total,
-    )
+    rows = []
+    for name, title in PARTS:
+        row = [title]
+        for _, parts in moments:
+            size = getattr(parts, name)
+            row += [format_bytes(size), format_share(size, parts.reserved)]
+        rows.append(row)
+    title = "What reserved memory consists of"
+    yield Table([Column("part", True, "end"), *map(Column, heads)], rows, title, total)
 
 
 # The summary stored in a page; a stranger may have made its JSON.
@@ -552,33 +583,19 @@ def _saved_device(device: Plain) -> Iterator[Block]:
     peaks = [(name, peak) for name, peak in _row(device, "peaks").items() if isinstance(peak, dict)]
     if peaks:
         yield Table(
-            _columns(("memory", "peak", "event"), text=0),
+            [Column("memory", True, "end"), Column("peak"), Column("event")],
             [
                 (name, Size(_number(peak, "bytes")), str(_number(peak, "event")))
                 for name, peak in peaks
             ],
         )
-    sites = _rows(device, "sites")
-    if sites:
-        whole = max(_number(_row(device, "peak"), "allocated"), 1)
-        held = [_number(site, "bytes") for site in sites]
-        yield Table(
-            [Column("bytes"), Column("share"), Column("count"), Column("call site", True)],
-            [
-                (
-                    Size(size),
-                    format_share(size, whole),
-                    format_count(_number(site, "count")),
-                    Site(
-                        _text(site, "name"),
-                        location(_text(site, "file"), _number(site, "line") or None),
-                    ),
-                )
-                for size, site in zip(held, sites, strict=True)
-            ],
-            title="Held at the peak, by call site",
-            shares=[size / whole for size in held],
-        )
+    if sites := _rows(device, "sites"):
+        held = []
+        for site in sites:
+            place = location(_text(site, "file"), _number(site, "line") or None)
+            count = _number(site, "count")
+            held.append((_number(site, "bytes"), count, Site(_text(site, "name"), place), ""))
+        yield _held_at_peak(held, max(_number(_row(device, "peak"), "allocated"), 1))
 
 
 def _promise(frees: Plain) -> str:

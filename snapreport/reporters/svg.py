@@ -11,7 +11,90 @@ from numpy.typing import NDArray
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.findings import DeviceFindings, StageUse
 
-# Marks on the static picture: stages, events, the peak and failed requests.
+WIDTH, HEIGHT = 1000, 260
+"""The picture's own units; the page scales it."""
+
+_COLUMNS = 500
+_TICKS = 4
+_ROOM = 1.2
+"""The picture's height in multiples of the highest value; the rest is room for a label."""
+
+
+@dataclass(frozen=True)
+class CurvePicture:
+    """Paths and labels of one device's picture; the template puts them into an ``svg`` element."""
+
+    allocated: str
+    """Path data of the filled area."""
+    requested: str
+    """Path data of the line."""
+    reserved: str
+    """Path data of the line; empty where no allocator reserves memory, or it is not known when."""
+    ticks: tuple[tuple[float, str], ...]
+    """Position from the top and label of each horizontal line."""
+    last_event: str
+    events: tuple[tuple[float, str, str], ...]
+    """Position in percent, label and ``text-anchor`` of each tick of the axis."""
+    bands: tuple[Band, ...]
+    all_stages: bool
+    """Whether ``bands`` has every level of stages."""
+    marks: tuple[Mark, ...]
+
+
+def draw_curves(device: DeviceFindings) -> CurvePicture:
+    """Reduce the curves to columns that each keep their maximum."""
+    events = device.history.events
+    allocated, requested = device.curves["allocated"], device.curves["requested"]
+    reserved = device.curves["reserved"] if "reserved" in device.peaks else None
+    highest = max(each.bytes for each in device.peaks.values()) or 1
+    top = highest * _ROOM
+    bands, all_stages = _stage_bands(device.stages, events)
+
+    def line(curve: NDArray[np.int64]) -> str:
+        values = maxima(curve)
+        return step_line(values, WIDTH / len(values), top)
+
+    return CurvePicture(
+        allocated=f"{line(allocated)}V{HEIGHT}H0Z",
+        requested=line(requested),
+        reserved="" if reserved is None else line(reserved),
+        ticks=tuple((_height_of(k, top), format_bytes(k)) for k in round_values(highest)),
+        last_event=format_count(max(events - 1, 0)),
+        events=event_ticks(events),
+        bands=bands,
+        all_stages=all_stages,
+        marks=_point_marks(device, top),
+    )
+
+
+def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
+    """Return path data of a line that keeps each value for ``width``; ``top`` is at the top."""
+    ys = [_height_of(value, top) for value in values.tolist()]
+    steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
+    return f"M0 {ys[0]}{''.join(steps)}"
+
+
+def _height_of(value: int, top: float) -> float:
+    """Return how far below the upper edge a number of bytes is drawn; ``top`` is at that edge."""
+    return round(HEIGHT * (1 - value / top), 1)
+
+
+def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
+    """Return the maxima of a curve in at most ``most`` equal runs of events."""
+    columns = min(most, len(curve))
+    starts = np.arange(columns) * len(curve) // columns
+    return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
+
+
+def round_values(highest: int) -> list[int]:
+    """Return the multiples of a power of two up to the highest value, at most ``_TICKS``."""
+    step = 1
+    while highest // step > _TICKS:
+        step *= 2
+    return list(range(step, highest + 1, step))
+
+
+# Marks: stages, events, the peak and failed requests.
 
 
 _MOST_BANDS = 120
@@ -66,7 +149,7 @@ class Mark:
     """None if there is no room for one."""
 
 
-def stage_bands(stages: tuple[StageUse, ...], events: int) -> tuple[tuple[Band, ...], bool]:
+def _stage_bands(stages: tuple[StageUse, ...], events: int) -> tuple[tuple[Band, ...], bool]:
     """Return the stages as bands, outer before inner, and whether all levels are there.
 
     To keep the page small, inner levels are left out, and the shortest stages of the outermost.
@@ -119,18 +202,18 @@ def event_ticks(events: int) -> tuple[tuple[float, str, str], ...]:
     apart = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)
     ticks = []
     for event in range(0, events, apart):
-        x = event_place(event, events)
+        x = _event_place(event, events)
         anchor = "start" if x < 4 else "end" if x > 96 else "middle"
         ticks.append((x, format_count(event), anchor))
     return tuple(ticks)
 
 
-def event_place(event: int, events: int) -> float:
+def _event_place(event: int, events: int) -> float:
     """Return the middle of an event in percent of the width; -1 is the start."""
     return round(100 * (event + 1.5) / (events + 1), 2)
 
 
-def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
+def _point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
     """Return the failed requests, then the peak, which is drawn over them.
 
     Args:
@@ -141,7 +224,7 @@ def point_marks(device: DeviceFindings, top: float) -> tuple[Mark, ...]:
     allocated = device.curves["allocated"]
 
     def place(event: int) -> tuple[float, float]:
-        return event_place(event, events), round(100 * (1 - int(allocated[event + 1]) / top), 2)
+        return _event_place(event, events), round(100 * (1 - int(allocated[event + 1]) / top), 2)
 
     at: dict[tuple[float, float], list[str]] = {}
     for oom in device.ooms:
@@ -196,86 +279,3 @@ _SIDES = ((1, "start"), (-1, "end"))
 
 def _overlap(a: _Rect, b: _Rect) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-WIDTH, HEIGHT = 1000, 260
-"""The picture's own units; the page scales it."""
-
-_COLUMNS = 500
-_TICKS = 4
-_ROOM = 1.2
-"""The picture's height in multiples of the highest value; the rest is room for a label."""
-
-
-@dataclass(frozen=True)
-class CurvePicture:
-    """Paths and labels of one device's picture; the template puts them into an ``svg`` element."""
-
-    allocated: str
-    """Path data of the filled area."""
-    requested: str
-    """Path data of the line."""
-    reserved: str
-    """Path data of the line; empty where no allocator reserves memory, or it is not known when."""
-    ticks: tuple[tuple[float, str], ...]
-    """Position from the top and label of each horizontal line."""
-    last_event: str
-    events: tuple[tuple[float, str, str], ...]
-    """Position in percent, label and ``text-anchor`` of each tick of the axis."""
-    bands: tuple[Band, ...]
-    all_stages: bool
-    """Whether ``bands`` has every level of stages."""
-    marks: tuple[Mark, ...]
-
-
-def draw_curves(device: DeviceFindings) -> CurvePicture:
-    """Reduce the curves to columns that each keep their maximum."""
-    events = device.history.events
-    allocated, requested = device.curves["allocated"], device.curves["requested"]
-    reserved = device.curves["reserved"] if "reserved" in device.peaks else None
-    highest = max(each.bytes for each in device.peaks.values()) or 1
-    top = highest * _ROOM
-    bands, all_stages = stage_bands(device.stages, events)
-
-    def line(curve: NDArray[np.int64]) -> str:
-        values = maxima(curve)
-        return step_line(values, WIDTH / len(values), top)
-
-    return CurvePicture(
-        allocated=f"{line(allocated)}V{HEIGHT}H0Z",
-        requested=line(requested),
-        reserved="" if reserved is None else line(reserved),
-        ticks=tuple((height_of(k, top), format_bytes(k)) for k in round_values(highest)),
-        last_event=format_count(max(events - 1, 0)),
-        events=event_ticks(events),
-        bands=bands,
-        all_stages=all_stages,
-        marks=point_marks(device, top),
-    )
-
-
-def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
-    """Return path data of a line that keeps each value for ``width``; ``top`` is at the top."""
-    ys = [height_of(value, top) for value in values.tolist()]
-    steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
-    return f"M0 {ys[0]}{''.join(steps)}"
-
-
-def height_of(value: int, top: float) -> float:
-    """Return how far below the upper edge a number of bytes is drawn; ``top`` is at that edge."""
-    return round(HEIGHT * (1 - value / top), 1)
-
-
-def maxima(curve: NDArray[np.int64], most: int = _COLUMNS) -> NDArray[np.int64]:
-    """Return the maxima of a curve in at most ``most`` equal runs of events."""
-    columns = min(most, len(curve))
-    starts = np.arange(columns) * len(curve) // columns
-    return np.asarray(np.maximum.reduceat(curve, starts), dtype=np.int64)
-
-
-def round_values(highest: int) -> list[int]:
-    """Return the multiples of a power of two up to the highest value, at most ``_TICKS``."""
-    step = 1
-    while highest // step > _TICKS:
-        step *= 2
-    return list(range(step, highest + 1, step))

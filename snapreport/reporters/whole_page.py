@@ -35,9 +35,6 @@ from snapreport.ground.units import (
 from snapreport.ground.version import __version__
 from snapreport.reporters.words import amount
 
-# Marks up what stands in a plain text: glossary terms to define, and names in backticks.
-
-
 # The longest first: "private pool" before "pool". Plurals count too.
 _NAMES = "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True)))
 # Not terms: code and names of functions or files, such as stream.wait_stream(), graph.pool() and

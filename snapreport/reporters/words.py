@@ -1,4 +1,7 @@
-"""Words and rows that builders, the page and agents share: amounts, settings, steps, findings."""
+"""Words that several answers share: amounts, moments, what was recorded, the values of findings.
+
+Builders of documents, the page's templates, the explorer and the answers for agents say them alike.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from snapreport.ground.units import (
     format_duration,
     format_number,
     format_share,
-    format_signed_bytes,
     plural,
     share_in_words,
 )
@@ -25,69 +27,48 @@ from snapreport.model.diagnoses import (
     Frees,
     ReservedParts,
     Suggestion,
-    Table,
     Trust,
     Unit,
     Value,
 )
-from snapreport.model.findings import AMOUNTS, DeviceFigures, Findings, StageUse
-from snapreport.model.history import Drawn, History, Picture
-from snapreport.model.roles import (
-    CACHE,
-    ROLES,
-    STATE,
-    UNKNOWN,
-    Evidence,
-    EvidenceUse,
-    Kind,
-    RoleUse,
-    Steps,
-    StepUse,
-    runs_of,
-    step_range,
+from snapreport.model.findings import (
+    AMOUNTS,
+    CallSite,
+    DeviceFigures,
+    DeviceFindings,
+    Findings,
+    StageUse,
 )
+from snapreport.model.history import History
+from snapreport.model.roles import Evidence, EvidenceUse, Steps
 from snapreport.model.snapshot import DeviceId, RecorderInfo
+from snapreport.reporters.document import Site
+from snapreport.reporters.plain_text import location
+
+# Amounts and moments.
 
 AMOUNT_HEADINGS = ("memory", "start", "at the peak", "end", "own peak")
 """The columns of ``amount_rows``; "the peak" is the peak of the allocated curve."""
 
 
-def amount_rows(device: DeviceFigures) -> list[tuple[str, str, str, str, str]]:
+def amount_rows(device: DeviceFigures) -> list[tuple[str, ...]]:
     """Return the rows under AMOUNT_HEADINGS, as texts; ``-`` where unknown.
 
     Without an allocator only tensor sizes are known: then curves with equal values share a row.
     """
-    start, peak, end = device.start, device.peak, device.end
-    if not device.recorded:  # only one state is known
-        start = end
-    rows = []
+    states = (device.start if device.recorded else device.end, device.peak, device.end)
+    rows: list[tuple[str, ...]] = []
     for name in AMOUNTS:
-        own = device.peaks.get(name)
-        rows.append(
-            (
-                name,
-                amount(getattr(start, name)),
-                amount(getattr(peak, name)),
-                amount(getattr(end, name)),
-                ""
-                if own is None or not device.recorded
-                else f"{format_bytes(own.bytes)} @ {event_name(own.event)}",
-            )
-        )
+        own = device.peaks.get(name) if device.recorded else None
+        most = "" if own is None else f"{format_bytes(own.bytes)} @ {event_name(own.event)}"
+        rows.append((name, *(amount(getattr(state, name)) for state in states), most))
     if "reserved" not in device.curves:
         # Rows with equal cells become one row, with all their names.
         merged: dict[tuple[str, ...], list[str]] = {}
         for name, *cells in rows[:3]:
             merged.setdefault(tuple(cells), []).append(name)
-        rows = [(", ".join(names), *cells) for cells, names in merged.items()]  # type: ignore[misc]
-    live = (format_count(start.live), format_count(peak.live), format_count(end.live))
-    return [*rows, ("allocations", *live, "")]
-
-
-def memory_name(devices: Iterable[DeviceId | str]) -> str:
-    """Name the memory of some devices in a heading: ``GPU memory``, ``CPU memory``, ``Memory``."""
-    on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
-    return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
+        rows = [(", ".join(names), *cells) for cells, names in merged.items()]
+    return [*rows, ("allocations", *(format_count(state.live) for state in states), "")]
 
 
 def amount(value: int | None) -> str:
@@ -95,14 +76,10 @@ def amount(value: int | None) -> str:
     return "-" if value is None else format_bytes(value)
 
 
-def signed(change: int | None) -> str:
-    """Write a change in bytes with its sign, ``-`` where it is not known."""
-    return "-" if change is None else format_signed_bytes(change)
-
-
-def event_name(event: int) -> str:
-    """Return an event's number as text; ``start`` for -1."""
-    return "start" if event < 0 else format_count(event)
+def memory_name(devices: Iterable[DeviceId | str]) -> str:
+    """Name the memory of some devices in a heading: ``GPU memory``, ``CPU memory``, ``Memory``."""
+    on_cpu = {str(device).partition(":")[0] == "cpu" for device in devices}
+    return {(True,): "CPU memory", (False, True): "Memory"}.get(tuple(sorted(on_cpu)), "GPU memory")
 
 
 def moment(device: DeviceFigures) -> str:
@@ -113,19 +90,6 @@ def moment(device: DeviceFigures) -> str:
     where = "before the first event" if peak.event < 0 else f"event {format_count(peak.event)}"
     when = "" if peak.time_us is None else f", {utc_text(peak.time_us)}"
     return f"Peak of allocated bytes: {where}{when}"
-
-
-def moment_text(device: str, event: int, time_us: int | None, curve: str, held: int) -> str:
-    """Announce a moment: ``cuda:0 at event 793, 2025-10-09 08:55:44.307512 UTC: 4.45 GiB active``.
-
-    Args:
-        device: its name.
-        event: -1 is the start.
-        time_us: None where it is not known.
-        curve: whose bytes are given.
-        held: its bytes at that moment.
-    """
-    return f"{when_text(device, event, time_us)}: {format_bytes(held)} {curve}"
 
 
 def when_text(device: str, event: int, time_us: int | None) -> str:
@@ -139,6 +103,36 @@ def utc_text(time_us: int, to: str = "seconds") -> str:
     """Write microseconds since 1970 as a date and a time; ``to``: ``seconds``, ``microseconds``."""
     moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=time_us)
     return f"{moment.replace(tzinfo=None).isoformat(' ', to)} UTC"
+
+
+def event_name(event: int) -> str:
+    """Return an event's number as text; ``start`` for -1."""
+    return "start" if event < 0 else format_count(event)
+
+
+def event_range(start: int, end: int) -> str:
+    """Write a stage's range of events; ``end`` is exclusive, and the range may be empty."""
+    if end < 0:
+        return "before event 0"
+    first = max(start, 0)
+    if end <= first:
+        return f"none at {format_count(first)}"
+    return f"{format_count(first)} to {format_count(end - 1)}"
+
+
+# A device, its call sites, stages and steps.
+
+
+def facts(device: DeviceFigures) -> str:
+    """Return the numbers of events and allocations and the duration, in one line."""
+    text = (
+        f"{plural(device.history.events, 'event')},"
+        f" {plural(len(device.history.allocations), 'allocation')}"
+    )
+    first, last = device.first_time_us, device.last_time_us
+    if first is not None and last is not None and last > first:
+        text += f", {format_duration(last - first)}"
+    return text
 
 
 def sizes_text(device: DeviceFigures) -> str:
@@ -164,16 +158,15 @@ def average_text(device: DeviceFigures) -> str:
     )
 
 
-def facts(device: DeviceFigures) -> str:
-    """Return the numbers of events and allocations and the duration, in one line."""
-    text = (
-        f"{plural(device.history.events, 'event')},"
-        f" {plural(len(device.history.allocations), 'allocation')}"
-    )
-    first, last = device.first_time_us, device.last_time_us
-    if first is not None and last is not None and last > first:
-        text += f", {format_duration(last - first)}"
-    return text
+def width_text(peak: CurvePeak) -> str:
+    """Say between which bounds the allocated peak is, to the byte."""
+    return f"The allocated peak is between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
+
+
+def site_of(site: CallSite) -> Site:
+    """Return a call site as it is shown."""
+    place = location(site.filename, site.line)
+    return Site(site.name, place, is_code=site.frame is not None)
 
 
 def lines_note(history: History) -> str:
@@ -202,32 +195,16 @@ def stage_name(stage: StageUse) -> str:
     return f"{stage.name} ({CUT_WORDS[stage.cut]})" if stage.cut and not over else stage.name
 
 
-def closing_text(device: DeviceFigures) -> str:
-    """Say whether the replay's end equals the final state."""
-    closing = device.closing
-    if closing is None:
-        return "the file lists none to compare with"
-    if closing.closes:
-        return "the events add up to it, to the byte"
-    return (
-        f"the events differ from it by {closing.requested:+,} requested,"
-        f" {closing.allocated:+,} allocated and {closing.active:+,} active bytes"
-    )
+def identified_text(steps: Steps) -> str:
+    """Say how the steps were identified, and how sure that is."""
+    sure = f" ({steps.confidence:.0%} sure)" if steps.confidence < 1 else ""
+    return f"Identified {steps.how}{sure}."
 
 
-def width_text(peak: CurvePeak) -> str:
-    """Say between which bounds the allocated peak is, to the byte."""
-    return f"The allocated peak is between {peak.bytes:,} and {peak.bytes + peak.width:,} bytes."
-
-
-def event_range(start: int, end: int) -> str:
-    """Write a stage's range of events; ``end`` is exclusive, and the range may be empty."""
-    if end < 0:
-        return "before event 0"
-    first = max(start, 0)
-    if end <= first:
-        return f"none at {format_count(first)}"
-    return f"{format_count(first)} to {format_count(end - 1)}"
+def evidence_text(evidence: Evidence | EvidenceUse) -> str:
+    """Return what was seen and how sure it is, such as ``made in backward (90% sure)``."""
+    sure = f" ({evidence.confidence:.0%} sure)" if 0 < evidence.confidence < 1 else ""
+    return f"{evidence.text}{sure}"
 
 
 # What a report says about the allocations that it does not draw one by one.
@@ -245,20 +222,25 @@ class CutText:
     """The details, as labels and values."""
 
 
-def cut_texts(findings: Findings) -> list[CutText | None]:
-    """Return the texts for each device; None where every allocation is drawn."""
+def cut_text(findings: Findings, device: DeviceFindings) -> CutText | None:
+    """Return the texts for a device; None where every allocation is drawn."""
     picture = findings.picture
     if picture is None:
-        return [None] * len(findings.devices)
-    made = [len(device.history.allocations) for device in findings.devices]
-    return [_about(*each, picture) for each in zip(picture.devices, made, strict=True)]
-
-
-def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
+        return None
+    drawn = picture.devices[findings.devices.index(device)]
     if not drawn.left_out and drawn.times is None and drawn.window is None:
         return None
     share = share_in_words(drawn.left_out_bytes, drawn.all_bytes)
-    which = f"{format_count(drawn.left_out)} of {plural(made, 'allocation')}"
+    made = plural(len(device.history.allocations), "allocation")
+    which = f"{format_count(drawn.left_out)} of {made}"
+    cut = picture.cut
+    options = {
+        "--from": cut.first,
+        "--to": cut.last,
+        "--min-size": cut.min_size,
+        "--fit": picture.fit is not None,
+    }
+    how = f"without {' and '.join(name for name, given in options.items() if given)}"
     line = (
         f"Not drawn one by one: {which}, {share} of all bytes allocated; their sum is one band."
         if drawn.left_out
@@ -272,46 +254,36 @@ def _about(drawn: Drawn, made: int, picture: Picture) -> CutText | None:
     if drawn.times is not None:
         line += f" Times are within {format_duration(drawn.time_error_us)}."
     what = "Peaks, failed requests, stages and call sites" if drawn.error else "All figures"
-    line += f" {what} are exact. To see everything, render {_how(picture)}."
+    line += f" {what} are exact. To see everything, render {how}."
     plain = (
         f"Every figure counts all allocations. A page with the same cuts draws all but {which}"
         f" ({share} of all bytes allocated) one by one."
     )
-    return CutText(line, plain, tuple(_facts(drawn, which, share, picture)))
-
-
-def _facts(drawn: Drawn, which: str, share: str, picture: Picture) -> list[tuple[str, str]]:
-    facts = []
-    if drawn.window is not None:
-        first, last = drawn.window
-        facts.append(("Events drawn", f"{event_name(first)} to {event_name(last)}"))
-    if picture.cut.min_size:
-        facts.append(("Sizes drawn", f"{format_bytes(picture.cut.min_size)} requested, or more"))
-    if picture.fit is not None:
-        facts.append(("Made to fit", f"{format_count(picture.fit)} bytes"))
-        facts.append(("Thinned, in this order", _ORDER))
-    facts.append(("Not drawn one by one", f"{which}, {format_count(drawn.left_out_bytes)} bytes"))
-    facts.append(("Share of all bytes allocated", share))
-    facts.append(("Live at the peak, of those", f"{format_count(drawn.left_out_at_peak)} bytes"))
-    facts.append(
-        (
-            "Strips and band together",
-            f"at most {format_count(drawn.error)} bytes below the curve at some events; equal to it"
-            " at the start, the end, every peak, failed request and edge of a stage"
-            if drawn.error
-            else "equal to the curve at every event, to the byte",
-        )
+    window, fit, least = drawn.window, picture.fit, cut.min_size
+    together = (
+        f"at most {format_count(drawn.error)} bytes below the curve at some events; equal to it at"
+        " the start, the end, every peak, failed request and edge of a stage"
+        if drawn.error
+        else "equal to the curve at every event, to the byte"
     )
-    facts.append(
+    facts = [
+        ("Events drawn", " to ".join(map(event_name, window or ()))),
+        ("Sizes drawn", f"{format_bytes(least)} requested, or more" if least else ""),
+        ("Made to fit", "" if fit is None else f"{format_count(fit)} bytes"),
+        ("Thinned, in this order", "" if fit is None else _ORDER),
+        ("Not drawn one by one", f"{which}, {format_count(drawn.left_out_bytes)} bytes"),
+        ("Share of all bytes allocated", share),
+        ("Live at the peak, of those", f"{format_count(drawn.left_out_at_peak)} bytes"),
+        ("Strips and band together", together),
         (
             "Times",
             "as recorded"
             if drawn.times is None
             else f"within {format_count(drawn.time_error_us)} µs of those recorded",
-        )
-    )
-    facts.append(("To see everything", f"render {_how(picture)}"))
-    return facts
+        ),
+        ("To see everything", f"render {how}"),
+    ]
+    return CutText(line, plain, tuple((label, text) for label, text in facts if text))
 
 
 _ORDER = (
@@ -321,25 +293,7 @@ _ORDER = (
 )
 
 
-def _how(picture: Picture) -> str:
-    cut = picture.cut
-    options = [
-        name
-        for name, given in (
-            ("--from", cut.first),
-            ("--to", cut.last),
-            ("--min-size", cut.min_size),
-            ("--fit", picture.fit is not None),
-        )
-        if given
-    ]
-    return f"without {' and '.join(options)}"
-
-
-# What was noted while recording, as names and values for the reports.
-
-
-_MARKS = 20
+# What was noted while recording.
 
 
 def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[tuple[str, str]]:
@@ -412,6 +366,9 @@ def _marks(noted: RecorderInfo) -> str:
     return ", ".join([*first, f"{format_count(more)} more"] if more else first)
 
 
+_MARKS = 20
+
+
 def _time(time_us: int | None) -> str:
     try:
         return "" if time_us is None else utc_text(time_us)
@@ -419,106 +376,7 @@ def _time(time_us: int | None) -> str:
         return ""
 
 
-# Says how a role is known, and names roles in the plural.
-
-
-_MOST = 2
-
-
-def evidence_text(evidence: Evidence | EvidenceUse) -> str:
-    """Return what was seen and how sure it is, such as ``made in backward (90% sure)``."""
-    sure = f" ({evidence.confidence:.0%} sure)" if 0 < evidence.confidence < 1 else ""
-    return f"{evidence.text}{sure}"
-
-
-def known_text(use: RoleUse) -> str:
-    """Return the two kinds of evidence for most bytes of a role, and how many more there are."""
-    texts = [evidence_text(each) for each in use.evidence[:_MOST]]
-    left = len(use.evidence) - len(texts)
-    return "; ".join([*texts, f"and {left} more"] if left else texts)
-
-
-def plural_of(role: str) -> str:
-    """Return a role's name for several allocations: ``parameters``."""
-    if role == ROLES[UNKNOWN]:
-        return "of unknown role"
-    if role in (ROLES[STATE], ROLES[CACHE]):
-        return role
-    head, of, rest = role.replace(" of optimizer", " of the optimizer").partition(" of ")
-    return f"{head[:-1]}ies{of}{rest}" if head.endswith("y") else f"{head}s{of}{rest}"
-
-
-# The rows of the table of steps, the same in text and Markdown.
-
-
-STEP_HEADINGS = ("step", "events", "start", "peak", "kept", "note")
-"""The columns of ``step_rows``; "kept" is the bytes that a step allocated and that outlive it."""
-
-_KINDS: dict[Kind, str] = {
-    "warm-up": "warm-up",
-    "steady": "alike",
-    "other": "differs",
-    "unknown": "",
-}
-
-
-def step_rows(steps: Steps, most: int | None = None) -> tuple[list[tuple[str, ...]], int]:
-    """Return the rows under STEP_HEADINGS, as texts, and how many steps are left out.
-
-    Consecutive steady steps share one row, which shows their lowest to highest value.
-
-    Args:
-        steps: of one device.
-        most: the most rows, plus the row of the peak; None for all.
-    """
-    runs = runs_of(steps.steps)
-    shown = [
-        run
-        for i, run in enumerate(runs)
-        if most is None or i < most or any(step.number == steps.peak for step in run)
-    ]
-    left = len(steps) - sum(map(len, shown))
-    return [_row(run, steps.peak) for run in shown], left
-
-
-def identified_text(steps: Steps) -> str:
-    """Say how the steps were identified, and how sure that is."""
-    sure = f" ({steps.confidence:.0%} sure)" if steps.confidence < 1 else ""
-    return f"Identified {steps.how}{sure}."
-
-
-def _row(run: Sequence[StepUse], peak: int | None) -> tuple[str, ...]:
-    return (
-        step_range(run),
-        event_range(run[0].start_event, run[-1].end_event),
-        _spread([step.start_bytes for step in run]),
-        _spread([step.peak_bytes for step in run]),
-        _spread([step.kept_bytes for step in run]),
-        _note(run, peak),
-    )
-
-
-def _note(run: Sequence[StepUse], peak: int | None) -> str:
-    notes = [run[0].name] if len(run) == 1 else []
-    if peak is not None and any(step.number == peak for step in run):
-        notes.append("peak" if len(run) == 1 else f"peak in {format_count(peak)}")
-    if run[0].kind != "steady" or len(run) > 1:
-        notes.append(_KINDS[run[0].kind])
-    if not run[0].start_event and run[0].start_bytes:
-        notes.append("begins with the recording")  # and may have begun before it
-    return ", ".join(filter(None, notes))
-
-
-def _spread(values: Sequence[int]) -> str:
-    least, most = format_bytes(min(values)), format_bytes(max(values))
-    if least == most:
-        return least
-    number, _, unit = least.partition(" ")
-    return f"{number if most.endswith(f' {unit}') else least} to {most}"
-
-
-# Words that the text and the page share to say how far a recording can be trusted.
-
+# How far a recording can be trusted.
 
 PARTS = (
     ("requested", "requested"),
@@ -528,12 +386,6 @@ PARTS = (
     ("returnable", "inactive, returnable"),
 )
 """The parts of reserved memory: their names in ``ReservedParts``, and in words."""
-
-
-def part_rows(parts: ReservedParts) -> list[tuple[str, str]]:
-    """Return bytes and share of each of ``PARTS``, as texts."""
-    sizes = [getattr(parts, name) for name, _ in PARTS]
-    return [(format_bytes(size), format_share(size, parts.reserved)) for size in sizes]
 
 
 def reserved_moments(trust: Trust) -> list[tuple[str, ReservedParts]]:
@@ -554,7 +406,7 @@ def exactness(peak: CurvePeak) -> str:
     return f"up to {format_bytes(peak.width)} higher" if peak.width else "exact"
 
 
-# The values of findings as text.
+# The values of findings.
 
 
 def value_text(value: Value, unit: Unit) -> str:
@@ -573,17 +425,6 @@ def value_text(value: Value, unit: Unit) -> str:
     if unit == "time_us":
         return format_duration(number)
     return format_number(value)
-
-
-def texts_of(table: Table) -> list[int]:
-    """Return the columns of a table that hold texts."""
-    return [i for i, column in enumerate(table.columns) if column.unit == "text"]
-
-
-def cells_of(table: Table, most: int | None) -> list[list[str]]:
-    """Return the first rows of a table as texts, ``most`` of them or all."""
-    units = [column.unit for column in table.columns]
-    return [list(map(value_text, row, units)) for row in table.rows[:most]]
 
 
 def figure_text(figure: Figure) -> str:

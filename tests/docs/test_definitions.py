@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import snapreport
 from snapreport.commands import cli
 from snapreport.ground.glossary import FIGURES, GLOSSARY
-from snapreport.reporters.plain_text import escaped
+from snapreport.reporters.markdown import escaped
 from tests.docs.examples import ROOT, SAMPLES
 from tests.documents import report_as
 

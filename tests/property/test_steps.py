@@ -18,7 +18,7 @@ from snapreport.diagnosis.conclude import find, find_figures
 from snapreport.figures.uses import ALIKE, measure_steps
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.roles import Iterations, Steps, runs_of
-from snapreport.reporters.words import step_rows
+from snapreport.reporters.answers import step_rows
 from snapreport.roles.steps import FEWEST, find_iterations
 from tests.builders import KIB, MIB, TraceBuilder, frame, trace
 from tests.corpus import corpus_files, findings_of, representative

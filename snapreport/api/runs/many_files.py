@@ -123,13 +123,11 @@ def lost_task(task: Task, how: str) -> Outcome:
 
 
 def _convert(task: Task, progress: Progress) -> Outcome:
-    from snapreport.api.making import convert
+    from snapreport.api.making import convert, is_converted
 
-    if not any(task.options.values()):  # a bundle made without options can be kept
-        from snapreport.api.rank_figures import is_converted
-
-        if is_converted(task.source, task.target):
-            return Outcome(task.source, task.target, already=True)
+    # A bundle made without options can be kept.
+    if not any(task.options.values()) and is_converted(task.source, task.target):
+        return Outcome(task.source, task.target, already=True)
     warnings: list[str] = []
     path = convert(task.source, task.target, progress=progress, see=warnings.extend, **task.options)
     return Outcome(task.source, path, warnings=tuple(warnings))

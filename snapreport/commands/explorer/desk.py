@@ -43,8 +43,7 @@ from snapreport.ground.errors import SnapreportError
 from snapreport.ground.files import write_atomically
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.units import format_bytes, format_count
-from snapreport.reporters.markdown import table
-from snapreport.reporters.plain_text import code_span, escaped
+from snapreport.reporters.markdown import code_span, escaped, table
 
 SCREENS: tuple[type[Screen], ...] = (
     OverviewScreen,

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from snapreport.commands.explorer.lines import EMPTY, Line, heat, ink, labelled, wrap
 from snapreport.commands.explorer.screen import FrontDesk, Key, ListScreen, Table, key
+from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answers import CardFit
 from snapreport.model.diagnoses import Diagnosis, Finding, Trust
 from snapreport.reporters.document import Block, Heading, Paragraph, plain
-from snapreport.reporters.plain_text import location, named_place, one_line
+from snapreport.reporters.plain_text import location, named_place
 from snapreport.reporters.summary import amount_blocks, finding_blocks, trust_blocks
-from snapreport.reporters.text_tables import NARROWEST, STYLES, Page
+from snapreport.reporters.text import NARROWEST, STYLES, Page
 from snapreport.reporters.words import facts, lines_note, recording_rows, tally
 
 _COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
@@ -33,7 +34,7 @@ def page_lines(width: int, blocks: Iterable[Block]) -> list[Line]:
     """
     page = Page(max(width, NARROWEST), colour=True)
     page.blocks(blocks)
-    lines = []
+    lines: list[Line] = []
     for text in page.render().decode().removesuffix("\n").split("\n"):
         texts, codes = (parts := _COLOUR.split(text))[::2], parts[1::2]
         roles = ["", *(_ROLES.get(code, "") for code in codes)]
@@ -129,7 +130,7 @@ class OverviewScreen(ListScreen):
             """Yield rows of blocks; a pane may be too narrow for a writer's paragraphs."""
             for block in blocks:
                 if isinstance(block, (Heading, Paragraph)):
-                    texts = wrap(one_line(plain(block.words)), self.width)
+                    texts = wrap(replaced(plain(block.words)), self.width)
                     yield from (_Row(ink((text, block.style))) for text in texts)
                 else:
                     yield from map(_Row, page_lines(self.width, [block]))
@@ -140,7 +141,7 @@ class OverviewScreen(ListScreen):
             _Row(EMPTY),
             *self._findings(diagnosis),
             _Row(EMPTY),
-            *say(*amount_blocks(figures, with_curve=False)),
+            *say(*amount_blocks(figures)),
             *say(*([Paragraph(trust.sentence)] if trust else [])),
             *self._sites(),
             *(_Row(ink((text, "dim"))) for text in (wrap(note, self.width) if note else [])),
@@ -160,7 +161,7 @@ class OverviewScreen(ListScreen):
             lines = [ink("▾ ", *first.runs), *(ink("  ", *line.runs) for line in rest), EMPTY]
             return [_Row(line, finding) for line in lines]
         head = (f"▸ {finding.severity.capitalize()}: ", finding.severity)
-        return [_Row(ink(head, one_line(finding.title)), finding)]
+        return [_Row(ink(head, replaced(finding.title)), finding)]
 
     def _sites(self) -> list[_Row]:
         figures = self.view.device.figures
@@ -174,7 +175,7 @@ class OverviewScreen(ListScreen):
             figure = f"{format_bytes(site.bytes):>10} {format_share(site.bytes, total):>7}"
             place = location(site.filename, site.line)
             text = f"{figure} {format_count(site.count):>7}  "
-            line = ink((text, role), (one_line(site.name), role), (f"  {place}", "dim"))
+            line = ink((text, role), (replaced(site.name), role), (f"  {place}", "dim"))
             rows.append(_Row(line, site=place or site.name))
         left = figures.sites[_MOST_SITES:]
         if left:
@@ -275,7 +276,7 @@ class RecordingScreen(ListScreen):
         for title, rows in (("Recording", noted), ("Allocator settings", settings)):
             lines += [EMPTY, ink((title, "title"))] if rows else []
             for name, value in rows:
-                lines += labelled(f"  {one_line(name)}", one_line(value), 29, self.width, "dim")
+                lines += labelled(f"  {replaced(name)}", replaced(value), 29, self.width, "dim")
         self.items = lines
 
     def row(self, place: int) -> Line:

@@ -20,7 +20,8 @@ from snapreport.ground.errors import PatternError
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.answers import LineUse, sizes_of
 from snapreport.model.findings import StageUse
-from snapreport.reporters.words import amount, event_name, event_range, signed, stage_name
+from snapreport.reporters.document import Size
+from snapreport.reporters.words import amount, event_name, event_range, stage_name
 
 _WIDE = 100
 """From this width on there is room for events."""
@@ -89,7 +90,7 @@ class StagesScreen(ListScreen):
         on = stage.start_event <= self.view.event < stage.end_event
         fold = "▸" if number in self.folded else " "
         name = f"  {'  ' * min(stage.depth, 8)}{fold}{stage_name(stage)}"
-        change = f" {signed(stage.change):>11}", change_role(stage.change or 0)
+        change = f" {Size(stage.change, is_change=True)!s:>11}", change_role(stage.change or 0)
         return ink(figures, change, (events, "dim"), (name, "key" if on else ""))
 
     def text(self, place: int) -> str:

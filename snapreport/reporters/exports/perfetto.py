@@ -1,9 +1,8 @@
 """Writes a trace for ui.perfetto.dev: a counter for each curve, a slice for each allocation.
 
 The format is Perfetto's protobuf, not Chrome's JSON: counters are exact integers, times have
-nanoseconds,
-and each call stack is stored once. An event lasts at least a nanosecond, so that events of the same
-microsecond keep their order and no peak between two of them is lost.
+nanoseconds, and each call stack is stored once. An event lasts at least a nanosecond, so that
+events of the same microsecond keep their order and no peak between two of them is lost.
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.exports.stack_weights import Export, site_names, stack_nodes, stack_texts
 
-# Lays overlapping spans side by side: each on the lowest lane that is free when it begins.
-
 
 def lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """Return each span's lane, from 0.
+    """Return each span's lane, from 0: the lowest that is free when the span begins.
 
     Args:
         spans: begin and end of each, in order of their begin; a lane is free again at the end.

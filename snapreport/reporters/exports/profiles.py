@@ -36,14 +36,8 @@ def write_collapsed(export: Export, out: BinaryIO) -> None:
     out.writelines(f"{path} {total}\n".encode() for path, total in totals.items())
 
 
-# Writes a file for speedscope.app: bytes and counts by call stack, as sampled profiles.
-
-
-_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-
-
 def write_speedscope(export: Export, out: BinaryIO) -> None:
-    """Write three profiles: bytes live at the moment, their number, and all bytes ever allocated.
+    """Write three sampled profiles: bytes live at the moment, their number, all bytes allocated.
 
     Source: the schema that the npm package ``speedscope`` ships, version 1.25.
     """
@@ -53,7 +47,7 @@ def write_speedscope(export: Export, out: BinaryIO) -> None:
     name = moment_text(device.found.device, export.curve, device.event)
     ever = f"{device.found.device}, {export.curve} bytes over the whole recording"
     document = {
-        "$schema": _SCHEMA,
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": visible(export.history.title),
         "exporter": f"snapreport@{__version__}",
         "activeProfileIndex": 0,
@@ -98,9 +92,6 @@ def _profile(
     }
 
 
-# Writes a profile for ``go tool pprof``, Pyroscope and other readers of pprof's protobuf.
-
-
 # Numbers of the fields in google/pprof's profile.proto.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
 _TIME_NANOS, _DURATION_NANOS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
@@ -115,7 +106,10 @@ VALUES = (
 
 
 def write_pprof(export: Export, out: BinaryIO) -> None:
-    """Write a gzipped profile: in use at the moment, and allocated over the whole recording."""
+    """Write a gzipped profile: in use at the moment, and allocated over the whole recording.
+
+    ``go tool pprof``, Pyroscope and others read it.
+    """
     device = export.devices[0]
     strings = _Strings()
     parts = [data(_SAMPLE_TYPE, strings.pair(*value)) for value in VALUES]

@@ -14,10 +14,8 @@ from snapreport.ground.safe_text import plain_json
 from snapreport.ground.units import format_bytes
 from snapreport.model.snapshot import most_exported
 
-# Refuses exports that are far too large for their source.
 
-
-def too_large(name: str, length: int) -> ExportError:
+def _too_large(name: str, length: int) -> ExportError:
     """Return the error for an export of a source with this name and length in bytes."""
     return ExportError(
         f"{name} has {format_bytes(length)}, and would have over"
@@ -48,11 +46,11 @@ class _Limited(io.RawIOBase):
     def write(self, data: bytes) -> int:  # type: ignore[override]
         self._left -= len(data)
         if self._left < 0:
-            raise too_large(self._name, self._length)
+            raise _too_large(self._name, self._length)
         return self._out.write(data)
 
 
-PROTOCOL = 4
+_PROTOCOL = 4
 """What PyTorch wrote until 2026, and the newest that older viewers read."""
 
 _DEEPEST = 50
@@ -64,7 +62,7 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 def write_pickle(top: Any, out: BinaryIO) -> None:
     """Write a snapshot as a pickle of protocol 4; shared objects stay shared."""
-    pickle.Pickler(out, PROTOCOL).dump(top)
+    pickle.Pickler(out, _PROTOCOL).dump(top)
 
 
 def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
@@ -81,7 +79,7 @@ def write_json(top: Any, out: BinaryIO, name: str, length: int) -> None:
     """
     weights: dict[int, int] = {}
     if _weigh(top, weights, 0) > most_exported(length):
-        raise too_large(name, length)
+        raise _too_large(name, length)
     within = limited(out, name, length)
     for part in _json(top, weights):
         within.write(part)

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.ground.errors import ExportError
 from snapreport.ground.safe_text import csv_cell
+from snapreport.model.history import START
+from snapreport.model.roles import ROLES
 from snapreport.model.run import DeviceFacts, RankFacts, Run
-from snapreport.reporters.exports.stack_weights import Column, Export, tables
+from snapreport.model.snapshot import NO_ID, NO_TIME
+from snapreport.reporters.exports.stack_weights import (
+    DeviceExport,
+    Export,
+    site_names,
+    stack_nodes,
+    stack_texts,
+)
 
 
 def write_csv(export: Export, out: BinaryIO) -> None:
@@ -19,7 +33,7 @@ def write_csv(export: Export, out: BinaryIO) -> None:
     """
     text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
-    for number, columns in enumerate(tables(export)):
+    for number, columns in enumerate(_tables(export)):
         if number == 0:
             writer.writerow(column.name for column in columns)
         writer.writerows(zip(*map(_cells, columns), strict=True))
@@ -27,7 +41,7 @@ def write_csv(export: Export, out: BinaryIO) -> None:
     text.detach()
 
 
-def _cells(column: Column) -> list[int | str]:
+def _cells(column: _Column) -> list[int | str]:
     values = column.values.tolist()
     if column.texts is None:
         found: list[int | str] = values
@@ -39,11 +53,10 @@ def _cells(column: Column) -> list[int | str]:
     return [v if known else "" for v, known in zip(found, column.known.tolist(), strict=True)]
 
 
-# Writes allocations as Parquet, for pandas, Polars, DuckDB and the like.
-
-
 def write_parquet(export: Export, out: BinaryIO) -> None:
-    """Write a row for each allocation; texts are dictionary-encoded, each stored once.
+    """Write a row for each allocation, for pandas, Polars, DuckDB and the like.
+
+    Texts are dictionary-encoded, each stored once.
 
     Raises:
         ExportError: pyarrow, an extra, is not installed.
@@ -56,7 +69,7 @@ def write_parquet(export: Export, out: BinaryIO) -> None:
             "Parquet needs pyarrow; install it with pip install pyarrow, or export csv."
         ) from error
 
-    def array(column: Column) -> Any:
+    def array(column: _Column) -> Any:
         absent = ~column.known
         if column.texts is None:
             return pa.array(column.values, pa.int64(), mask=absent)
@@ -64,14 +77,91 @@ def write_parquet(export: Export, out: BinaryIO) -> None:
         return pa.DictionaryArray.from_arrays(places, pa.array(column.texts, pa.string()))
 
     parts = [
-        pa.table({column.name: array(column) for column in columns}) for columns in tables(export)
+        pa.table({column.name: array(column) for column in columns}) for columns in _tables(export)
     ]
     table = pa.concat_tables(parts).unify_dictionaries()
     about = {"curve": export.curve, "source": export.history.source.name}
     pq.write_table(table.replace_schema_metadata(about), out, compression="zstd")
 
 
-# Writes the figures of all ranks of a run as Parquet, a row for each device of each rank.
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One column of a table: integers, or texts by their places in a list."""
+
+    name: str
+    values: NDArray[Any]
+    """Integers; for texts, places in ``texts``."""
+    known: NDArray[np.bool_]
+    """False where there is no value."""
+    texts: list[str] | None = None
+
+
+def _tables(export: Export) -> Iterator[list[_Column]]:
+    """Yield the columns of each device's allocations, in birth order; all have the same columns.
+
+    If a moment was named, the rows are the allocations live then.
+    """
+    for device in export.devices:
+        yield _columns(export, device)
+
+
+def _columns(export: Export, device: DeviceExport) -> list[_Column]:
+    found, history = device.found, export.history
+    rows, never = found.history.allocations, found.history.events
+    chosen = np.sort(device.live.rows) if export.at_moment else np.arange(len(rows))
+    everyone = np.ones(len(chosen), np.bool_)
+
+    def integers(name: str, values: NDArray[Any], *none: int) -> _Column:
+        return _Column(name, values[chosen].astype(np.int64), ~np.isin(values[chosen], none))
+
+    def texts(name: str, ids: NDArray[Any], named: Callable[[list[int]], list[str]]) -> _Column:
+        used, place = np.unique(ids[chosen], return_inverse=True)
+        begin = int((used < 0).sum())  # NO_ID, the only one below zero, has no text
+        names = named(used[begin:].tolist())
+        return _Column(name, place.astype(np.int64) - begin, place >= begin, names)
+
+    def strings(ids: list[int]) -> list[str]:
+        return [history.strings[i] for i in ids]
+
+    def pools(ids: list[int]) -> list[str]:
+        return ["{}:{}".format(*history.pools[i]) for i in ids]
+
+    seen = found.roles.seen
+    sure = np.array([round(each.confidence * 100) for each in seen])
+    sites, site = site_names(export, found)
+    behind, lines = export.forward
+    forward = behind[rows.stack] - 1
+    return [
+        _Column("device", np.zeros(len(chosen), np.int64), everyone, [str(found.device)]),
+        integers("allocation", np.arange(len(rows))),
+        integers("address", rows.addr),
+        integers("version", rows.version),
+        integers("requested_bytes", rows.size),
+        integers("block_bytes", rows.block_size),
+        integers("block_bytes_max", rows.block_size_max),
+        integers("alloc_event", rows.alloc_event, START),
+        integers("free_requested_event", rows.free_requested_event, never, START),
+        integers("free_completed_event", rows.free_event, never),
+        integers("alloc_time_us", rows.alloc_time_us, NO_TIME),
+        integers("free_requested_time_us", rows.free_requested_time_us, NO_TIME),
+        integers("free_completed_time_us", rows.free_time_us, NO_TIME),
+        integers("stream", rows.stream),
+        texts("pool", rows.pool, pools),
+        texts("category", np.where(rows.category == NO_ID, -1, rows.category), strings),
+        texts("role", found.roles.role, lambda ids: [ROLES[i] for i in ids]),
+        texts("role_evidence", found.roles.evidence, lambda ids: [seen[i].text for i in ids]),
+        integers("role_confidence_percent", sure[found.roles.evidence]),
+        texts("compile_context", rows.compile_context, strings),
+        texts("metadata", rows.metadata, strings),
+        texts("forward_line", forward, lambda ids: [lines[i + 1] for i in ids]),
+        texts("call_site", site, lambda ids: [sites[i] for i in ids]),
+        texts(
+            "stack", stack_nodes(export, found), lambda nodes: stack_texts(history.stacks, nodes)
+        ),
+    ]
+
+
+# The ranks of a run.
 
 
 _NUMBERS = (
@@ -93,9 +183,7 @@ def write_run_table(run: Run, out: BinaryIO) -> None:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ExportError("Parquet needs pyarrow; install it with pip install pyarrow.") from error
-    dimensions = dict.fromkeys(
-        name for rank in run.ranks for name, _ in rank.name.coordinates
-    )  # fmt: skip
+    dimensions = dict.fromkeys(name for rank in run.ranks for name, _ in rank.name.coordinates)
     rows = [
         _row(rank, device, list(dimensions))
         for rank in run.ranks

@@ -6,7 +6,8 @@ import pytest
 
 from snapreport.diagnosis.answer import steps_sentence
 from snapreport.model.roles import Kind, Source, Steps, StepUse
-from snapreport.reporters.words import identified_text, step_rows
+from snapreport.reporters.answers import step_rows
+from snapreport.reporters.words import identified_text
 
 MIB = 2**20
 

@@ -27,7 +27,7 @@ from snapreport.reporters.markdown import document_blocks
 from snapreport.reporters.page_report import lay_out, lay_out_of_file
 from snapreport.reporters.plain_text import cut_site
 from snapreport.reporters.summary import diagnosis_blocks
-from snapreport.reporters.text_tables import lay_out_columns
+from snapreport.reporters.text import lay_out_columns
 from snapreport.reporters.whole_page import Definitions
 from snapreport.reporters.words import (
     figure_text,

@@ -17,9 +17,10 @@ from markdown_it.token import Token
 import snapreport
 from snapreport.api.loading import open_database
 from snapreport.commands.query import csv_lines, json_lines
-from snapreport.ground.safe_text import csv_cell, plain_json, printable, visible
+from snapreport.ground.safe_text import csv_cell, plain_json, printable, replaced, visible
 from snapreport.reporters.answers import query_document
-from snapreport.reporters.plain_text import code_span, escaped, one_line, tame_notes
+from snapreport.reporters.markdown import code_span, escaped
+from snapreport.reporters.notes import tame_notes
 from tests.documents import text_of, verdict_as
 from tests.exports import read_perfetto, read_pprof
 from tests.hostile_text import ATTACKS, NAMES, is_calm, write_snapshot
@@ -102,7 +103,7 @@ def test_text_in_markdown_is_text(text: str) -> None:
     assert [token.type for token in tokens].count("td_open") == 4
     code = [token.content for token in tokens if token.type == "code_inline"]
     assert len(code) == 1
-    shown, whole = code[0].strip(), one_line(text).strip()
+    shown, whole = code[0].strip(), replaced(text).strip()
     assert shown.endswith(whole[-20:]) or shown.startswith(whole[:20])  # names lose their end
 
 
@@ -119,8 +120,8 @@ def test_a_strangers_notes_run_fetch_and_call_nothing(text: str) -> None:
 
 @each_attack
 def test_text_for_a_terminal_and_a_spreadsheet_is_calm(text: str) -> None:
-    assert is_calm(one_line(text))
-    assert "\n" not in one_line(text)
+    assert is_calm(replaced(text))
+    assert "\n" not in replaced(text)
     assert visible(text).isprintable()
     assert is_calm(printable(text.encode("utf-8", "surrogatepass")).decode())
     cell = csv_cell(text)
@@ -134,7 +135,7 @@ def test_text_for_a_terminal_and_a_spreadsheet_is_calm(text: str) -> None:
 
 def test_what_is_calm_stays_as_it_is() -> None:
     for text in ("forward (model.py:7)", "at::Tensor<int>", "größer 大きい \u05d0", "-5", "+1.5e3"):
-        assert visible(text) == one_line(text) == csv_cell(text) == text
+        assert visible(text) == replaced(text) == csv_cell(text) == text
         assert printable(text.encode()).decode() == text
         assert plain_json(orjson.dumps(text)) == orjson.dumps(text)
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from snapreport.reporters.plain_text import (
-    code_span,
-    cut_place,
-    cut_site,
-    escaped,
-    location,
-    one_line,
-    tame_notes,
-)
+from snapreport.ground.safe_text import replaced
+from snapreport.reporters.markdown import code_span, escaped
+from snapreport.reporters.notes import tame_notes
+from snapreport.reporters.plain_text import cut_place, cut_site, location
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -31,7 +26,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_one_line_has_no_control_and_direction_characters(text: str) -> None:
-    line = one_line(text)
+    line = replaced(text)
     assert line.isprintable()
     assert len(line) == len(text)
 
@@ -77,7 +72,7 @@ def test_a_long_template_loses_its_arguments_then_its_end() -> None:
 
 def test_short_text_stays_as_it_is() -> None:
     assert cut_place("short", 9) == "short"
-    assert one_line("short") == "short"
+    assert replaced("short") == "short"
 
 
 @pytest.mark.parametrize("text", HOSTILE)

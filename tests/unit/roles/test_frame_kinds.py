@@ -6,7 +6,7 @@ import pytest
 
 from snapreport.diagnosis.conclude import find
 from snapreport.model.findings import LIBRARY, OUTSIDE
-from snapreport.reporters.text_tables import tree_lines
+from snapreport.reporters.answers import tree_listing
 from snapreport.roles.frames import classify_file, is_own_file
 from tests.builders import frame, trace
 
@@ -101,8 +101,7 @@ def test_the_tree_of_a_notebook_begins_with_its_cell() -> None:
     ]
     cell = frame("<module>", "/tmp/ipykernel_12/34.py", 2)
     findings = find(trace().alloc("a", 1024, frames=[cell, *outer]).file())
-    drawn = tree_lines(findings.devices[0].tree, findings.tree_frames, 10)
-    lines = [line.text for line in drawn]
+    lines = tree_listing(findings.devices[0].tree, findings.tree_frames, 10).lines
     assert [line.split("%  ")[1] for line in lines] == ["<module>  /tmp/ipykernel_12/34.py:2"]
 
 
@@ -111,8 +110,7 @@ def test_memory_of_a_stack_without_the_users_frames_stays_in_the_tree() -> None:
     findings = find(
         trace().alloc("a", 1024, frames=stack).alloc("b", 3072, frames=[frame("step")]).file()
     )
-    drawn = tree_lines(findings.devices[0].tree, findings.tree_frames, 10)
-    lines = [line.text for line in drawn]
+    lines = tree_listing(findings.devices[0].tree, findings.tree_frames, 10).lines
     assert [line.split()[2] for line in lines] == ["75.0%", "25.0%"]
     assert "backward" in lines[1]
 

@@ -9,7 +9,7 @@ from snapreport.api.loading import Snapshot
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.callsites import find_call_tree
 from snapreport.model.findings import CallSite
-from snapreport.reporters.text_tables import tree_lines
+from snapreport.reporters.answers import tree_listing
 from snapreport.roles.frames import site_names, tree_frames
 from tests.builders import frame, trace
 
@@ -120,7 +120,7 @@ def test_a_tree_calls_autograd_and_compiled_code_as_call_sites_do() -> None:
     assert called["run"] == "run"
     assert shown.filenames[file.stacks.frames.names.index("call")] == ""
     found = find(file)
-    tree = "\n".join(line.text for line in tree_lines(found.devices[0].tree, shown, 10))
+    tree = "\n".join(tree_listing(found.devices[0].tree, shown, 10).lines)
     assert "backward of bmm (BmmBackward0)" in tree
 
 

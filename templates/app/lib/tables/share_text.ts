@@ -14,7 +14,7 @@ const MOST_SITES = 10
 const LONGEST = 2000,
   LONGEST_CODE = 400
 
-/** What GitHub turns into links and pictures, up to where a zero-width space breaks it: as in plain_text.py. */
+/** What GitHub turns into links and pictures, up to where a zero-width space breaks it: as in reporters/markdown.py. */
 const LINKS = /@(?!\s)|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-])\/[\w.-]+#(?=\d)|(?<!:):(?=[a-z+-][a-z0-9_+-]*:(?!:))/gi
 
 /** What a view shows, for `viewAsMarkdown`. */
