@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,7 +30,6 @@ from snapreport.commands.output import (
     end_with_errors,
     load_a_run,
     print_json,
-    print_page,
 )
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
@@ -119,8 +119,9 @@ def diff(
         end_with_errors(before, after)
         return
     refuse_for_file(run)
-    if answer.as_json and output is not None:
-        raise click.UsageError("--json writes to stdout; leave out -o, and redirect it.")
+    if (answer.as_json or answer.as_markdown) and output is not None:
+        form = "--json" if answer.as_json else "--md"
+        raise click.UsageError(f"{form} writes to stdout; leave out -o, and redirect it.")
     if format_ is not None and output is None:
         raise click.UsageError("--format is the format of a report; name its file with -o.")
     if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
@@ -146,17 +147,15 @@ def diff(
             snapreport.render_diff(found, target, format=format_, force=force)
     if target is not None:
         print_path(target)
-        return
-    if answer.as_json:
+    elif answer.as_json:
         from snapreport.reporters.json_report import diff_as_json
 
         print_json("diff", diff_as_json(found))
-        return
-    from snapreport.reporters.comparison import diff_document
+    else:
+        from snapreport.reporters.comparison import DIFF_ROWS, diff_document
 
-    page = answer.page()
-    page.write(diff_document(found, answer.top, "--full shows all"))
-    print_page(page)
+        build = partial(diff_document, found, more="--full shows all")
+        answer.print_fitting(build, answer.top, *DIFF_ROWS)
 
 
 def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: Answer) -> None:
@@ -166,11 +165,10 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
     if answer.as_json:
         print_json("run-diff", asdict(found))
         return
+    from snapreport.reporters.comparison import DIFF_ROWS
     from snapreport.reporters.run import run_diff_document
 
-    page = answer.page()
-    page.write(run_diff_document(found, answer.top))
-    print_page(page)
+    answer.print_fitting(partial(run_diff_document, found), answer.top, *DIFF_ROWS)
 
 
 def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:

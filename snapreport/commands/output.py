@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,21 +45,23 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device, DeviceData
     from snapreport.api.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
     from snapreport.reporters.document import Document
-    from snapreport.reporters.text_tables import Page
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+_AnyRoom = TypeVar("_AnyRoom")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How to print an answer."""
+    """How to print an answer: as text, unless it is to have another form."""
 
-    as_json: bool
     full: bool = False
     quiet: bool = False
     top: int | None = None
-    """Rows to show as text; None for all."""
+    """Rows to show of a table; None for all."""
+    as_json: bool = False
+    as_markdown: bool = False
+    as_csv: bool = False
 
     def device(self, source: Path, device: str | None) -> Device:
         """Load a file, and pick a device; None for the one that a report opens with."""
@@ -66,31 +69,79 @@ class Answer:
             found = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
             return found.device(device)
 
-    def page(self) -> Page:
-        """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
+    def print(self, *documents: Document, titled: bool = False) -> None:
+        """Write documents to stdout as text or Markdown, one below the other.
+
+        Args:
+            documents: what to write, all of it.
+            titled: whether text has their titles too, as Markdown always has.
+        """
+        if self.as_markdown:
+            from snapreport.reporters.markdown import document_blocks
+
+            blocks = (block for each in documents for block in document_blocks(each))
+            print_bytes(("\n\n".join(blocks) + "\n").encode())
+            return
+        from snapreport.reporters.document import plain
         from snapreport.reporters.text_tables import Page, terminal_width
 
-        return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
+        page = Page(terminal_width(self.full), colour=in_colour(sys.stdout))
+        for document in documents:
+            if titled:
+                page.part(plain(document.title))
+            page.write(document)
+        print_clean(page.render())
 
-    def print(self, document: Document) -> None:
-        """Write a document to stdout."""
-        page = self.page()
-        page.write(document)
-        print_page(page)
+    def print_fitting(
+        self, build: Callable[[_AnyRoom], Document], *rooms: _AnyRoom, titled: bool = False
+    ) -> None:
+        """Print a document as ``print()`` does; as Markdown, one that fits into an issue comment.
+
+        Args:
+            build: returns the document for a room, such as the most rows of each table.
+            rooms: to try in turn, the largest first. Text and all that is whole take the first.
+            titled: as in ``print()``.
+        """
+        if self.full or not self.as_markdown:
+            self.print(build(rooms[0]), titled=titled)
+            return
+        from snapreport.reporters.markdown import write_markdown
+
+        out = BytesIO()
+        write_markdown(build, rooms, out)
+        print_bytes(out.getvalue())
 
 
-def answer_options(rows: int | None = None) -> Callable[[F], F]:
-    """``--json``, ``--full``, ``--keep-paths`` and ``-q``, in this order, as ``answer``.
+def answer_options(rows: int | None = None, *, csv: str = "") -> Callable[[F], F]:
+    """``--json``, ``--md``, ``--full``, ``--keep-paths`` and ``-q``, in this order, as ``answer``.
 
     Args:
         rows: the default of ``--top``; None for a command without it.
+        csv: the help of ``--csv``; ``""`` for a command without it.
     """
-    options = (json_option, full_option, keep_paths_option, quiet_option)
-    return together("answer", _answer, *([] if rows is None else [top_option(rows)]), *options)
+    first = [] if rows is None else [top_option(rows)]
+    forms = [json_option, click.option("--md", "as_markdown", is_flag=True, help=_MARKDOWN)]
+    if csv:
+        forms.append(click.option("--csv", "as_csv", is_flag=True, help=csv))
+    return together("answer", _answer, *first, *forms, full_option, keep_paths_option, quiet_option)
 
 
-def _answer(as_json: bool, full: bool, quiet: bool, top: int | None = None) -> Answer:
-    return Answer(as_json, full, quiet, None if full else top)
+_MARKDOWN = "Print Markdown, such as for an issue comment."
+
+
+def _answer(
+    as_json: bool,
+    as_markdown: bool,
+    full: bool,
+    quiet: bool,
+    as_csv: bool = False,
+    top: int | None = None,
+) -> Answer:
+    forms = {"--json": as_json, "--md": as_markdown, "--csv": as_csv}
+    given = [name for name, is_given in forms.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude one another; give one.")
+    return Answer(full, quiet, None if full else top, as_json, as_markdown, as_csv)
 
 
 def device_json(device: DeviceData) -> dict[str, Any]:
@@ -113,11 +164,6 @@ def print_json(name: str, answer: dict[str, Any]) -> None:
 
     whole = orjson.dumps(with_format(name, answer), option=orjson.OPT_INDENT_2)
     print_bytes(plain_json(whole) + b"\n")
-
-
-def print_page(page: Page) -> None:
-    """Write a page to stdout."""
-    print_clean(page.render())
 
 
 # Work on several files or a run: one progress display, and a line for each file that fails.

@@ -70,7 +70,7 @@ NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 
 def test_text_stops_at_a_hundred_rows_and_full_does_not(run: Run, bundle: Path) -> None:
     short = run("query", bundle, NUMBERS.format(5000)).stdout.splitlines()
     assert len(short) == 102
-    assert short[-1] == "and more than these 100 rows; --full shows all"
+    assert short[-1] == "There are more than these 100 rows; --full shows all."
     full = run("query", bundle, NUMBERS.format(5000), "--full").stdout.splitlines()
     assert full == ["i".rjust(4), *(str(i).rjust(4) for i in range(1, 5001))]
     assert len(run("query", bundle, NUMBERS.format(100)).stdout.splitlines()) == 101
