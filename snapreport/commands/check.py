@@ -20,21 +20,20 @@ from snapreport.commands.options import (
     force_option,
     is_run,
     output_option,
-    paths_kept,
     refuse_for_file,
     refuse_for_run,
     rules_option,
     run_options,
     source_argument,
 )
-from snapreport.commands.output import Answer, answer_options, load_a_run, print_json
+from snapreport.commands.output import Answer, answer_options, print_json
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.roles import Rule
 
 FAILED = 3
 """The exit status of a check that fails."""
-_EVERY = 10**9
+_ALL = 10**9
 
 
 def _named_sizes(
@@ -147,56 +146,39 @@ def check(
     if is_run([source]):
         only_files = {name: limits.pop(name) for name in ("categories", "fits", "allow")}
         refuse_for_run(max_category=only_files.pop("categories"), **only_files, rules=rules)
-        verdict = _check_run(source, base, run, answer.quiet, device, limits)
+        from snapreport.api.runs.run_check import check_run
+
+        loaded = answer.run(source, run, device=device)
+        other = None if base is None else answer.run(base, run, device=device)
+        verdict = check_run(loaded, base=other, **limits)
     else:
         refuse_for_file(run, max_imbalance=limits.pop("max_imbalance"))
-        limits |= {"base": base, "device": device, "rules": rules, "keep_paths": paths_kept()}
+        limits |= {"base": base, "device": device, "rules": rules, "keep_paths": answer.keep_paths}
         with progress_bar(answer.quiet) as progress:
             verdict = snapreport.check(source, progress=progress, **limits)
-    markdown = _markdown(verdict, answer) if answer.as_markdown or summary or target else b""
+    from snapreport.reporters.comparison import VERDICT_ROWS, verdict_document
+    from snapreport.reporters.markdown import write_markdown
+
+    build = partial(verdict_document, verdict)
+    markdown = BytesIO()
+    if answer.as_markdown or summary or target:
+        write_markdown(build, (_ALL,) if answer.full else VERDICT_ROWS, markdown, level=3)
     if summary is not None:
-        _append(summary, markdown)
+        _append(summary, markdown.getvalue())
     if target is not None:
         with write_atomically(target, force, [source, *([base] if base else [])]) as out:
-            out.write(markdown)
+            out.write(markdown.getvalue())
         print_path(target)
     elif answer.as_json:
         from snapreport.reporters.json_report import verdict_as_json
 
         print_json("check", verdict_as_json(verdict))
     elif answer.as_markdown:
-        print_bytes(markdown)
+        print_bytes(markdown.getvalue())
     else:
-        from snapreport.reporters.comparison import verdict_document
-
-        answer.print(verdict_document(verdict, answer.top or _EVERY))
+        answer.print(build(answer.top or _ALL))
     if not verdict.passed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _check_run(
-    source: Path,
-    base: Path | None,
-    wanted: RunWanted,
-    quiet: bool,
-    device: str | None,
-    limits: dict[str, Any],
-) -> snapreport.Verdict:
-    from snapreport.api.runs.run_check import check_run
-
-    loaded = load_a_run(source, wanted, quiet, device=device)
-    other = None if base is None else load_a_run(base, wanted, quiet, device=device)
-    return check_run(loaded, base=other, **limits)
-
-
-def _markdown(verdict: snapreport.Verdict, answer: Answer) -> bytes:
-    from snapreport.reporters.comparison import VERDICT_ROWS, verdict_document
-    from snapreport.reporters.markdown import write_markdown
-
-    out = BytesIO()
-    rooms = (_EVERY,) if answer.full else VERDICT_ROWS
-    write_markdown(partial(verdict_document, verdict), rooms, out, level=3)
-    return out.getvalue()
 
 
 def _append(path: Path, text: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,7 +18,6 @@ from snapreport.commands.options import (
     force_option,
     is_run,
     output_option,
-    paths_kept,
     refuse_for_file,
     refuse_for_run,
     rules_option,
@@ -28,12 +28,10 @@ from snapreport.commands.output import (
     Answer,
     answer_options,
     end_with_errors,
-    load_a_run,
     print_json,
 )
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
-from snapreport.model.roles import Rule
 
 
 @click.command()
@@ -80,20 +78,12 @@ from snapreport.model.roles import Rule
 def diff(
     base: Path,
     new: Path,
-    device: str | None,
-    new_device: str | None,
-    curve: str,
-    at: str,
-    stage: str | None,
-    base_event: int | None,
-    new_event: int | None,
-    by: str,
-    rules: tuple[Rule, ...] | None,
     run: RunWanted,
     output: Path | None,
     format_: str | None,
     force: bool,
     answer: Answer,
+    **wanted: Any,
 ) -> None:
     """Compare two snapshots or bundles: what grew and what shrank from BASE to NEW?
 
@@ -108,13 +98,11 @@ def diff(
       snapreport diff base.zip new.pickle -o diff.html
     """
     if is_run([base]) or is_run([new]):
-        refuse_for_run(
-            new_device=new_device, stage=stage, base_event=base_event, new_event=new_event,
-            rules=rules, output=output, format=format_,
-        )  # fmt: skip
-        if (curve, at, by) != ("allocated", "peak", "site"):
+        of_files = ("new_device", "stage", "base_event", "new_event", "rules")
+        refuse_for_run(**{name: wanted[name] for name in of_files}, output=output, format=format_)
+        if [wanted[name] for name in ("curve", "at", "by")] != ["allocated", "peak", "site"]:
             raise click.UsageError("runs are compared by call site, at the allocated peak.")
-        before, after = (load_a_run(path, run, answer.quiet, device=device) for path in (base, new))
+        before, after = (answer.run(path, run, device=wanted["device"]) for path in (base, new))
         _diff_runs(before, after, answer)
         end_with_errors(before, after)
         return
@@ -124,25 +112,18 @@ def diff(
         raise click.UsageError(f"{form} writes to stdout; leave out -o, and redirect it.")
     if format_ is not None and output is None:
         raise click.UsageError("--format is the format of a report; name its file with -o.")
-    if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
+    events = (wanted["base_event"], wanted["new_event"])
+    if wanted["stage"] is not None and (wanted["at"] != "peak" or events != (None, None)):
         raise click.UsageError("--stage, --at and events each name a moment; give one of them.")
-    target = None if output is None else _check_target(base, new, output, format_, force)
+    target = None
+    if output is not None:  # if it cannot be written, fail before any work is done
+        kind = format_ or report_format(output)
+        target = output_path(new, output, f".diff.{kind}")
+        output_path(base, target, f".{kind}")  # it must not replace BASE either
+        check_output(target, force)
+    wanted["keep_paths"] = answer.keep_paths
     with progress_bar(answer.quiet) as progress:
-        found = snapreport.diff(
-            base,
-            new,
-            device=device,
-            new_device=new_device,
-            curve=curve,
-            at=at,
-            stage=stage,
-            base_event=base_event,
-            new_event=new_event,
-            by=by,
-            rules=rules,
-            keep_paths=paths_kept(),
-            progress=progress,
-        )
+        found = snapreport.diff(base, new, progress=progress, **wanted)
         if target is not None:
             snapreport.render_diff(found, target, format=format_, force=force)
     if target is not None:
@@ -169,12 +150,3 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
     from snapreport.reporters.run import run_diff_document
 
     answer.print_fitting(partial(run_diff_document, found), answer.top, *DIFF_ROWS)
-
-
-def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
-    """Return where to write the report; fail before any work is done if that is not possible."""
-    kind = format_ or report_format(output)
-    target = output_path(new, output, f".diff.{kind}")
-    output_path(base, target, f".{kind}")  # it must not replace BASE either
-    check_output(target, force)
-    return target

@@ -18,7 +18,7 @@ import click
 import orjson
 
 from snapreport.commands.console import print_bytes, progress_bar, say_error
-from snapreport.commands.options import paths_kept, source_argument
+from snapreport.commands.options import source_argument
 from snapreport.commands.output import Answer, answer_options
 from snapreport.ground.errors import QueryError, SnapreportError
 from snapreport.ground.safe_text import csv_cell, plain_json, visible
@@ -63,7 +63,7 @@ def query(
     from snapreport.api.loading import open_database, read_tables
 
     with progress_bar(answer.quiet) as progress:
-        data = read_tables(source, keep_paths=paths_kept(), progress=progress)
+        data = read_tables(source, keep_paths=answer.keep_paths, progress=progress)
     # Only now: beside the bar's thread the process could not be forked, and would start slowly.
     found = open_database(source, data, seconds=timeout or None, memory=QUERY_MEMORY)
     with closing(found) as database:

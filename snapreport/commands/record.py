@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -61,7 +61,12 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
     before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
     own = before[before.index("record") + 1 :] if "record" in before else []
     options = [option for option in own if option not in _MODULE]
-    start = _place(arguments)
+    # The launched program is a Python file, or the name after -m; without one, this is the end.
+    start = next(
+        (k + (each in _MODULE) for k, each in enumerate(arguments)
+         if each in _MODULE or each.endswith(".py")),
+        len(arguments),
+    )  # fmt: skip
     given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
     names_module = any(each in _MODULE for each in arguments[:start])
     run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
@@ -72,19 +77,6 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
         f"{name} starts other processes, and recording it sees none of them. Record those instead:"
         f" {shlex.join(trains)}"
     )
-
-
-def _place(arguments: Sequence[str]) -> int:
-    """Return the index of the launched program: a Python file, or the name after ``-m``.
-
-    If no argument looks like a program, return the number of arguments.
-    """
-    for k, each in enumerate(arguments):
-        if each in _MODULE:
-            return k + 1
-        if each.endswith(".py"):
-            return k
-    return len(arguments)
 
 
 FORMATS = ("pickle", "zip", "html", "md")
@@ -149,14 +141,9 @@ def record(
     output: Path | None,
     title: str | None,
     formats: tuple[str, ...],
-    compress: bool,
-    stacks: str | None,
-    max_entries: int,
-    compile_context: bool,
-    pinned: bool,
     ranks: tuple[int, ...],
-    force: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
     """Run PROGRAM with its ARGUMENTS, and write snapshot, bundle and reports into a folder.
 
@@ -178,19 +165,15 @@ def record(
     sys.argv = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
+    name = program if module else Path(program).name
     stem = program.rsplit(".", 1)[-1] if module else Path(program).stem
     recording = snapreport.record(
         output or Path(f"{stem}.memory"),
-        title=title or (program if module else Path(program).name),
+        title=title or name,
         formats=formats or FORMATS,
-        compress=compress,
-        stacks=stacks,
-        max_entries=max_entries,
-        compile_context=compile_context,
-        pinned=pinned,
         ranks=ranks or None,
-        force=force,
         quiet=True,  # printed below, after the program's traceback
+        **options,
     )
     names, error = _run(program, module, recording)
     if "" not in names:

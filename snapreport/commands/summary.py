@@ -22,17 +22,15 @@ from snapreport.commands.options import (
     device_option,
     ignore_option,
     is_run,
-    paths_kept,
     refuse_for_file,
     refuse_for_run,
     run_options,
-    sources_argument,
+    source_argument,
 )
 from snapreport.commands.output import (
     Answer,
     answer_options,
     end_with_errors,
-    load_a_run,
     print_json,
     say_skipped,
 )
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@sources_argument("SNAPSHOT|BUNDLE|REPORT|RUN...")
+@source_argument("SNAPSHOT|BUNDLE|REPORT|RUN...", "sources", several=True)
 @device_option("Show only this device")
 @click.option(
     "--findings",
@@ -96,24 +94,20 @@ def summary(
     """
     if is_run(sources):
         refuse_for_run(recording=recording, card=card, allow=allow)
-        if len(sources) == 1 or run.name or run.layout:
-            loaded = load_a_run(sources, run, answer.quiet, device=device, ignore=ignore)
-            _say_run(loaded, findings, answer)
-            end_with_errors(loaded)
-        elif findings and not answer.as_json:
+        as_files = len(sources) > 1 and not (run.name or run.layout)
+        if as_files and findings and not answer.as_json:
             _say_findings(sources, answer, device=device, ignore=ignore)
-        else:
-            loaded = load_a_run(
-                sources,
-                run,
-                answer.quiet,
-                may_be_empty=answer.as_json,
-                device=device,
-                ignore=ignore,
-            )
+            return
+        may_be_empty = as_files and answer.as_json
+        loaded = answer.run(sources, run, may_be_empty=may_be_empty, device=device, ignore=ignore)
+        if as_files:
             _say_files(loaded, sources, answer)
-            end_with_errors(loaded)
+        else:
+            _say_run(loaded, findings, answer)
+        end_with_errors(loaded)
         return
+    from snapreport.reporters import summary as reports
+
     (source,) = sources
     refuse_for_file(run)
     if is_report(source):
@@ -122,7 +116,11 @@ def summary(
                 f"{source} is a report, whose summary is fixed; only the options --json, --md"
                 " and --full apply to it."
             )
-        _say_saved(source, answer)
+        saved = read_report_summary(source)
+        if answer.as_json:
+            print_bytes(plain_json(orjson.dumps(saved, option=orjson.OPT_INDENT_2)) + b"\n")
+        else:
+            answer.print(reports.saved_document(saved))
         return
     found = _findings_of(source, answer, device=device, ignore=ignore, card=card, allow=allow)
     if answer.as_json:
@@ -132,8 +130,6 @@ def summary(
         write_summary_json(found, text)
         print_bytes(text.getvalue())
         return
-    from snapreport.reporters import summary as reports
-
     if findings or recording:
         answer.print(
             *([reports.diagnosis_document(found, answer.full)] if findings else []),
@@ -181,7 +177,7 @@ def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: An
 def _findings_of(source: Path, answer: Answer, **options: Any) -> Findings:
     """Load a file and draw conclusions from it."""
     with progress_bar(answer.quiet) as progress:
-        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+        snapshot = snapreport.load(source, keep_paths=answer.keep_paths, progress=progress)
         return snapshot.findings(**options)
 
 
@@ -208,13 +204,3 @@ def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> No
         sys.stdout.flush()
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _say_saved(report: Path, answer: Answer) -> None:
-    summary = read_report_summary(report)
-    if answer.as_json:
-        print_bytes(plain_json(orjson.dumps(summary, option=orjson.OPT_INDENT_2)) + b"\n")
-        return
-    from snapreport.reporters.summary import saved_document
-
-    answer.print(saved_document(summary))
