@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +33,9 @@ from snapreport.commands.output import (
 )
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
+
+if TYPE_CHECKING:
+    from snapreport.reporters.document import Document
 
 
 @click.command()
@@ -133,10 +137,9 @@ def diff(
 
         print_json("diff", diff_as_json(found))
     else:
-        from snapreport.reporters.comparison import DIFF_ROWS, diff_document
+        from snapreport.reporters.comparison import diff_document
 
-        build = partial(diff_document, found, more="--full shows all")
-        answer.print_fitting(build, answer.top, *DIFF_ROWS)
+        _print(partial(diff_document, found, more="--full shows all"), answer)
 
 
 def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: Answer) -> None:
@@ -146,7 +149,14 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
     if answer.as_json:
         print_json("run-diff", asdict(found))
         return
-    from snapreport.reporters.comparison import DIFF_ROWS
     from snapreport.reporters.run import run_diff_document
 
-    answer.print_fitting(partial(run_diff_document, found), answer.top, *DIFF_ROWS)
+    _print(partial(run_diff_document, found), answer)
+
+
+def _print(build: Callable[[int | None], Document], answer: Answer) -> None:
+    """Print the rows asked for, or as Markdown as many of them as fit."""
+    from snapreport.reporters.comparison import DIFF_ROWS
+
+    fewer = [rows for rows in DIFF_ROWS if answer.top is not None and rows < answer.top]
+    answer.print_fitting(build, answer.top, *fewer)
