@@ -19,25 +19,21 @@ from snapreport.commands.options import (
     fits_option,
     force_option,
     is_run,
-    json_option,
-    keep_paths_option,
     output_option,
-    paths_kept,
-    quiet_option,
     refuse_for_file,
     refuse_for_run,
     rules_option,
     run_options,
     source_argument,
-    top_option,
 )
-from snapreport.commands.output import Answer, load_a_run, print_json, print_page
+from snapreport.commands.output import Answer, answer_options, print_json
 from snapreport.ground.errors import BudgetError, OutputError
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.roles import Rule
 
 FAILED = 3
 """The exit status of a check that fails."""
+_ALL = 10**9
 
 
 def _named_sizes(
@@ -100,8 +96,6 @@ def _named_sizes(
 @run_options
 @device_option("Only this device")
 @rules_option
-@json_option
-@click.option("--md", "as_markdown", is_flag=True, help="Markdown instead of text.")
 @click.option(
     "--summary",
     metavar="FILE",
@@ -109,10 +103,8 @@ def _named_sizes(
     help='Also append Markdown to this file, such as "$GITHUB_STEP_SUMMARY".',
 )
 @output_option("FILE", "Write Markdown to this file instead of text.")
-@top_option(5)
 @force_option
-@keep_paths_option
-@quiet_option
+@answer_options(5)
 def check(
     source: Path,
     base: Path | None,
@@ -120,13 +112,10 @@ def check(
     run: RunWanted,
     device: str | None,
     rules: tuple[Rule, ...] | None,
-    as_json: bool,
-    as_markdown: bool,
     summary: Path | None,
     output: Path | None,
-    top: int,
     force: bool,
-    quiet: bool,
+    answer: Answer,
     **limits: Any,
 ) -> None:
     """Check a SNAPSHOT, BUNDLE or RUN against budgets, findings and another recording.
@@ -140,104 +129,56 @@ def check(
     Example:
       snapreport check snap.zip --max-peak 40GiB --fail-on leak,oom
     """  # fmt: skip
-    if sum((as_json, as_markdown, output is not None)) > 1:
+    if output is not None and (answer.as_json or answer.as_markdown):
         raise click.UsageError("--json, --md and -o exclude one another; give one.")
-    _check_options(limits)
-    target = None if output is None else output_path(source, output, ".check.md")
-    if target is not None:
-        check_output(target, force)
     from snapreport.api.gate import find_budget
-
-    found_budget = budget or find_budget(Path.cwd())
-    if is_run([source]):
-        categories, fits, allow = (limits.pop(name) for name in ("categories", "fits", "allow"))
-        refuse_for_run(max_category=categories, fits=fits, allow=allow, rules=rules)
-        verdict = _check_run(source, base, run, quiet, device, budget=found_budget, **limits)
-    else:
-        refuse_for_file(run, max_imbalance=limits.pop("max_imbalance"))
-        with progress_bar(quiet) as progress:
-            verdict = snapreport.check(
-                source,
-                base=base,
-                device=device,
-                budget=found_budget,
-                rules=rules,
-                keep_paths=paths_kept(),
-                progress=progress,
-                **limits,
-            )
-    _print(verdict, source, base, as_json, as_markdown, summary, target, force, top)
-
-
-def _check_run(
-    source: Path,
-    base: Path | None,
-    wanted: RunWanted,
-    quiet: bool,
-    device: str | None,
-    **limits: Any,
-) -> snapreport.Verdict:
-    from snapreport.api.runs.run_check import check_run
-
-    loaded = load_a_run(source, wanted, quiet, device=device)
-    other = None if base is None else load_a_run(base, wanted, quiet, device=device)
-    return check_run(loaded, base=other, **limits)
-
-
-def _print(
-    verdict: snapreport.Verdict,
-    source: Path,
-    base: Path | None,
-    as_json: bool,
-    as_markdown: bool,
-    summary: Path | None,
-    target: Path | None,
-    force: bool,
-    top: int,
-) -> None:
-    """Write a verdict in the form asked for; exits with 3 if the check failed."""
-    markdown = _markdown(verdict) if as_markdown or summary or target else b""
-    if summary is not None:
-        _append(summary, markdown)
-    if target is not None:
-        sources = [source, *([base] if base else [])]
-        with write_atomically(target, force, sources) as out:
-            out.write(markdown)
-        print_path(target)
-    elif as_json:
-        from snapreport.reporters.json_report import verdict_as_json
-
-        print_json("check", verdict_as_json(verdict))
-    elif as_markdown:
-        print_bytes(markdown)
-    else:
-        from snapreport.reporters.comparison import verdict_document
-
-        page = Answer(as_json).page()
-        page.write(verdict_document(verdict, top))
-        print_page(page)
-    if not verdict.passed:
-        raise click.exceptions.Exit(FAILED)
-
-
-def _check_options(limits: dict[str, Any]) -> None:
-    """Report an invalid budget as wrong usage, since it came from an option."""
     from snapreport.diagnosis.compare.gate import Budget
 
     for option, value in limits.items():
         try:
             Budget.of({option: value}, "")
-        except BudgetError as error:
+        except BudgetError as error:  # wrong usage, since it came from an option
             raise click.UsageError(str(error).removeprefix(": ").replace("_", "-", 1)) from None
+    target = None if output is None else output_path(source, output, ".check.md")
+    if target is not None:
+        check_output(target, force)
+    limits |= {"budget": budget or find_budget(Path.cwd())}
+    if is_run([source]):
+        only_files = {name: limits.pop(name) for name in ("categories", "fits", "allow")}
+        refuse_for_run(max_category=only_files.pop("categories"), **only_files, rules=rules)
+        from snapreport.api.runs.run_check import check_run
 
-
-def _markdown(verdict: snapreport.Verdict) -> bytes:
+        loaded = answer.run(source, run, device=device)
+        other = None if base is None else answer.run(base, run, device=device)
+        verdict = check_run(loaded, base=other, **limits)
+    else:
+        refuse_for_file(run, max_imbalance=limits.pop("max_imbalance"))
+        limits |= {"base": base, "device": device, "rules": rules, "keep_paths": answer.keep_paths}
+        with progress_bar(answer.quiet) as progress:
+            verdict = snapreport.check(source, progress=progress, **limits)
     from snapreport.reporters.comparison import VERDICT_ROWS, verdict_document
     from snapreport.reporters.markdown import write_markdown
 
-    out = BytesIO()
-    write_markdown(partial(verdict_document, verdict), VERDICT_ROWS, out, level=3)
-    return out.getvalue()
+    build = partial(verdict_document, verdict)
+    markdown = BytesIO()
+    if answer.as_markdown or summary or target:
+        write_markdown(build, (_ALL,) if answer.full else VERDICT_ROWS, markdown, level=3)
+    if summary is not None:
+        _append(summary, markdown.getvalue())
+    if target is not None:
+        with write_atomically(target, force, [source, *([base] if base else [])]) as out:
+            out.write(markdown.getvalue())
+        print_path(target)
+    elif answer.as_json:
+        from snapreport.reporters.json_report import verdict_as_json
+
+        print_json("check", verdict_as_json(verdict))
+    elif answer.as_markdown:
+        print_bytes(markdown.getvalue())
+    else:
+        answer.print(build(answer.top or _ALL))
+    if not verdict.passed:
+        raise click.exceptions.Exit(FAILED)
 
 
 def _append(path: Path, text: bytes) -> None:

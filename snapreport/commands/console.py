@@ -96,13 +96,13 @@ class OneLineError(click.ClickException):
 
 def say_error(text: str, file: IO[Any] | None = None) -> None:
     """Write one line about an error to stderr, or to a file."""
-    _say_marked("Error:", visible(text), "red", file)
+    _say_marked("Error:", text, "red", file)
 
 
 def _say_marked(mark: str, text: str, colour: str, file: IO[Any] | None = None) -> None:
     if in_colour(sys.stderr):
         mark = click.style(mark, fg=colour, bold=True)
-    click.echo(f"{mark} {text}", file=file, err=True)
+    click.echo(f"{mark} {visible(text)}", file=file, err=True)
 
 
 def say(text: str) -> None:
@@ -112,7 +112,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write one line of warning to stderr."""
-    _say_marked("Warning:", visible(text), "yellow")
+    _say_marked("Warning:", text, "yellow")
 
 
 def say_warnings(texts: list[str], listed_by: str = "report lists") -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,17 +17,20 @@ from snapreport.commands.options import (
     names_options,
     output_option,
     quiet_option,
-    sources_argument,
+    source_argument,
     workers_options,
 )
-from snapreport.commands.output import convert_several
+from snapreport.commands.output import progress_bars, say_errors, say_skipped
 from snapreport.ground.files import is_folder
-from snapreport.ground.units import format_bytes, format_share
+from snapreport.ground.units import format_bytes, format_share, plural
 from snapreport.model.history import Cut, NamesWanted
+
+if TYPE_CHECKING:
+    from snapreport.api.runs import Batch
 
 
 @click.command()
-@sources_argument("SNAPSHOT...", folders=True)
+@source_argument("SNAPSHOT...", "sources", several=True, folders=True)
 @output_option("BUNDLE.zip")
 @cut_options
 @workers_options
@@ -67,7 +72,7 @@ def convert(
     if watch and not all(is_folder(source) for source in sources):
         raise click.UsageError("--watch takes folders.")
     if len(sources) > 1 or is_folder(sources[0]):
-        convert_several(sources, output, quiet, watch, jobs=jobs, engine=engine, **options)
+        _convert_several(sources, output, quiet, watch, jobs=jobs, engine=engine, **options)
         return
     source = sources[0]
     warnings: list[str] = []
@@ -88,3 +93,59 @@ def _say_size(source: Path, bundle: Path) -> None:
         return
     share = f"{format_share(after, before)} of the snapshot's {format_bytes(before)}"
     say(f"{bundle.name}: {format_bytes(after)}, {share}.")
+
+
+def _convert_several(
+    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
+) -> None:
+    """Convert several snapshots and print the outcome; exits with 1 if one failed."""
+    failed = False
+    for batch in _batches(sources, output, quiet, watch, **options):
+        if not quiet:
+            say_skipped(batch.skipped)
+            _say_sizes(batch)
+            warned = [(each.path, text) for each in batch.outcomes for text in each.warnings]
+            texts = [f"{path.name if path else ''}: {text}" for path, text in warned]
+            say_warnings(texts, "reports list")
+        say_errors(batch.errors)
+        for path in batch.paths:
+            print_path(path)
+        sys.stdout.flush()
+        failed = failed or bool(batch.errors)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _batches(
+    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
+) -> Iterator[Batch]:
+    if not watch:
+        with progress_bars(quiet) as progress:
+            batch = snapreport.convert_many(sources, output, progress=progress, **options)
+        yield batch
+        return
+    from snapreport.api.runs.many_files import convert_arriving
+
+    if not quiet:
+        say("Waiting for snapshots; Ctrl-C ends it.")
+    yield from convert_arriving(sources, output, **options)
+
+
+def _say_sizes(batch: Batch) -> None:
+    there = sum(outcome.already for outcome in batch.outcomes)
+    if there:
+        files = "the same file" if there == 1 else "the same files"
+        say(f"{plural(there, 'bundle')} already there, made from {files}.")
+    made = [
+        (each.source, each.path)
+        for each in batch.outcomes
+        if each.path is not None and not each.already
+    ]
+    if made:
+        before, after = (
+            sum(path.stat().st_size for path in paths) for paths in zip(*made, strict=True)
+        )
+        say(
+            f"{plural(len(made), 'bundle')}: {format_bytes(after)},"
+            f" {format_share(after, before)} of the {format_bytes(before)} of their snapshots."
+        )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +19,6 @@ from snapreport.commands.options import (
     force_option,
     is_run,
     output_option,
-    paths_kept,
     refuse_for_file,
     refuse_for_run,
     rules_option,
@@ -27,13 +29,13 @@ from snapreport.commands.output import (
     Answer,
     answer_options,
     end_with_errors,
-    load_a_run,
     print_json,
-    print_page,
 )
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.files import check_output, output_path, report_format
-from snapreport.model.roles import Rule
+
+if TYPE_CHECKING:
+    from snapreport.reporters.document import Document
 
 
 @click.command()
@@ -80,20 +82,12 @@ from snapreport.model.roles import Rule
 def diff(
     base: Path,
     new: Path,
-    device: str | None,
-    new_device: str | None,
-    curve: str,
-    at: str,
-    stage: str | None,
-    base_event: int | None,
-    new_event: int | None,
-    by: str,
-    rules: tuple[Rule, ...] | None,
     run: RunWanted,
     output: Path | None,
     format_: str | None,
     force: bool,
     answer: Answer,
+    **wanted: Any,
 ) -> None:
     """Compare two snapshots or bundles: what grew and what shrank from BASE to NEW?
 
@@ -108,55 +102,44 @@ def diff(
       snapreport diff base.zip new.pickle -o diff.html
     """
     if is_run([base]) or is_run([new]):
-        refuse_for_run(
-            new_device=new_device, stage=stage, base_event=base_event, new_event=new_event,
-            rules=rules, output=output, format=format_,
-        )  # fmt: skip
-        if (curve, at, by) != ("allocated", "peak", "site"):
+        of_files = ("new_device", "stage", "base_event", "new_event", "rules")
+        refuse_for_run(**{name: wanted[name] for name in of_files}, output=output, format=format_)
+        if [wanted[name] for name in ("curve", "at", "by")] != ["allocated", "peak", "site"]:
             raise click.UsageError("runs are compared by call site, at the allocated peak.")
-        before, after = (load_a_run(path, run, answer.quiet, device=device) for path in (base, new))
+        before, after = (answer.run(path, run, device=wanted["device"]) for path in (base, new))
         _diff_runs(before, after, answer)
         end_with_errors(before, after)
         return
     refuse_for_file(run)
-    if answer.as_json and output is not None:
-        raise click.UsageError("--json writes to stdout; leave out -o, and redirect it.")
+    if (answer.as_json or answer.as_markdown) and output is not None:
+        form = "--json" if answer.as_json else "--md"
+        raise click.UsageError(f"{form} writes to stdout; leave out -o, and redirect it.")
     if format_ is not None and output is None:
         raise click.UsageError("--format is the format of a report; name its file with -o.")
-    if stage is not None and (at != "peak" or base_event is not None or new_event is not None):
+    events = (wanted["base_event"], wanted["new_event"])
+    if wanted["stage"] is not None and (wanted["at"] != "peak" or events != (None, None)):
         raise click.UsageError("--stage, --at and events each name a moment; give one of them.")
-    target = None if output is None else _check_target(base, new, output, format_, force)
+    target = None
+    if output is not None:  # if it cannot be written, fail before any work is done
+        kind = format_ or report_format(output)
+        target = output_path(new, output, f".diff.{kind}")
+        output_path(base, target, f".{kind}")  # it must not replace BASE either
+        check_output(target, force)
+    wanted["keep_paths"] = answer.keep_paths
     with progress_bar(answer.quiet) as progress:
-        found = snapreport.diff(
-            base,
-            new,
-            device=device,
-            new_device=new_device,
-            curve=curve,
-            at=at,
-            stage=stage,
-            base_event=base_event,
-            new_event=new_event,
-            by=by,
-            rules=rules,
-            keep_paths=paths_kept(),
-            progress=progress,
-        )
+        found = snapreport.diff(base, new, progress=progress, **wanted)
         if target is not None:
             snapreport.render_diff(found, target, format=format_, force=force)
     if target is not None:
         print_path(target)
-        return
-    if answer.as_json:
+    elif answer.as_json:
         from snapreport.reporters.json_report import diff_as_json
 
         print_json("diff", diff_as_json(found))
-        return
-    from snapreport.reporters.comparison import diff_document
+    else:
+        from snapreport.reporters.comparison import diff_document
 
-    page = answer.page()
-    page.write(diff_document(found, answer.top, "--full shows all"))
-    print_page(page)
+        _print(partial(diff_document, found, more="--full shows all"), answer)
 
 
 def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: Answer) -> None:
@@ -168,15 +151,12 @@ def _diff_runs(base: snapreport.LoadedRun, new: snapreport.LoadedRun, answer: An
         return
     from snapreport.reporters.run import run_diff_document
 
-    page = answer.page()
-    page.write(run_diff_document(found, answer.top))
-    print_page(page)
+    _print(partial(run_diff_document, found), answer)
 
 
-def _check_target(base: Path, new: Path, output: Path, format_: str | None, force: bool) -> Path:
-    """Return where to write the report; fail before any work is done if that is not possible."""
-    kind = format_ or report_format(output)
-    target = output_path(new, output, f".diff.{kind}")
-    output_path(base, target, f".{kind}")  # it must not replace BASE either
-    check_output(target, force)
-    return target
+def _print(build: Callable[[int | None], Document], answer: Answer) -> None:
+    """Print the rows asked for, or as Markdown as many of them as fit."""
+    from snapreport.reporters.comparison import DIFF_ROWS
+
+    fewer = [rows for rows in DIFF_ROWS if answer.top is not None and rows < answer.top]
+    answer.print_fitting(build, answer.top, *fewer)

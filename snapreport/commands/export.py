@@ -22,7 +22,7 @@ from snapreport.commands.options import (
     run_options,
     source_argument,
 )
-from snapreport.commands.output import end_with_errors, load_a_run
+from snapreport.commands.output import Answer, end_with_errors
 from snapreport.ground.files import check_output, output_path, write_atomically
 from snapreport.model.answers import MomentWanted
 from snapreport.model.history import NamesWanted
@@ -108,7 +108,7 @@ def _export_run(
     run = source.resolve() if source.is_dir() else source
     target = output_path(run, output, ".parquet")
     check_output(target, force)
-    loaded = load_a_run(source, wanted, quiet, **options)
+    loaded = Answer(quiet=quiet).run(source, wanted, **options)
     with write_atomically(target, force, list(loaded.files.values()) or [source]) as out:
         write_run_table(loaded.run, out)
     print_path(target)

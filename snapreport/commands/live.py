@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from snapreport.api.device import Moment
-    from snapreport.model.answers import LineUse
     from snapreport.reporters.document import Block
 
 _SHOW_LINES = ("stack", "tree", "allocation", "line")
@@ -149,7 +146,9 @@ def _rows_json(
     if by == "allocation":
         return _allocations(moment)
     if by == "line":
-        return {"lines": [_line(each) for each in moment.lines(include, exclude)]}
+        lines = [asdict(each).items() for each in moment.lines(include, exclude)]
+        renamed = {"filename": "file"}
+        return {"lines": [{renamed.get(key, key): cell for key, cell in line} for line in lines]}
     return {"groups": groups_json(moment.device, moment.by(by), by)}
 
 
@@ -168,50 +167,32 @@ def _entry(moment: Moment) -> dict[str, Any] | None:
     }
 
 
-def _line(line: LineUse) -> dict[str, Any]:
-    return {"file" if key == "filename" else key: value for key, value in asdict(line).items()}
-
-
 def _allocations(moment: Moment) -> dict[str, Any]:
     from snapreport.reporters.json_report import id_or_none, stack_table
 
     live, device = moment.live(), moment.device
     rows = device.allocations
-    columns: dict[str, NDArray[np.signedinteger[Any]]] = {
-        "allocation": live.rows,
-        "address": rows.addr[live.rows],
-        "version": rows.version[live.rows],
-        "bytes": live.bytes,
-        "requested": rows.size[live.rows],
-        "block": rows.block_size[live.rows],
-        "alloc_event": rows.alloc_event[live.rows],
-        "free_requested_event": rows.free_requested_event[live.rows],
-        "free_event": rows.free_event[live.rows],
-        "stream": rows.stream[live.rows],
+    stacks = rows.stack[live.rows].tolist()
+    columns: dict[str, Sequence[object]] = {
+        "allocation": live.rows.tolist(),
+        "address": rows.addr[live.rows].tolist(),
+        "version": rows.version[live.rows].tolist(),
+        "bytes": live.bytes.tolist(),
+        "requested": rows.size[live.rows].tolist(),
+        "block": rows.block_size[live.rows].tolist(),
+        "alloc_event": rows.alloc_event[live.rows].tolist(),
+        "free_requested_event": rows.free_requested_event[live.rows].tolist(),
+        "free_event": rows.free_event[live.rows].tolist(),
+        "stream": rows.stream[live.rows].tolist(),
+        "call_site": device.site_names(live.rows),
+        "forward_line": device.forward_lines(live.rows),
+        "compile_context": device.compile_contexts(live.rows),
+        "metadata": device.metadata(live.rows),
+        "stack": [id_or_none(stack) for stack in stacks],
     }
-    stacks, sites = rows.stack[live.rows].tolist(), device.site_names(live.rows)
-    forward, said = device.forward_lines(live.rows), device.metadata(live.rows)
-    graphs = device.compile_contexts(live.rows)
+    each = zip(*columns.values(), strict=True)
     return {
-        "allocations": [
-            {
-                **dict(zip(columns, values, strict=True)),
-                "call_site": site,
-                "forward_line": line,
-                "compile_context": graph,
-                "metadata": text,
-                "stack": id_or_none(stack),
-            }
-            for *values, site, line, graph, text, stack in zip(
-                *(column.tolist() for column in columns.values()),
-                sites,
-                forward,
-                graphs,
-                said,
-                stacks,
-                strict=True,
-            )
-        ],
+        "allocations": [dict(zip(columns, values, strict=True)) for values in each],
         "stacks": stack_table(device.file.stacks, stacks),
     }
 

@@ -59,31 +59,27 @@ def the_recording(path: Path) -> Path:
 
 
 def source_argument(
-    metavar: str, name: str = "source", *, folders: bool = False, required: bool = True
+    metavar: str,
+    name: str = "source",
+    *,
+    several: bool = False,
+    folders: bool = False,
+    required: bool = True,
 ) -> Callable[[F], F]:
-    """The input file. A missing one is the reader's error (status 1), not wrong usage.
+    """An input file, or several. A missing one is the reader's error (status 1), not wrong usage.
 
-    A folder with a single recording is that recording, unless ``folders`` are inputs themselves.
+    A folder alone with a single recording is that recording, unless ``folders`` are inputs.
     """
 
-    def taken(_context: object, _argument: object, path: Path | None) -> Path | None:
-        return path if folders or path is None else the_recording(path)
-
-    return click.argument(name, metavar=metavar, required=required, type=ANY_PATH, callback=taken)
-
-
-def sources_argument(metavar: str, *, folders: bool = False) -> Callable[[F], F]:
-    """The input files and folders. A missing one is the reader's error (status 1).
-
-    A folder alone, with a single recording, is as in ``source_argument()``.
-    """
-
-    def taken(_context: object, _argument: object, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-        return (the_recording(paths[0]),) if len(paths) == 1 and not folders else paths
+    def taken(_context: object, _argument: object, given: Any) -> Any:
+        if folders or not given or (several and len(given) > 1):
+            return given
+        return (the_recording(given[0]),) if several else the_recording(given)
 
     return click.argument(
-        "sources", metavar=metavar, nargs=-1, required=True, type=ANY_PATH, callback=taken
-    )
+        name, metavar=metavar, nargs=-1 if several else 1, required=required, type=ANY_PATH,
+        callback=taken,
+    )  # fmt: skip
 
 
 def output_option(
@@ -181,7 +177,6 @@ quiet_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print everything as JSON, sizes in bytes."
 )
-full_option = click.option("--full", is_flag=True, help="Print every row, and texts in full.")
 
 
 def _check_names(
@@ -225,14 +220,6 @@ def curve_option(
     )
 
 
-def top_option(rows: int) -> Callable[[F], F]:
-    """``--top``: how many rows to show as text."""
-    return click.option(
-        "--top", type=click.IntRange(min=1), default=rows, show_default=True, metavar="N",
-        help="Rows to show as text.",
-    )  # fmt: skip
-
-
 # Options that name a card: whether a recording fits on it.
 
 
@@ -262,9 +249,6 @@ allow_option = click.option(
 # Options that say what is drawn: the same for ``render`` and ``convert``.
 
 
-GITHUB_LIMIT = "25MB"
-"""The largest file that GitHub accepts as an attachment."""
-
 cut_options = together(
     "cut",
     make_cut,
@@ -289,21 +273,6 @@ cut_options = together(
         " as one band, and every figure still counts it.",
     ),
 )
-fit_option = click.option(
-    "--fit",
-    metavar="SIZE",
-    callback=reads(cut_size),
-    help="Thin the page until it is at most this size, 25MB or bytes; it says what was left out. "
-    "Peaks, failed requests, stages and call sites stay exact.",
-)
-for_option = click.option(
-    "--for",
-    "for_",
-    type=click.Choice(["github"]),
-    help=f"Fit the limit of this site: github means --fit {GITHUB_LIMIT}.",
-)
-
-
 # Options that name a moment, shared by every command that answers about one.
 
 
@@ -349,42 +318,27 @@ moment_options = together(
 # Options for how much of paths and names is shown: ``--keep-paths`` and ``--redact``.
 
 
-_KEPT = "snapreport.keep_paths"
-
-
-def _note_kept(context: click.Context, _option: click.Parameter, kept: bool) -> None:
-    context.meta[_KEPT] = kept
-
-
 keep_paths_option = click.option(
     "--keep-paths",
     is_flag=True,
-    expose_value=False,
-    callback=_note_kept,
     help="Show file names and paths as recorded, home folders included.",
 )
-"""For every command that reads a snapshot; ``paths_kept()`` returns its value."""
 
 
-def paths_kept() -> bool:
-    """Say whether the running command was given ``--keep-paths``."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_KEPT, False))
-
-
-def _names(redact: bool, redact_functions: bool, salt: str | None) -> NamesWanted:
-    if paths_kept() and (redact or redact_functions):
+def _names(keep_paths: bool, redact: bool, redact_functions: bool, salt: str | None) -> NamesWanted:
+    redacted = redact or redact_functions
+    if keep_paths and redacted:
         raise click.UsageError("--keep-paths and --redact contradict each other.")
-    if salt is not None and not (redact or redact_functions):
+    if salt is not None and not redacted:
         raise click.UsageError("--salt belongs to --redact.")
     if salt is not None and is_short_salt(salt):
         raise click.UsageError(f"--salt {SHORT_SALT}.")
-    if (redact or redact_functions) and salt is None:
+    if redacted and salt is None:
         salt = secrets.token_urlsafe(32)  # the same for all files of this command
         if not click.get_current_context().params.get("quiet"):
             note = "Redacted with a random salt; --salt gives later files equal stand-ins."
             click.echo(note, err=True)
-    return NamesWanted(paths_kept(), redact, redact_functions, salt)
+    return NamesWanted(keep_paths, redact, redact_functions, salt)
 
 
 names_options = together(
@@ -409,14 +363,6 @@ names_options = together(
 
 
 # Options of commands that take an entire run, and checks for whether they were given one.
-
-
-pages_option = click.option(
-    "--pages",
-    type=click.Choice(["all", "odd", "none"]),
-    help="Ranks that get a page of their own beside the run's page: odd means ranks that differ"
-    " from the others, one rank of each group, and the first that failed.  [default: odd]",
-)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,80 +18,155 @@ from snapreport.commands.console import (
     in_colour,
     print_bytes,
     print_clean,
-    print_path,
     progress_bar,
     say,
     say_error,
-    say_warnings,
     update_bar,
 )
 from snapreport.commands.options import (
     RunWanted,
-    full_option,
     json_option,
     keep_paths_option,
-    paths_kept,
     quiet_option,
     together,
-    top_option,
 )
 from snapreport.ground.safe_text import plain_json, visible
-from snapreport.ground.units import format_bytes, format_share, plural
 from snapreport.model.answers import Group
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from snapreport.api.device import Device
-    from snapreport.api.runs import Batch, Doing, LoadedRun, ManyProgress, Skipped
+    from snapreport.api.runs import Doing, LoadedRun, ManyProgress, Skipped
     from snapreport.reporters.document import Document
-    from snapreport.reporters.text import Page
-
 
 F = TypeVar("F", bound=Callable[..., Any])
+_AnyRoom = TypeVar("_AnyRoom")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How to print an answer."""
+    """How to print an answer: as text, unless it is to have another form."""
 
-    as_json: bool
     full: bool = False
     quiet: bool = False
+    keep_paths: bool = False
     top: int | None = None
-    """Rows to show as text; None for all."""
+    """Rows to show of a table; None for all."""
+    as_json: bool = False
+    as_markdown: bool = False
+    as_csv: bool = False
 
     def device(self, source: Path, device: str | None) -> Device:
         """Load a file, and pick a device; None for the one that a report opens with."""
         with progress_bar(self.quiet) as progress:
-            found = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+            found = snapreport.load(source, keep_paths=self.keep_paths, progress=progress)
             return found.device(device)
 
-    def page(self) -> Page:
-        """Return a page as wide as the terminal, or with ``full`` as wide as its texts."""
+    def run(
+        self,
+        paths: Path | Sequence[Path],
+        wanted: RunWanted,
+        *,
+        may_be_empty: bool = False,
+        **options: Any,
+    ) -> LoadedRun:
+        """Load a run; files left out, and files without figures, are listed on stderr.
+
+        Args:
+            paths: as in ``load_run()``.
+            wanted: how to read its files.
+            may_be_empty: return it even if no file gave any figures.
+            options: other arguments of ``load_run()``.
+
+        Raises:
+            Exit: no file gave any figures.
+        """
+        options = {"keep_paths": self.keep_paths, **vars(wanted), **options}
+        with progress_bars(self.quiet) as progress:
+            loaded = snapreport.load_run(paths, progress=progress, **options)
+        if not self.quiet:
+            say_skipped(loaded.skipped)
+        say_errors(loaded.errors)
+        if not loaded.findings.rows and not may_be_empty:
+            raise click.exceptions.Exit(1)
+        return loaded
+
+    def print(self, *documents: Document, titled: bool = False) -> None:
+        """Write documents to stdout as text or Markdown, one below the other.
+
+        Args:
+            documents: what to write, all of it.
+            titled: whether text has their titles too, as Markdown always has.
+        """
+        if self.as_markdown:
+            from snapreport.reporters.markdown import document_blocks
+
+            blocks = (block for each in documents for block in document_blocks(each))
+            print_bytes(("\n\n".join(blocks) + "\n").encode())
+            return
+        from snapreport.reporters.document import Heading
         from snapreport.reporters.text import Page, terminal_width
 
-        return Page(terminal_width(self.full), colour=in_colour(sys.stdout))
+        page = Page(terminal_width(self.full), colour=in_colour(sys.stdout))
+        for document in documents:
+            title = [Heading(document.title)] if titled else []
+            page.blocks([*title, *document.blocks])
+        print_clean(page.render())
 
-    def print(self, document: Document) -> None:
-        """Write a document to stdout."""
-        page = self.page()
-        page.write(document)
-        print_page(page)
+    def print_fitting(
+        self, build: Callable[[_AnyRoom], Document], *rooms: _AnyRoom, titled: bool = False
+    ) -> None:
+        """Print a document as ``print()`` does; as Markdown, one that fits into an issue comment.
+
+        Args:
+            build: returns the document for a room, such as the most rows of each table.
+            rooms: to try in turn, the largest first. Text and all that is whole take the first.
+            titled: as in ``print()``.
+        """
+        if self.full or not self.as_markdown:
+            self.print(build(rooms[0]), titled=titled)
+            return
+        from snapreport.reporters.markdown import write_markdown
+
+        out = BytesIO()
+        write_markdown(build, rooms, out)
+        print_bytes(out.getvalue())
 
 
-def answer_options(rows: int | None = None) -> Callable[[F], F]:
-    """``--json``, ``--full``, ``--keep-paths`` and ``-q``, in this order, as ``answer``.
+def answer_options(rows: int | None = None, *, csv: str = "") -> Callable[[F], F]:
+    """The options of all commands that print an answer, which they get as ``answer``.
 
     Args:
         rows: the default of ``--top``; None for a command without it.
+        csv: the help of ``--csv``; ``""`` for a command without it.
     """
-    options = (json_option, full_option, keep_paths_option, quiet_option)
-    return together("answer", _answer, *([] if rows is None else [top_option(rows)]), *options)
+    top = click.option(
+        "--top", type=click.IntRange(min=1), default=rows, show_default=True, metavar="N",
+        help="Rows to show as text or Markdown.",
+    )  # fmt: skip
+    return together(
+        "answer",
+        _answer,
+        *([] if rows is None else [top]),
+        json_option,
+        click.option("--md", is_flag=True, help="Print Markdown, such as for an issue comment."),
+        *([click.option("--csv", is_flag=True, help=csv)] if csv else []),
+        click.option("--full", is_flag=True, help="Print every row, and texts in full."),
+        keep_paths_option,
+        quiet_option,
+    )
 
 
-def _answer(as_json: bool, full: bool, quiet: bool, top: int | None = None) -> Answer:
-    return Answer(as_json, full, quiet, None if full else top)
+def _answer(
+    full: bool, quiet: bool, keep_paths: bool, as_json: bool, md: bool, csv: bool = False,
+    top: int | None = None,
+) -> Answer:  # fmt: skip
+    forms = {"--json": as_json, "--md": md, "--csv": csv}
+    given = [name for name, is_given in forms.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude one another; give one.")
+    return Answer(full, quiet, keep_paths, None if full else top, as_json, md, csv)
 
 
 def device_json(device: Device) -> dict[str, Any]:
@@ -115,47 +191,11 @@ def print_json(name: str, answer: dict[str, Any]) -> None:
     print_bytes(plain_json(whole) + b"\n")
 
 
-def print_page(page: Page) -> None:
-    """Write a page to stdout."""
-    print_clean(page.render())
-
-
 # Work on several files or a run: one progress display, and a line for each file that fails.
 
 
 _NAME = 40
 """Width of a file's name beside its bar, in characters."""
-
-
-def load_a_run(
-    paths: Path | Sequence[Path],
-    wanted: RunWanted,
-    quiet: bool,
-    *,
-    may_be_empty: bool = False,
-    **options: Any,
-) -> LoadedRun:
-    """Load a run; files left out, and files without figures, are listed on stderr.
-
-    Args:
-        paths: as in ``load_run()``.
-        wanted: how to read its files.
-        quiet: print only errors.
-        may_be_empty: return it even if no file gave any figures.
-        options: other arguments of ``load_run()``.
-
-    Raises:
-        Exit: no file gave any figures.
-    """
-    options = {"keep_paths": paths_kept(), **options}
-    with progress_bars(quiet) as progress:
-        loaded = snapreport.load_run(paths, progress=progress, **vars(wanted), **options)
-    if not quiet:
-        say_skipped(loaded.skipped)
-    say_errors(loaded.errors)
-    if not loaded.findings.rows and not may_be_empty:
-        raise click.exceptions.Exit(1)
-    return loaded
 
 
 def end_with_errors(*runs: LoadedRun) -> None:
@@ -168,68 +208,12 @@ def end_with_errors(*runs: LoadedRun) -> None:
         raise click.exceptions.Exit(1)
 
 
-def convert_several(
-    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
-) -> None:
-    """Convert several snapshots and print the outcome; exits with 1 if one failed."""
-    failed = False
-    for batch in _batches(sources, output, quiet, watch, **options):
-        if not quiet:
-            say_skipped(batch.skipped)
-            _say_sizes(batch)
-            _say_warnings(batch)
-        say_errors(batch.errors)
-        for path in batch.paths:
-            print_path(path)
-        sys.stdout.flush()
-        failed = failed or bool(batch.errors)
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-def _batches(
-    sources: Sequence[Path], output: Path | None, quiet: bool, watch: bool, **options: Any
-) -> Iterator[Batch]:
-    if not watch:
-        with progress_bars(quiet) as progress:
-            batch = snapreport.convert_many(sources, output, progress=progress, **options)
-        yield batch
-        return
-    from snapreport.api.runs.many_files import convert_arriving
-
-    if not quiet:
-        say("Waiting for snapshots; Ctrl-C ends it.")
-    yield from convert_arriving(sources, output, **options)
-
-
 def say_skipped(skipped: Sequence[Skipped]) -> None:
     """Say which files were left out, and why."""
     from snapreport.api.runs import skipped_words
 
     for line in skipped_words(skipped):
         say(f"Skipped: {line}")
-
-
-def _say_sizes(batch: Batch) -> None:
-    there = sum(outcome.already for outcome in batch.outcomes)
-    if there:
-        files = "the same file" if there == 1 else "the same files"
-        say(f"{plural(there, 'bundle')} already there, made from {files}.")
-    made = [each for each in batch.outcomes if each.path is not None and not each.already]
-    if not made:
-        return
-    before = sum(each.source.stat().st_size for each in made)
-    after = sum(each.path.stat().st_size for each in made if each.path is not None)
-    say(
-        f"{plural(len(made), 'bundle')}: {format_bytes(after)},"
-        f" {format_share(after, before)} of the {format_bytes(before)} of their snapshots."
-    )
-
-
-def _say_warnings(batch: Batch) -> None:
-    """Write the first few warnings, each after its bundle's name."""
-    said = [(each.path, text) for each in batch.outcomes for text in each.warnings]
-    say_warnings([f"{path.name if path else ''}: {text}" for path, text in said], "reports list")
 
 
 def say_errors(errors: Sequence[str]) -> None:

@@ -13,13 +13,10 @@ from snapreport.commands.console import print_bytes
 from snapreport.commands.options import (
     curve_option,
     device_option,
-    json_option,
-    keep_paths_option,
-    quiet_option,
     rules_option,
     source_argument,
 )
-from snapreport.commands.output import Answer, device_json, print_json
+from snapreport.commands.output import Answer, answer_options, device_json, print_json
 from snapreport.ground.safe_text import csv_cell
 from snapreport.model.answers import COUNTED, Profile
 from snapreport.model.roles import Rule
@@ -45,12 +42,7 @@ from snapreport.model.roles import Rule
     metavar="N",
     help="Write about N events in JSON and CSV, the maxima included; 0 for all.",
 )
-@json_option
-@click.option(
-    "--csv", "as_csv", is_flag=True, help="Print the curves as CSV, one column per group."
-)
-@keep_paths_option
-@quiet_option
+@answer_options(csv="Print the curves as CSV, one column per group.")
 def profile(
     source: Path,
     device: str | None,
@@ -58,9 +50,7 @@ def profile(
     rules: tuple[Rule, ...] | None,
     curve: str,
     points: int,
-    as_json: bool,
-    as_csv: bool,
-    quiet: bool,
+    answer: Answer,
 ) -> None:
     """Print the memory of a SNAPSHOT or BUNDLE by category: at the peak, and each one's own peak.
 
@@ -77,14 +67,11 @@ def profile(
     """  # fmt: skip
     if rules is not None and by != "category":
         raise click.UsageError(f"--rules define categories and have no effect with --by {by}.")
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other; give one.")
-    answer = Answer(as_json, quiet=quiet)
     found = answer.device(source, device)
     result = found.profile(by, rules, curve, points)
-    if as_json:
+    if answer.as_json:
         print_json("profile", {**device_json(found), "by": by, **_as_json(result)})
-    elif as_csv:
+    elif answer.as_csv:
         print_bytes(_as_csv(result, found.times_of(result.events)).encode())
     else:
         from snapreport.reporters.answers import profile_document

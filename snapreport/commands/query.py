@@ -1,4 +1,4 @@
-"""``snapreport query``: SQL over the tables of a bundle."""
+"""``snapreport query``: SQL over the tables of a bundle; from an argument, a pipe or a shell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,8 @@ import click
 import orjson
 
 from snapreport.commands.console import print_bytes, progress_bar, say_error
-from snapreport.commands.options import (
-    full_option,
-    keep_paths_option,
-    paths_kept,
-    quiet_option,
-    source_argument,
-)
-from snapreport.commands.output import Answer
+from snapreport.commands.options import source_argument
+from snapreport.commands.output import Answer, answer_options
 from snapreport.ground.errors import QueryError, SnapreportError
 from snapreport.ground.safe_text import csv_cell, plain_json, visible
 from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS, Cell, QueryAnswer
@@ -32,13 +27,135 @@ from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS, Cell, QueryAns
 if TYPE_CHECKING:
     from snapreport.bundle.query import QueryProcess
 
+_ROWS = 100
+"""Rows shown of a result without --full."""
 
-# The shell of ``snapreport query``: statements over several lines, and a few dot commands.
+
+@click.command()
+@source_argument("BUNDLE|SNAPSHOT")
+@click.argument("sql", required=False)
+@click.option("--schema", is_flag=True, help="Print the tables and what their columns mean.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=QUERY_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest that one statement may take; 0 for no limit.",
+)
+@answer_options(csv="Print comma-separated rows with a heading.")
+def query(
+    source: Path,
+    sql: str | None,
+    schema: bool,
+    timeout: float,
+    answer: Answer,
+) -> None:
+    """Query the elements.db of a BUNDLE, or the one that a SNAPSHOT would give, in SQL.
+
+    The SQL comes from the command line or a pipe. Without either a shell opens: its statements end
+    in a semicolon, and .help says more. Nothing can be written, attached or loaded.
+
+    \b
+    Example:
+      snapreport query snap.zip "SELECT count(*), sum(size) FROM allocations"
+    """  # fmt: skip
+    from snapreport.api.loading import open_database, read_tables
+
+    with progress_bar(answer.quiet) as progress:
+        data = read_tables(source, keep_paths=answer.keep_paths, progress=progress)
+    # Only now: beside the bar's thread the process could not be forked, and would start slowly.
+    found = open_database(source, data, seconds=timeout or None, memory=QUERY_MEMORY)
+    with closing(found) as database:
+        if schema:
+            print_bytes(database.schema().encode() + b"\n")
+        elif sql is not None or not sys.stdin.isatty():
+            _answer(database, answer, _piped() if sql is None else sql)
+        else:
+            run = partial(_answer, database, answer)
+            Shell(run, database.schema, database.tables).run(terminal_lines())
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise QueryError(f"The query on stdin is not UTF-8 text (byte {error.start}).") from error
+
+
+def _answer(database: QueryProcess, answer: Answer, sql: str) -> None:
+    """Run statements and print their results.
+
+    Raises:
+        QueryError: one fails, or JSON or CSV was asked for more than one.
+    """
+    from snapreport.reporters.answers import query_document
+
+    for number, found in enumerate(database.run(sql)):
+        if answer.as_json or answer.as_csv:
+            if number:
+                form = "--json" if answer.as_json else "--csv"
+                raise QueryError(f"{form} takes one statement, and there are several.")
+            for part in (json_lines if answer.as_json else csv_lines)(found):
+                print_bytes(part)
+        else:
+            print_bytes(b"\n" * bool(number))
+            answer.print(query_document(found, None if answer.full else _ROWS))
+
+
+# Rows as JSON and CSV: written in chunks as they are computed, so that no result is too large.
+
+
+_AT_ONCE = 1000
+"""Rows in a chunk."""
+
+
+def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as JSON with an object for each row, in chunks of rows."""
+    from snapreport.reporters.json_report import with_format
+
+    head = orjson.dumps(with_format("query", {"columns": answer.columns}))
+    yield plain_json(head)[:-1] + b',"rows":['
+    before = b"\n"
+    for chunk in _chunks(answer):
+        rows = (dict(zip(answer.columns, map(_json_cell, row), strict=True)) for row in chunk)
+        yield before + b",\n".join(plain_json(orjson.dumps(row)) for row in rows)
+        before = b",\n"
+    yield b"\n]}\n"
+
+
+def _json_cell(cell: Cell) -> Cell:
+    if isinstance(cell, bytes):
+        return cell.hex()
+    return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
+    """Yield an answer as CSV with a heading, in chunks of rows; NULL is an empty field."""
+    heading: list[tuple[Cell, ...]] = [tuple(answer.columns)]
+    for chunk in itertools.chain([heading], _chunks(answer)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(map(_csv_cell, row) for row in chunk)
+        yield text.getvalue().encode()
+
+
+def _csv_cell(cell: Cell) -> Cell:
+    if isinstance(cell, str):
+        return csv_cell(cell)
+    return cell.hex() if isinstance(cell, bytes) else cell
+
+
+def _chunks(answer: QueryAnswer) -> Iterator[list[tuple[Cell, ...]]]:
+    while chunk := list(itertools.islice(answer.rows, _AT_ONCE)):
+        yield chunk
+
+
+# The shell: statements over several lines, and a few dot commands.
 
 
 PROMPT, MORE = "sql> ", "...> "
 
-HELP = """\
+_HELP = """\
 .tables          the names of the tables
 .schema [TABLE]  what their columns mean
 .quit            leave; so does Ctrl-D
@@ -65,6 +182,8 @@ class Shell:
 
     def run(self, read_line: ReadLine) -> None:
         """Read and answer until .quit or the end of the input; an error does not end the shell."""
+        import apsw
+
         text = ""
         while True:
             try:
@@ -82,7 +201,7 @@ class Shell:
                 self._guarded(self._dot, line)
                 continue
             text = f"{text}\n{line}" if text else line
-            if _ends(text):
+            if apsw.complete(text):  # it ends in a semicolon outside quotes and comments
                 self._guarded(self._run, text)
                 text = ""
             elif not text.strip():
@@ -103,14 +222,7 @@ class Shell:
         elif words[0] == ".schema":
             print_bytes(self._schema(words[1] if words[1:] else None).encode() + b"\n")
         else:
-            print_bytes(HELP.encode())
-
-
-def _ends(text: str) -> bool:
-    """Say whether a statement is complete: it ends in a semicolon outside quotes and comments."""
-    import apsw
-
-    return bool(apsw.complete(text))
+            print_bytes(_HELP.encode())
 
 
 def terminal_lines() -> ReadLine:
@@ -133,154 +245,11 @@ def terminal_lines() -> ReadLine:
         return input  # the home folder is not writable: go without a saved history
 
     def save() -> None:
-        try:
+        with suppress(OSError):
             readline.set_history_length(1000)
             readline.write_history_file(history)
-        except OSError:
-            pass
 
     import atexit
 
     atexit.register(save)
     return input
-
-
-ROWS = 100
-"""Rows shown of a result without --full."""
-
-
-@click.command()
-@source_argument("BUNDLE|SNAPSHOT")
-@click.argument("sql", required=False)
-@click.option("--json", "form", flag_value="json", help="Print an array with one object per row.")
-@click.option("--csv", "form", flag_value="csv", help="Print comma-separated rows with a heading.")
-@click.option("--schema", is_flag=True, help="Print the tables and what their columns mean.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0),
-    default=QUERY_SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="The longest that one statement may take; 0 for no limit.",
-)
-@full_option
-@keep_paths_option
-@quiet_option
-def query(
-    source: Path,
-    sql: str | None,
-    form: str | None,
-    schema: bool,
-    timeout: float,
-    full: bool,
-    quiet: bool,
-) -> None:
-    """Query the elements.db of a BUNDLE, or the one that a SNAPSHOT would give, in SQL.
-
-    The SQL comes from the command line or a pipe. Without either a shell opens: its statements end
-    in a semicolon, and .help says more. Nothing can be written, attached or loaded.
-
-    \b
-    Example:
-      snapreport query snap.zip "SELECT count(*), sum(size) FROM allocations"
-    """  # fmt: skip
-    from snapreport.api.loading import open_database, read_tables
-
-    with progress_bar(quiet) as progress:
-        data = read_tables(source, keep_paths=paths_kept(), progress=progress)
-    # Only now: beside the bar's thread the process could not be forked, and would start slowly.
-    found = open_database(source, data, seconds=timeout or None, memory=QUERY_MEMORY)
-    with closing(found) as database:
-        if schema:
-            print_bytes(database.schema().encode() + b"\n")
-        elif sql is not None:
-            answer(database, sql, form, full)
-        elif sys.stdin.isatty():
-            Shell(
-                lambda text: answer(database, text, form, full), database.schema, database.tables
-            ).run(terminal_lines())
-        else:
-            answer(database, _piped(), form, full)
-
-
-def _piped() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise QueryError(f"The query on stdin is not UTF-8 text (byte {error.start}).") from error
-
-
-def answer(database: QueryProcess, sql: str, form: str | None, full: bool) -> None:
-    """Run statements and print their results.
-
-    Raises:
-        QueryError: one fails, or JSON or CSV was asked for more than one.
-    """
-    from snapreport.reporters.answers import query_document
-
-    for number, found in enumerate(database.run(sql)):
-        if form is not None:
-            if number:
-                raise QueryError(f"--{form} takes one statement, and there are several.")
-            for part in (json_lines if form == "json" else csv_lines)(found):
-                print_bytes(part)
-            continue
-        if number:
-            print_bytes(b"\n")
-        shown = Answer(as_json=False, full=full)
-        shown.print(query_document(found, None if full else ROWS))
-
-
-# Rows as JSON and CSV: written in chunks as they are computed, so that no result is too large.
-
-
-_AT_ONCE = 1000
-"""Rows in a chunk."""
-
-
-def json_lines(answer: QueryAnswer) -> Iterator[bytes]:
-    """Yield an answer as JSON with an object for each row, in chunks of rows."""
-    from snapreport.reporters.json_report import with_format
-
-    head = orjson.dumps(with_format("query", {"columns": answer.columns}))
-    yield plain_json(head)[:-1] + b',"rows":['
-    first = True
-    for chunk in _chunks(answer):
-        rows = [
-            plain_json(orjson.dumps(dict(zip(answer.columns, map(_plain, row), strict=True))))
-            for row in chunk
-        ]
-        yield (b"\n" if first else b",\n") + b",\n".join(rows)
-        first = False
-    yield b"\n]}\n"
-
-
-def _plain(cell: Cell) -> Cell:
-    if isinstance(cell, bytes):
-        return cell.hex()
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return str(cell)
-    return cell
-
-
-def csv_lines(answer: QueryAnswer) -> Iterator[bytes]:
-    """Yield an answer as CSV with a heading, in chunks of rows; NULL is an empty field."""
-    heading = io.StringIO()
-    csv.writer(heading, lineterminator="\n").writerow(map(csv_cell, answer.columns))
-    yield heading.getvalue().encode()
-    for chunk in _chunks(answer):
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([_csv(cell) for cell in row] for row in chunk)
-        yield text.getvalue().encode()
-
-
-def _csv(cell: Cell) -> Cell:
-    if isinstance(cell, str):
-        return csv_cell(cell)
-    return cell.hex() if isinstance(cell, bytes) else cell
-
-
-def _chunks(answer: QueryAnswer) -> Iterator[list[tuple[Cell, ...]]]:
-    while chunk := list(itertools.islice(answer.rows, _AT_ONCE)):
-        yield chunk

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -25,67 +25,6 @@ from snapreport.ground.processes import SignalExit, ignore_further_signals, sign
 
 if TYPE_CHECKING:
     from snapreport.api.recording import Recording
-
-
-# Launchers, such as torchrun: record the programs that they start, not the launchers.
-
-
-_LAUNCHERS = {
-    "torchrun": ("torchrun",),
-    "torch.distributed.run": ("torchrun",),
-    "torch.distributed.launch": ("python", "-m", "torch.distributed.launch"),
-    "accelerate": ("accelerate",),
-    "accelerate.commands.launch": ("accelerate", "launch"),
-    "accelerate.commands.accelerate_cli": ("accelerate",),
-    "deepspeed": ("deepspeed", "--no_local_rank"),
-    "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
-}
-"""How each launcher is called, by its module or file name; most take a module to run with ``-m``.
-
-DeepSpeed takes it with ``--module``, and puts ``--local_rank=0`` after the module's name unless
-given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
-"""
-_MODULE = ("-m", "--module")
-
-
-def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
-    """Refuse to record a launcher, which would record nothing of the training.
-
-    Raises:
-        InputError: it is a launcher; the message has the command that records what it starts.
-    """
-    name = program if module else Path(program).name
-    called = _LAUNCHERS.get(name)
-    if called is None:
-        return
-    before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
-    own = before[before.index("record") + 1 :] if "record" in before else []
-    options = [option for option in own if option not in _MODULE]
-    start = _place(arguments)
-    given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
-    names_module = any(each in _MODULE for each in arguments[:start])
-    run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
-    if names_module and arguments[start:]:
-        run.append("-m")
-    trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
-    raise InputError(
-        f"{name} starts other processes, and recording it sees none of them. Record those instead:"
-        f" {shlex.join(trains)}"
-    )
-
-
-def _place(arguments: Sequence[str]) -> int:
-    """Return the index of the launched program: a Python file, or the name after ``-m``.
-
-    If no argument looks like a program, return the number of arguments.
-    """
-    for k, each in enumerate(arguments):
-        if each in _MODULE:
-            return k + 1
-        if each.endswith(".py"):
-            return k
-    return len(arguments)
-
 
 FORMATS = ("pickle", "zip", "html", "md")
 """Copies of ``recording.FORMATS`` and ``MAX_ENTRIES``: importing that module is slow."""
@@ -149,14 +88,9 @@ def record(
     output: Path | None,
     title: str | None,
     formats: tuple[str, ...],
-    compress: bool,
-    stacks: str | None,
-    max_entries: int,
-    compile_context: bool,
-    pinned: bool,
     ranks: tuple[int, ...],
-    force: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
     """Run PROGRAM with its ARGUMENTS, and write snapshot, bundle and reports into a folder.
 
@@ -183,19 +117,18 @@ def record(
         output or Path(f"{stem}.memory"),
         title=title or (program if module else Path(program).name),
         formats=formats or FORMATS,
-        compress=compress,
-        stacks=stacks,
-        max_entries=max_entries,
-        compile_context=compile_context,
-        pinned=pinned,
         ranks=ranks or None,
-        force=force,
         quiet=True,  # printed below, after the program's traceback
+        **options,
     )
     names, error = _run(program, module, recording)
-    if "" not in names:
+    if "" not in names:  # it was not started
         recording.abandon()
-        _say_not_started(program, error)
+        if isinstance(error, SignalExit | KeyboardInterrupt):
+            signal = error.name if isinstance(error, SignalExit) else "Ctrl-C"
+            with contextlib.suppress(OSError):  # a terminal that is closed
+                say(f"{signal} came before {Path(program).name} was started; nothing was recorded.")
+            sys.exit(error.code if isinstance(error, SignalExit) else INTERRUPTED)
         raise error or AssertionError
     try:
         if recording.on:  # off in a forked child, or where the program stopped it
@@ -261,15 +194,6 @@ def _run(
     return names, None
 
 
-def _say_not_started(program: str, error: BaseException | None) -> None:
-    """Say that a signal came too early for a recording."""
-    if isinstance(error, SignalExit | KeyboardInterrupt):
-        name = error.name if isinstance(error, SignalExit) else "Ctrl-C"
-        with contextlib.suppress(OSError):  # a terminal that is closed
-            say(f"{name} came before {Path(program).name} was started; nothing was recorded.")
-        sys.exit(error.code if isinstance(error, SignalExit) else INTERRUPTED)
-
-
 def _end_by_signal(error: SignalExit) -> NoReturn:
     """End as the program itself would have: at once, even if its threads are still running."""
     for stream in (sys.stdout, sys.stderr):
@@ -301,3 +225,55 @@ def _of_program(trace: TracebackType | None) -> TracebackType | None:
     while first is not None and first.tb_frame.f_code.co_filename in ours:
         first = first.tb_next
     return first or trace
+
+
+# Launchers, such as torchrun: record the programs that they start, not the launchers.
+
+
+_LAUNCHERS = {
+    "torchrun": ("torchrun",),
+    "torch.distributed.run": ("torchrun",),
+    "torch.distributed.launch": ("python", "-m", "torch.distributed.launch"),
+    "accelerate": ("accelerate",),
+    "accelerate.commands.launch": ("accelerate", "launch"),
+    "accelerate.commands.accelerate_cli": ("accelerate",),
+    "deepspeed": ("deepspeed", "--no_local_rank"),
+    "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
+}
+"""How each launcher is called, by its module or file name; most take a module to run with ``-m``.
+
+DeepSpeed takes it with ``--module``, and puts ``--local_rank=0`` after the module's name unless
+given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
+"""
+_MODULE = ("-m", "--module")
+
+
+def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
+    """Refuse to record a launcher, which would record nothing of the training.
+
+    Raises:
+        InputError: it is a launcher; the message has the command that records what it starts.
+    """
+    name = program if module else Path(program).name
+    called = _LAUNCHERS.get(name)
+    if called is None:
+        return
+    before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
+    own = before[before.index("record") + 1 :] if "record" in before else []
+    options = [option for option in own if option not in _MODULE]
+    # The launched program is a Python file, or the name after -m; without one, this is the end.
+    start = next(
+        (k + (each in _MODULE) for k, each in enumerate(arguments)
+         if each in _MODULE or each.endswith(".py")),
+        len(arguments),
+    )  # fmt: skip
+    given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
+    names_module = any(each in _MODULE for each in arguments[:start])
+    run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
+    if names_module and arguments[start:]:
+        run.append("-m")
+    trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
+    raise InputError(
+        f"{name} starts other processes, and recording it sees none of them. Record those instead:"
+        f" {shlex.join(trains)}"
+    )

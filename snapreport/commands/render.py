@@ -11,36 +11,36 @@ import snapreport
 from snapreport.commands.console import print_path, progress_bar, say
 from snapreport.commands.options import (
     ANY_PATH,
-    GITHUB_LIMIT,
     RunWanted,
     allow_option,
     card_option,
     cut_options,
     device_option,
-    fit_option,
-    for_option,
     force_option,
     ignore_option,
     is_run,
     names_options,
     output_option,
-    pages_option,
     quiet_option,
+    reads,
     refuse_for_file,
     rules_option,
     run_options,
-    sources_argument,
+    source_argument,
 )
 from snapreport.commands.output import progress_bars, say_errors, say_skipped
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
 from snapreport.ground.units import plural
-from snapreport.model.history import Cut, NamesWanted
+from snapreport.model.history import Cut, NamesWanted, cut_size
 from snapreport.model.roles import Rule
+
+_GITHUB_LIMIT = "25MB"
+"""The largest file that GitHub accepts as an attachment."""
 
 
 @click.command()
-@sources_argument("SNAPSHOT|BUNDLE|RUN...")
+@source_argument("SNAPSHOT|BUNDLE|RUN...", "sources", several=True)
 @output_option("REPORT")
 @click.option(
     "--format",
@@ -74,9 +74,25 @@ from snapreport.model.roles import Rule
 )
 @ignore_option
 @cut_options
-@fit_option
-@for_option
-@pages_option
+@click.option(
+    "--fit",
+    metavar="SIZE",
+    callback=reads(cut_size),
+    help="Thin the page until it is at most this size, 25MB or bytes; it says what was left out. "
+    "Peaks, failed requests, stages and call sites stay exact.",
+)
+@click.option(
+    "--for",
+    "for_",
+    type=click.Choice(["github"]),
+    help=f"Fit the limit of this site: github means --fit {_GITHUB_LIMIT}.",
+)
+@click.option(
+    "--pages",
+    type=click.Choice(["all", "odd", "none"]),
+    help="Ranks that get a page of their own beside the run's page: odd means ranks that differ"
+    " from the others, one rank of each group, and the first that failed.  [default: odd]",
+)
 @run_options
 @force_option
 @names_options
@@ -85,23 +101,18 @@ def render(
     sources: tuple[Path, ...],
     output: Path | None,
     format_: str | None,
-    device: str | None,
-    title: str | None,
     notes: Path | None,
     rules: tuple[Rule, ...] | None,
     colour: str | None,
-    card: str | None,
-    allow: str | None,
     allocator: bool,
-    ignore: tuple[str, ...],
     cut: Cut | None,
     fit: int | None,
     for_: str | None,
     pages: str | None,
     run: RunWanted,
-    force: bool,
     quiet: bool,
     names: NamesWanted,
+    **options: Any,
 ) -> None:
     """Make a report of a SNAPSHOT, of the BUNDLE made from one, or of a RUN.
 
@@ -130,18 +141,12 @@ def render(
         output = target_path(sources[0], output, f".{format_}", names)
         if notes is not None and _is_same(output, notes):
             raise OutputError(f"{output} is the file of --notes; name another file with -o.")
-    options: dict[str, Any] = {
-        "device": device,
-        "title": title,
+    options |= {
         "notes": None if notes is None else _read_notes(notes),
         "rules": rules,
         "colour": colour or (None if rules is None else "category"),
-        "card": card,
-        "allow": allow,
         "allocator": allocator or (None if many else False),
-        "ignore": ignore,
-        "fit": fit or (GITHUB_LIMIT if for_ == "github" else None),
-        "force": force,
+        "fit": fit or (_GITHUB_LIMIT if for_ == "github" else None),
         **(cut.arguments if cut else {}),
         **vars(names),
     }

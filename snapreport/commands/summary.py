@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,30 +22,27 @@ from snapreport.commands.options import (
     device_option,
     ignore_option,
     is_run,
-    paths_kept,
     refuse_for_file,
     refuse_for_run,
     run_options,
-    sources_argument,
+    source_argument,
 )
 from snapreport.commands.output import (
     Answer,
     answer_options,
     end_with_errors,
-    load_a_run,
     print_json,
-    print_page,
     say_skipped,
 )
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.safe_text import plain_json, visible
+from snapreport.ground.safe_text import plain_json
 
 if TYPE_CHECKING:
     from snapreport.model.findings import Findings
 
 
 @click.command()
-@sources_argument("SNAPSHOT|BUNDLE|REPORT|RUN...")
+@source_argument("SNAPSHOT|BUNDLE|REPORT|RUN...", "sources", several=True)
 @device_option("Show only this device")
 @click.option(
     "--findings",
@@ -95,33 +94,33 @@ def summary(
     """
     if is_run(sources):
         refuse_for_run(recording=recording, card=card, allow=allow)
-        if len(sources) == 1 or run.name or run.layout:
-            loaded = load_a_run(sources, run, answer.quiet, device=device, ignore=ignore)
-            _say_run(loaded, findings, answer)
-            end_with_errors(loaded)
-        elif findings and not answer.as_json:
+        as_files = len(sources) > 1 and not (run.name or run.layout)
+        if as_files and findings and not answer.as_json:
             _say_findings(sources, answer, device=device, ignore=ignore)
-        else:
-            loaded = load_a_run(
-                sources,
-                run,
-                answer.quiet,
-                may_be_empty=answer.as_json,
-                device=device,
-                ignore=ignore,
-            )
+            return
+        may_be_empty = as_files and answer.as_json
+        loaded = answer.run(sources, run, may_be_empty=may_be_empty, device=device, ignore=ignore)
+        if as_files:
             _say_files(loaded, sources, answer)
-            end_with_errors(loaded)
+        else:
+            _say_run(loaded, findings, answer)
+        end_with_errors(loaded)
         return
+    from snapreport.reporters import summary as reports
+
     (source,) = sources
     refuse_for_file(run)
     if is_report(source):
         if device or findings or recording or card or allow or ignore:
             raise click.UsageError(
-                f"{source} is a report, whose summary is fixed; only the options --json and"
-                " --full apply to it."
+                f"{source} is a report, whose summary is fixed; only the options --json, --md"
+                " and --full apply to it."
             )
-        _say_saved(source, answer)
+        saved = read_report_summary(source)
+        if answer.as_json:
+            print_bytes(plain_json(orjson.dumps(saved, option=orjson.OPT_INDENT_2)) + b"\n")
+        else:
+            answer.print(reports.saved_document(saved))
         return
     found = _findings_of(source, answer, device=device, ignore=ignore, card=card, allow=allow)
     if answer.as_json:
@@ -131,43 +130,38 @@ def summary(
         write_summary_json(found, text)
         print_bytes(text.getvalue())
         return
-    from snapreport.reporters.summary import (
-        FULL,
-        TERMINAL,
-        diagnosis_document,
-        summary_document,
-        trust_document,
-    )
-
-    page = answer.page()
-    if findings:
-        page.write(diagnosis_document(found, answer.full))
-    if recording:
-        page.write(trust_document(found))
-    if not findings and not recording:
-        page.write(summary_document(found, FULL if answer.full else TERMINAL))
-    print_page(page)
+    if findings or recording:
+        answer.print(
+            *([reports.diagnosis_document(found, answer.full)] if findings else []),
+            *([reports.trust_document(found)] if recording else []),
+        )
+    elif answer.as_markdown:
+        rooms = (reports.FULL_REPORT,) if answer.full else reports.REPORT_ROOMS
+        answer.print_fitting(partial(reports.summary_document, found), *rooms)
+    else:
+        room = reports.FULL if answer.full else reports.TERMINAL
+        answer.print(reports.summary_document(found, room))
 
 
 def _say_run(loaded: snapreport.LoadedRun, findings: bool, answer: Answer) -> None:
+    from snapreport.reporters import run as reports
+
     if answer.as_json:
-        from snapreport.reporters.run import run_as_json
-
-        print_json("run", run_as_json(loaded.run, loaded.findings))
-        return
-    from snapreport.reporters.run import EVERYTHING, SCREEN, run_document, run_findings_document
-
-    page = answer.page()
-    if findings:
-        page.write(run_findings_document(loaded.run, answer.full))
+        print_json("run", reports.run_as_json(loaded.run, loaded.findings))
+    elif findings:
+        answer.print(reports.run_findings_document(loaded.run, answer.full))
     else:
-        if loaded.run.title:
-            page.say(loaded.run.title, "title")
-        page.write(run_document(loaded.run, loaded.findings, EVERYTHING if answer.full else SCREEN))
-    print_page(page)
+        rooms = reports.ROOMS if answer.as_markdown else (reports.SCREEN,)
+        answer.print_fitting(
+            partial(reports.run_document, loaded.run, loaded.findings),
+            *((reports.EVERYTHING,) if answer.full else rooms),
+            titled=bool(loaded.run.title),
+        )
 
 
 def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: Answer) -> None:
+    from snapreport.reporters.run import files_as_json, files_document
+
     place = {path: at for at, path in enumerate(given)}
     order = {
         name: min(place[each] for each in (path, *path.parents) if each in place)
@@ -175,21 +169,15 @@ def _say_files(loaded: snapreport.LoadedRun, given: tuple[Path, ...], answer: An
     }
     files = sorted(loaded.run.ranks, key=lambda each: order[each.source])
     if answer.as_json:
-        from snapreport.reporters.run import files_as_json
-
         print_json("files", {"files": files_as_json(files)})
-        return
-    from snapreport.reporters.run import files_document
-
-    page = answer.page()
-    page.write(files_document(files))
-    print_page(page)
+    else:
+        answer.print(files_document(files))
 
 
 def _findings_of(source: Path, answer: Answer, **options: Any) -> Findings:
     """Load a file and draw conclusions from it."""
     with progress_bar(answer.quiet) as progress:
-        snapshot = snapreport.load(source, keep_paths=paths_kept(), progress=progress)
+        snapshot = snapreport.load(source, keep_paths=answer.keep_paths, progress=progress)
         return snapshot.findings(**options)
 
 
@@ -209,23 +197,10 @@ def _say_findings(given: tuple[Path, ...], answer: Answer, **options: Any) -> No
             say_error(str(error))
             failed = True
             continue
-        page = answer.page()
-        page.say("\n" * said + visible(str(path)), "title")
+        print_bytes(b"\n" * said)
         said = True
-        page.write(diagnosis_document(found, answer.full, named=True))
-        print_page(page)
+        of_file = diagnosis_document(found, answer.full, named=True)
+        answer.print(replace(of_file, title=str(path)), titled=True)
         sys.stdout.flush()
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _say_saved(report: Path, answer: Answer) -> None:
-    summary = read_report_summary(report)
-    if answer.as_json:
-        print_bytes(plain_json(orjson.dumps(summary, option=orjson.OPT_INDENT_2)) + b"\n")
-        return
-    from snapreport.reporters.summary import saved_document
-
-    page = answer.page()
-    page.write(saved_document(summary))
-    print_page(page)

@@ -104,6 +104,7 @@ REPORT_ROOMS = (
     Room(5, 3, 3, 2, 0, 1, report=True),
 )
 """Tried in turn until a report fits: names can have thousands of letters."""
+FULL_REPORT = Room(None, None, None, 10**9, 10**9, report=True)
 
 _VALUE = 400
 _ROWS = 8
