@@ -39,6 +39,7 @@ from snapreport.reporters.document import (
     Pairs,
     Paragraph,
     Part,
+    Severity,
     Site,
     Size,
     Strong,
@@ -109,7 +110,8 @@ def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
                         Size(diff.change, is_change=True),
                         format_change(diff.change, diff.base.bytes),
                     ),
-                ]
+                ],
+                ("", "bytes", "where"),
             ),
             *(Paragraph(note, is_note=True) for note in diff.notes),
             Drawing("both.html.j2", lambda: _picture(diff)),
@@ -175,15 +177,18 @@ def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, m
     if not shown:  # nothing changed: show what there is
         shown, rest = changes[:most], ""
     cut: Cut = "place" if by == "file" else "site"
+    notes = [_match_text(change) for change in shown]
+    noted = [Column("match", True, "end")] if any(notes) else []
     return Table(
-        [*_SIZES, Column("count", minor=True), Column(_GROUP_WORDS[by], True, cut)],
+        [*_SIZES, Column("count", minor=True), Column(_GROUP_WORDS[by], True, cut), *noted],
         [
             (
                 *_sizes_of(change),
                 f"{format_count(change.base_count)} → {format_count(change.new_count)}",
                 _name(change),
+                *([note] if noted else []),
             )
-            for change in shown
+            for change, note in zip(shown, notes, strict=True)
         ],
         title=f"{diff.curve.capitalize()} bytes {diff.moment}, by {_GROUP_WORDS[by]}",
         rest=_rest(rest, more),
@@ -198,13 +203,9 @@ def _rest(left_out: str, more: str) -> str:
 _SIZES = (Column("change", bar=True), Column("BASE"), Column("NEW"))
 
 
-def _sizes_of(change: Change, exact: bool = False) -> tuple[Size, Size, Size]:
+def _sizes_of(change: Change) -> tuple[Size, Size, Size]:
     """Return the change in bytes, and the bytes in BASE and in NEW."""
-    return (
-        Size(change.change, True, exact),
-        Size(change.base_bytes, exact=exact),
-        Size(change.new_bytes, exact=exact),
-    )
+    return Size(change.change, is_change=True), Size(change.base_bytes), Size(change.new_bytes)
 
 
 def _split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[Change], str]:
@@ -229,15 +230,11 @@ def _split_rows(changes: Sequence[Change], most: int | None) -> tuple[Sequence[C
 
 
 def _name(change: Change) -> Words:
-    match = _match_text(change)
-    found = (f" ({match})",) if match else ()
     if change.kind in ("no stack", "unused"):
-        return (change.name, *found)
+        return change.name
     if change.kind != "site":
-        return (Code(change.name), *found)
-    place = change.new_place or change.base_place
-    at = "" if place is None else location(place.filename, place.line)
-    return (Site(change.name, at), *found)
+        return Code(change.name)
+    return Site(change.name, _place_text(change.new_place or change.base_place))
 
 
 def _match_text(change: Change) -> str:
@@ -254,12 +251,15 @@ def _match_text(change: Change) -> str:
 
 def _parts(diff: Diff) -> Table:
     """Return the parts that the change adds up from, to the byte."""
-    whole = (Size(diff.change, True, True), Size(diff.base.bytes, exact=True))
     return Table(
-        columns("change", "BASE", "NEW", text="part"),
-        [(*_sizes_of(part, exact=True), part.name) for part in diff.parts],
-        title="Where the change comes from, to the byte",
-        total=(*whole, Size(diff.new.bytes, exact=True), "in all"),
+        columns("change", "BASE", "NEW", "in bytes", text="part"),
+        [(*_sizes_of(part), Size(part.change, True, exact=True), part.name) for part in diff.parts],
+        title="Where the change comes from",
+        total=(
+            *(Size(diff.change, is_change=True), Size(diff.base.bytes), Size(diff.new.bytes)),
+            Size(diff.change, True, exact=True),
+            "in all",
+        ),
     )
 
 
@@ -316,6 +316,8 @@ def _about(diff: Diff) -> Iterator[Words]:
 
 
 _SHOWN_ADVICE = 3
+_MOST_CHECKS = 100
+"""A run of a thousand ranks has as many checks, which would be too long for any output."""
 
 
 def verdict_document(verdict: Verdict, most: int) -> Document:
@@ -334,7 +336,7 @@ def verdict_document(verdict: Verdict, most: int) -> Document:
             Paragraph(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical"),
             Paragraph(_checked(verdict)),
             *([_checks(verdict)] if verdict.checks else []),
-            *(block for check in verdict.checks for block in _failed(check, most)),
+            *(b for check in verdict.checks[:_MOST_CHECKS] for b in _failed(check, most)),
             *_findings(verdict, 2 * most),
             *(block for diff in verdict.comparisons for block in _compared(diff, most)),
             Folded("About this check", [Bullets(list(_about_check(verdict)))], only_folded=True),
@@ -381,9 +383,14 @@ def _checks(verdict: Verdict) -> Table:
                 Size(check.limit),
                 Size(check.over, is_change=True),
             )
-            for check in verdict.checks
+            for check in verdict.checks[:_MOST_CHECKS]
         ],
+        rest=_rest(_more(len(verdict.checks) - _MOST_CHECKS), ""),
     )
+
+
+def _more(left: int) -> str:
+    return f"{format_count(left)} more" if left > 0 else ""
 
 
 def _failed(check: Check, most: int) -> Iterator[Block]:
@@ -407,11 +414,8 @@ def _findings(verdict: Verdict, most: int) -> Iterator[Block]:
         yield Bullets(
             [
                 Item(
-                    (Mark("", False), " ", *_line(each)),
-                    (
-                        each.finding.explanation,
-                        *(text.text for text in each.finding.suggestions[:_SHOWN_ADVICE]),
-                    ),
+                    (*_line(each), f" {each.finding.explanation}".rstrip()),
+                    tuple(text.text for text in each.finding.suggestions[:_SHOWN_ADVICE]),
                 )
                 for each in failing[:most]
             ]
@@ -432,7 +436,8 @@ def _findings(verdict: Verdict, most: int) -> Iterator[Block]:
 def _line(raised: Raised) -> tuple[Part, ...]:
     finding = raised.finding
     where = f"{raised.device}: " if raised.device else ""
-    return (f"{finding.severity}: {where}{finding.title} ", Tag(finding.id))
+    title = f" {where}{finding.title} "
+    return (Severity(finding.severity), title, Tag(finding.id))
 
 
 def _compared(diff: Diff, most: int) -> Iterator[Block]:
@@ -446,7 +451,8 @@ def _compared(diff: Diff, most: int) -> Iterator[Block]:
 
 
 def _about_check(verdict: Verdict) -> Iterator[Words]:
-    yield f"SHA-256 {verdict.source.sha256}"
+    if verdict.source.sha256:
+        yield f"SHA-256 {verdict.source.sha256}"
     if verdict.fail_on:
         yield ("fails on ", *joined([Code(each) for each in verdict.fail_on], ", "))
     yield f"made with snapreport {__version__}"

@@ -164,6 +164,8 @@ class Pairs:
     """Facts: a label, its value, and what that means."""
 
     rows: Sequence[tuple[Words, Words, Words]]
+    headings: tuple[str, str, str] = ("figure", "value", "meaning")
+    """Where they are shown as a table."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,15 @@ class Document:
     title: Words
     """What it is about; a terminal, where one has just typed that, leaves it out."""
     blocks: Sequence[Block]
+
+
+def is_empty(block: Block) -> bool:
+    """Say whether a block has nothing to show."""
+    if isinstance(block, Paragraph):
+        return not block.words
+    if isinstance(block, Bullets):
+        return not block.items
+    return isinstance(block, Pairs) and not block.rows
 
 
 def parts_of(words: Words) -> tuple[Part, ...]:

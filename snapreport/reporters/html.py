@@ -82,9 +82,12 @@ def _part(part: Part) -> Markup:
         text = true_minus(str(part))
         if part.bytes is None or part.exact:
             return escape(text)
-        return Markup('<span title="{:,} bytes">{}</span>').format(part.bytes, text)
+        exact = Size(part.bytes, part.is_change, exact=True)
+        return Markup('<span title="{} bytes">{}</span>').format(true_minus(str(exact)), text)
     if isinstance(part, Site):
-        name = Markup("<code>{}</code>").format(shown(part.name)) if part.is_code else part.name
+        name = escape(shown(part.name))
+        if part.is_code:
+            name = Markup("<code>{}</code>").format(name)
         # The last two parts of the path are enough to recognise it.
         end = "/".join(part.place.replace("\\", "/").split("/")[-2:])
         return Markup('{} <span class="place" title="{}">{}</span>').format(

@@ -31,6 +31,7 @@ from snapreport.reporters.document import (
     Tag,
     Words,
     parts_of,
+    is_empty,
 )
 from snapreport.reporters.notes import PARTED, cut_notes
 from snapreport.reporters.plain_text import cut, cut_site
@@ -70,45 +71,63 @@ def write_markdown(
 def document_blocks(document: Document, level: int = 2) -> Iterator[str]:
     """Yield the blocks of a document, its title first."""
     yield f"{'#' * level} {_inline(document.title)}"
-    yield from _blocks(document.blocks)
+    yield from _blocks(document.blocks, level)
 
 
-def _blocks(blocks: Iterable[Block], inside: bool = False) -> Iterator[str]:
-    """Yield blocks of Markdown; ``inside``: in a folded part, whose tables need no headings."""
+def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
+    """Yield blocks of Markdown.
+
+    Args:
+        blocks: to lay out.
+        level: of the heading above; 0 in a folded part, whose headings are only bold.
+    """
+    below = level and level + 1
     for block in blocks:
+        if is_empty(block):
+            continue
         if isinstance(block, Heading):
-            yield f"{'#' * block.level} {_inline(block.words)}"
+            depth = level and level - 2 + block.level
+            yield _heading(block.words, depth if block.level < _PARTS else 0)
+            if level and block.level == _SECTION:
+                below = depth + 1
         elif isinstance(block, Paragraph):
             text = _inline(block.words)
-            if block.is_note:
-                text = f"> ⚠️ {text}"
-            stands_out = block.style in _BOLD and not any(
+            if block.style in _BOLD and not any(
                 isinstance(part, Strong) for part in parts_of(block.words)
-            )
-            yield f"**{text}**" if stands_out else text
+            ):
+                text = f"**{text}**"
+            yield f"> ⚠️ {text}" if block.is_note else text
         elif isinstance(block, Bullets):
-            if block.items:
-                yield "\n".join(f"- {_bullet(item)}" for item in block.items)
+            yield "\n".join(f"- {_bullet(item)}" for item in block.items).rstrip("\n")
         elif isinstance(block, Table):
-            yield from _table_blocks(block, inside)
+            yield from _table_blocks(block, below)
         elif isinstance(block, Pairs):
             yield table(
-                ("figure", "value", "meaning"),
+                block.headings,
                 [[_inline(words) for words in row] for row in block.rows],
                 left=(0, 2),
             )
         elif isinstance(block, Listing):
             if block.title:
-                yield f"### {_inline(block.title)}"
+                yield _heading(block.title, below)
             # Code that is indented, so that no name in it can end it.
             yield "\n".join(f"    {line}" for line in block.lines)
         elif isinstance(block, Folded):
             yield f"<details><summary>{escaped(block.title)}</summary>"
-            yield from _blocks(block.blocks, inside=True)
+            yield from _blocks(block.blocks, 0)
             yield "</details>"
 
 
 _BOLD = ("title", "good", "critical")
+_SECTION, _PARTS = 3, 5
+"""The level of headings below which tables stand, and that from which on they are only bold."""
+
+
+def _heading(words: Words, level: int) -> str:
+    text = _inline(words)
+    return f"{'#' * level} {text}" if level else f"**{text}**"
+
+
 _NO_LINK = frozenset("<>\n\\")
 """What would end a link."""
 
@@ -149,16 +168,15 @@ MARKS = {True: "✅", False: "❌", None: "❔"}
 def _bullet(item: Words | Item) -> str:
     if not isinstance(item, Item):
         return _inline(item)
-    lines = [_inline(item.words), *(f"  - {_inline(words)}" for words in item.below)]
-    if item.change:  # indented, because a line in it could end a fence
+    lines = [_inline(item.words)]
+    if item.change:  # indented, because a line in it could end a fence; first, or it is no code
         lines += ["", *(f"      {replaced(line)}" for line in item.change.splitlines()), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  - {_inline(words)}" for words in item.below)])
 
 
-def _table_blocks(of: Table, inside: bool) -> Iterator[str]:
+def _table_blocks(of: Table, level: int) -> Iterator[str]:
     if of.title:
-        title = _inline(of.title)
-        yield f"**{title}**" if inside else f"### {title}"
+        yield _heading(of.title, level)
     rows = [[_inline(cell) for cell in row] for row in of.rows]
     for row, depth in zip(rows, of.depths, strict=False):
         row[-1] = "&nbsp;&nbsp;" * min(depth, 8) + row[-1]

@@ -177,7 +177,7 @@ def _devices(devices: Sequence[DeviceFindings]) -> Table:
 
 
 def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[Block]:
-    yield Heading(f"{device.device}  {facts(device)}")
+    yield Heading(f"{device.device}: {facts(device)}")
     yield Paragraph(device.answer)
     if device.card is not None:
         cannot = device.card.outcome == "cannot"
@@ -192,6 +192,7 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
                 yield Paragraph((f"{finding.title}  ", Tag(finding.id)), finding.severity, True)
     if room.report and not len(device.history.allocations):
         return
+    yield Paragraph(device.trust.sentence)
     yield from amount_blocks(device, _curve(device, room) if device.recorded else None)
     if room.report:
         yield from _roles(device)
@@ -200,7 +201,6 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
         yield from step_blocks(device.steps, room.steps)
     yield from _stages(device, room)
     if not room.report:
-        yield Paragraph(device.trust.sentence)
         return
     if room.nodes:
         tree = tree_listing(device.tree, findings.tree_frames, room.nodes)
@@ -209,7 +209,6 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
             yield Folded(
                 "Other settings of the allocator", list(settings_blocks(device.settings.found))
             )
-    yield Paragraph(device.trust.sentence)
     for check in device.trust.checks:
         if check.code == "replay":
             yield Paragraph(check.text)
@@ -239,7 +238,7 @@ def _curve(device: DeviceFindings, room: Room) -> Block:
 
 def amount_blocks(device: DeviceFigures, curve: Block | None = None) -> Iterator[Block]:
     """Yield the memory at the start, at the peak and at the end; ``curve``: what shows it."""
-    yield Heading(moment(device))
+    yield Heading(moment(device), 4)
     if curve is not None:
         yield curve
     name, *states = AMOUNT_HEADINGS
@@ -427,7 +426,7 @@ def finding_blocks(finding: Finding, rows: int | None) -> Iterator[Block]:
     yield Heading(head, 4, finding.severity)
     yield Paragraph(finding.explanation)
     if finding.suggestions:
-        yield Paragraph("What would help:")
+        yield Heading("What would help", 5, "")
         yield Bullets([suggestion(each, with_reasons=rows is None) for each in finding.suggestions])
     evidence: list[Block] = []
     if finding.evidence:
@@ -444,7 +443,7 @@ def suggestion(offered: Suggestion, *, with_reasons: bool = False) -> Item:
     frees = frees_text(offered.frees)
     text: list[Part] = [offered.text]
     if frees:
-        text += [" ", Strong(f"({frees})")]
+        text += [" ", Strong(sentence(frees))]
     if said := conditions(offered):
         text.append(f" {said}")
     below = tuple(reasons(offered.frees)) if with_reasons else ()
@@ -484,12 +483,11 @@ def trust_blocks(name: str, found: Trust) -> Iterator[Block]:
     rows: list[tuple[Words, Words, Words]] = []
     for check in found.checks:
         text = " ".join((check.text, *(f"[{code}]" for code in check.findings)))
-        rows.append((f"{check.mark:<9}{check.title}", "", text))
+        rows.append((check.title, check.mark, text))
         if check.figures:
             figures = (f"{each.label} {figure_text(each)}" for each in check.figures)
             rows.append(("", "", "; ".join(figures)))
-    if rows:
-        yield Pairs(rows)
+    yield Pairs(rows, ("check", "result", "what was found"))
     yield from _reserved(reserved_moments(found))
     recorded = found.verdict not in ("nothing", "no history")
     if recorded:
@@ -569,7 +567,7 @@ def saved_document(summary: Plain) -> Document:
 def _saved_device(device: Plain) -> Iterator[Block]:
     events, made = _number(device, "events"), _number(device, "allocations")
     about = f"{plural(events, 'event')}, {plural(made, 'allocation')}"
-    yield Heading(f"{_text(device, 'device')}  {about}")
+    yield Heading(f"{_text(device, 'device')}: {about}")
     yield Paragraph(_text(device, "answer"))
     for finding in _rows(_row(device, "diagnosis"), "findings"):
         severity = _text(finding, "severity")
@@ -603,7 +601,7 @@ def _promise(frees: Plain) -> str:
     least, about, most = (_number(frees, name) for name in ("least", "expected", "most"))
     if not frees or not 0 <= least <= about <= most:
         return ""
-    return f"({frees_text(Frees(least, about, most))})"
+    return sentence(frees_text(Frees(least, about, most)))
 
 
 def _of(row: Plain, name: str, kind: type[_Kind], otherwise: _Kind) -> _Kind:

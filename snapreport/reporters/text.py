@@ -30,6 +30,7 @@ from snapreport.reporters.document import (
     Table,
     Words,
     plain,
+    is_empty,
 )
 from snapreport.reporters.plain_text import cut, cut_place, cut_site
 
@@ -99,8 +100,11 @@ class Page:
         for block in blocks:
             if isinstance(block, Drawing) or (isinstance(block, Folded) and block.only_folded):
                 continue
+            if is_empty(block):
+                continue
             together = isinstance(block, Paragraph) and isinstance(before, Paragraph)
-            if self._text.tell() and not (isinstance(before, Heading) or together):
+            headed = isinstance(before, Heading) and not isinstance(block, Heading)
+            if self._text.tell() and not (headed or together):
                 self.say()
             self._block(block)
             before = block
@@ -143,7 +147,7 @@ class Page:
         for words in item.below:
             self._wrapped(plain(words), "  - ")
         for line in item.change.splitlines():
-            self.say(f"{_INDENT * 3}{replaced(line)}")
+            self._text.write(f"{_INDENT * 3}{replaced(line)}\n")  # to be copied: never wrapped
 
     def _wrapped(self, text: str, mark: str, style: str = "") -> None:
         """Write a paragraph with a mark before it, its later lines below its first word."""
@@ -174,7 +178,8 @@ class Page:
         for line in head:
             self._console.print(Text(line, "bold"), soft_wrap=True)
         if table.shares:
-            for line, share in zip(lines, table.shares, strict=False):
+            others = [0.0] * (len(lines) - len(table.shares))
+            for line, share in zip(lines, [*table.shares, *others], strict=True):
                 self._amount(line, share)
         else:
             self._text.writelines(f"{line}\n" for line in lines)
