@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """128 + SIGINT, as in shells."""
-
-MOST_WARNINGS = 5
+_MOST_WARNINGS = 5
 
 
 class Commands(click.Group):
@@ -110,17 +109,12 @@ def say(text: str) -> None:
     click.echo(visible(text), err=True)
 
 
-def warn(text: str) -> None:
-    """Write one line of warning to stderr."""
-    _say_marked("Warning:", text, "yellow")
-
-
 def say_warnings(texts: list[str], listed_by: str = "report lists") -> None:
     """Write the first few warnings to stderr, a line each, and how many more there are."""
-    for text in texts[:MOST_WARNINGS]:
-        warn(text)
-    if len(texts) > MOST_WARNINGS:
-        warn(f"{len(texts) - MOST_WARNINGS} more; the {listed_by} all of them.")
+    more = len(texts) - _MOST_WARNINGS
+    left = [f"{more} more; the {listed_by} all of them."] if more > 0 else []
+    for text in texts[:_MOST_WARNINGS] + left:
+        _say_marked("Warning:", text, "yellow")
 
 
 def print_path(path: Path) -> None:

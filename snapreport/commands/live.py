@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from snapreport.commands.options import (
-    FIGURES_DEFINED,
-    device_option,
-    moment_options,
-    source_argument,
-)
+from snapreport.commands.options import device_option, moment_options, source_argument
 from snapreport.commands.output import (
     Answer,
     answer_options,
@@ -22,6 +17,7 @@ from snapreport.commands.output import (
     groups_json,
     print_json,
 )
+from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes
 from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
 
@@ -44,7 +40,7 @@ class _By(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-@click.command(epilog=FIGURES_DEFINED)
+@click.command(epilog="\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES))
 @source_argument("SNAPSHOT|BUNDLE")
 @device_option("Show this device")
 @moment_options

@@ -18,7 +18,6 @@ import snapreport
 from snapreport.ground.cards import find_card
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.files import is_folder, made_folder
-from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import parse_size
 from snapreport.model.answers import CURVES, Address, MomentWanted, parse_address
@@ -205,10 +204,6 @@ rules_option = click.option(
     callback=lambda _context, _option, text: text and snapreport.load_rules(text),
     help="Rules for categories; the first that matches wins.",
 )
-
-
-FIGURES_DEFINED = "\n\n".join(f"{term}: {GLOSSARY[term]}" for term in FIGURES)
-"""What the printed figures mean: the end of a command's help."""
 
 
 def curve_option(

@@ -234,7 +234,8 @@ def _name(change: Change) -> Words:
         return change.name
     if change.kind != "site":
         return Code(change.name)
-    return Site(change.name, _place_text(change.new_place or change.base_place))
+    place = change.new_place or change.base_place
+    return Site(change.name, "" if place is None else location(place.filename, place.line))
 
 
 def _match_text(change: Change) -> str:

@@ -30,8 +30,8 @@ from snapreport.reporters.document import (
     Table,
     Tag,
     Words,
-    parts_of,
     is_empty,
+    parts_of,
 )
 from snapreport.reporters.notes import PARTED, cut_notes
 from snapreport.reporters.plain_text import cut, cut_site

@@ -47,6 +47,7 @@ from snapreport.reporters.document import (
     Words,
     columns,
     joined,
+    sentence,
 )
 from snapreport.reporters.plain_text import cut, location
 from snapreport.reporters.settings import settings_blocks

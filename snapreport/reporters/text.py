@@ -29,8 +29,8 @@ from snapreport.reporters.document import (
     Paragraph,
     Table,
     Words,
-    plain,
     is_empty,
+    plain,
 )
 from snapreport.reporters.plain_text import cut, cut_place, cut_site
 
