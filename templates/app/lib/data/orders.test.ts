@@ -3,7 +3,7 @@ import assert from "node:assert/strict"
 import { fromLastUse, sumsInEvents } from "./orders"
 import { random } from "../testing"
 
-/** As reporters/orders.py, spelled out. */
+/** As reporters/payload.py, spelled out. */
 function byKind(values: number[], kinds: number[]): number[] {
   const key = (event: number) => kinds[event] * 4 + (event ? kinds[event - 1] : 0)
   return [...values.keys()].sort((a, b) => key(a) - key(b) || a - b).map((event) => values[event])

@@ -8,7 +8,7 @@ import { h } from "../shared/dom"
 import type { Panel } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
-/** As in reporters/figures.py. */
+/** As in reporters/words.py. */
 const CUT_WORDS: Record<string, string> = {
   start: "began before the first event",
   end: "still open at the end",
