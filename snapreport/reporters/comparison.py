@@ -111,7 +111,7 @@ def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
                         format_change(diff.change, diff.base.bytes),
                     ),
                 ],
-                ("", "bytes", "where"),
+                ("recording", "bytes", "where"),
             ),
             *(Paragraph(note, is_note=True) for note in diff.notes),
             Drawing("both.html.j2", lambda: _picture(diff)),
@@ -352,9 +352,10 @@ def conclusion(verdict: Verdict) -> str:
     raised = sum(each.fails for each in verdict.findings)
     parts = []
     if failed:
-        parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} not kept")
+        kept = f"{'is' if failed == 1 else 'are'} not kept"
+        parts.append(f"{format_count(failed)} of {plural(checks, 'budget')} {kept}")
     if raised:
-        parts.append(f"{plural(raised, 'finding')} that {'fails' if raised == 1 else 'fail'} it")
+        parts.append(f"{plural(raised, 'finding')} {'fails' if raised == 1 else 'fail'} it")
     if parts:
         return f"Failed: {', and '.join(parts)}"
     kept = f"{plural(checks, 'budget')} kept" if checks else "no budget was given"

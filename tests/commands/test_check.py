@@ -56,7 +56,7 @@ def test_a_check_that_fails_is_status_3_and_names_budget_figure_and_call_sites(
     assert result.exit_code == 3
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    assert lines[0] == "Failed: 1 of 2 budgets not kept."
+    assert lines[0] == "Failed: 1 of 2 budgets is not kept."
     assert "FAIL    cuda:0  max-peak       6.00 MiB  5.00 MiB  +1.00 MiB" in lines
     assert "is 6.00 MiB, 1.00 MiB (20%) over the budget of 5.00 MiB." in result.stdout
     assert "4.00 MiB      1  attend  attention.py:40" in lines

@@ -79,7 +79,7 @@ def test_every_rank_has_the_budget(run: Run, new: Path, base: Path) -> None:
     assert run("check", base, "--max-peak", "50MiB", "--fail-on", "none").exit_code == 0
     result = run("check", new, "--max-peak", "50MiB", "--fail-on", "none")
     assert result.exit_code == 3
-    assert "Failed: 3 of 3 budgets not kept" in result.stdout
+    assert "Failed: 3 of 3 budgets are not kept" in result.stdout
     for rank in (1, 2, 3):
         assert f"rank {rank}: The peak of allocated memory is 70.00 MiB, 20.00 MiB" in result.stdout
     assert "rank 4:" not in result.stdout
