@@ -71,7 +71,7 @@ def live_document(
     led = ""
     if entry is not None:
         at = "" if entry.action == "oom" else f" at {entry.addr:#x}"
-        led = f"after {entry.action} of {format_bytes(entry.size)}{at}"
+        led = f"After {entry.action} of {format_bytes(entry.size)}{at}."
     values = [(name, getattr(found, name)) for name in AMOUNTS]
     rows: list[tuple[Words, ...]] = [
         (name, "not known", "") if value is None else (name, Size(value), Size(value, exact=True))
@@ -80,13 +80,13 @@ def live_document(
     blocks = [
         Paragraph(said, "title"),
         *([Paragraph(led)] if led else []),
-        Table([Column("", True), Column(""), Column("bytes")], rows),
+        Table([Column("memory", True), Column("size"), Column("bytes")], rows),
         Paragraph(
-            f"baseline {format_bytes(parts.baseline_bytes)} in"
-            f" {plural(parts.baseline_count, 'allocation')}, made during the recording"
-            f" {format_bytes(parts.dynamic_bytes)} in {plural(parts.dynamic_count, 'allocation')}"
+            f"{format_bytes(parts.baseline_bytes)} in {plural(parts.baseline_count, 'allocation')}"
+            f" are from before the recording, {format_bytes(parts.dynamic_bytes)} in"
+            f" {format_count(parts.dynamic_count)} were made in it. Over the whole recording,"
+            f" {format_bytes(ever)} were allocated."
         ),
-        Paragraph(f"ever allocated {format_bytes(ever)}"),
         held,
         *([Paragraph(note)] if note else []),
     ]

@@ -53,8 +53,10 @@ def test_a_bundle_gives_the_same_answers_as_its_snapshot(
 def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: Path) -> None:
     text = run("live", snapshot).stdout
     assert "at event 2" in text
-    assert f"after alloc of 1.00 MiB at {SECOND:#x}" in text
-    assert "baseline 0 B in 0 allocations, made during the recording 2.00 MiB in 2" in text
+    assert f"After alloc of 1.00 MiB at {SECOND:#x}." in text
+    assert (
+        "0 B in 0 allocations are from before the recording, 2.00 MiB in 2 were made in it." in text
+    )
     found = orjson.loads(run("live", snapshot, "--json").stdout)
     assert (found["event"], found["bytes"]) == (2, 2 * MIB)
     assert found["entry"]["action"] == "alloc"
