@@ -6,7 +6,7 @@ The page of a run (``run_page``) has a layout of its own; it takes its rows and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -42,6 +42,7 @@ from snapreport.reporters.document import (
     Style,
     Table,
     Words,
+    columns,
 )
 from snapreport.reporters.json_report import fields_of
 from snapreport.reporters.plain_text import cut_site
@@ -300,8 +301,9 @@ def run_document(
                 room.odd,
                 "odd rank",
             ),
+            *_groups(findings, room),
             *_listed(
-                "Groups of ranks that behave alike",
+                "What sets the groups apart" if len(findings.groups) > 1 else _GROUPS,
                 [group.sentence for group in findings.groups],
                 room.rows,
                 "group",
@@ -343,6 +345,28 @@ def _left_out(count: int, word: str, several: str = "") -> str:
     return f"{more} {'is' if count == 1 else 'are'} left out."
 
 
+_GROUPS = "Groups of ranks that behave alike"
+
+
+def _groups(findings: RunFindings, room: Room) -> Iterator[Table]:
+    """Yield the groups beside one another, if there are several."""
+    groups = findings.groups[: room.rows]
+    if len(groups) > 1:
+        yield Table(
+            columns("median peak", "ranks", text="group", cut="end"),
+            [
+                (
+                    Size(each.allocated),
+                    format_count(len(each.rows)),
+                    cut_site(each.name, room.letters),
+                )
+                for each in groups
+            ],
+            _GROUPS,
+            rest=_left_out(len(findings.groups) - len(groups), "group"),
+        )
+
+
 def _odd(odd: Odd, row: RunRow, room: Room) -> Item:
     said = _differences(odd.differences, room)
     if parting := parting_text(odd):
@@ -353,13 +377,15 @@ def _odd(odd: Odd, row: RunRow, room: Room) -> Item:
     return Item(words, tuple(said), style=style_of(odd))
 
 
-def _differences(found: Sequence[Difference], room: Room, usual: str = "usually {}") -> list[Words]:
+def _differences(
+    found: Sequence[Difference], room: Room, how: str = "here {}, usually {}"
+) -> list[Words]:
     said: list[Words] = []
     for each in found:
         name = cut_site(difference_name(each), room.letters)
-        what = (f", {KIND_WORDS[each.kind]} ", Code(name)) if each.key else (f", {name}",)
-        figures = f": {here_text(each)}, {usual.format(usual_text(each))}"
-        said.append((change_of(each), *what, figures))
+        what = (f"{KIND_WORDS[each.kind]} ", Code(name)) if each.key else (name,)
+        figures = f"; {how.format(here_text(each), usual_text(each))}"
+        said.append((*what, ": ", change_of(each), figures))
     return _first(said, room.differences, "difference")
 
 
@@ -480,7 +506,7 @@ def run_diff_document(diff: RunDiff, most: int | None) -> Document:
                 [
                     Item(
                         group.sentence,
-                        tuple(_differences(group.differences, room, "{} before"))
+                        tuple(_differences(group.differences, room, "now {}, {} before"))
                         if group.change
                         else (),
                     )

@@ -127,7 +127,7 @@ def test_two_runs_say_what_there_was_before() -> None:
     said = text_of(run_diff_document(RunDiff("NEW peaks higher.", ranks, groups, (), ()), 2))
     assert (
         "  - All peak higher.\n"
-        "    - +3.00 GiB, call site attend attention.py:40: 5.00 GiB, 2.00 GiB before\n"
+        "    - call site attend attention.py:40: +3.00 GiB; now 5.00 GiB, 2.00 GiB before\n"
     ) in said
     assert re.search(r"change +before +now +rank *\n\+3.00 GiB .* rank 1 +unlike its group\n", said)
     assert said.endswith("1 more rank is left out.\n")
