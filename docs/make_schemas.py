@@ -14,6 +14,7 @@ from docs.schema_parts import Schema, many, maybe, numbers, of, record, thing
 from snapreport.diagnosis.compare import diff_types
 from snapreport.model import (
     answers,
+    asked,
     diagnoses,
     findings,
     replays,
@@ -263,9 +264,9 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {**_LIVE, "by": {"const": "line"},
          "lines": many(record(answers.LineUse, "filename", file=TEXT))},
         {**_LIVE, "by": {"const": "stack"}, "groups": many(STACK)},
-        {**_LIVE, "by": {"enum": [each for each in answers.GROUPINGS
+        {**_LIVE, "by": {"enum": [each for each in asked.GROUPINGS
                                   if each not in ("stack", "line")]}, "groups": many(GROUP)},
-        {**_LIVE, "by": {"type": "string", "pattern": f"^{answers.KEYED}"},
+        {**_LIVE, "by": {"type": "string", "pattern": f"^{asked.KEYED}"},
          "groups": many(GROUP)},
     ],
     "stages": [

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from snapreport.model.replays import FactualReplay
+
 Schema = dict[str, Any]
 
 _PLAIN = {int: "integer", str: "string", bool: "boolean", float: "number", type(None): "null"}
@@ -66,6 +68,6 @@ def thing(**properties: Schema) -> Schema:
 
 def record(kind: Any, *left_out: str, **more: Schema) -> Schema:
     """Return the schema of a dataclass, with some fields left out, added or replaced."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, localns={"FactualReplay": FactualReplay})
     names = [each.name for each in fields(kind) if each.name not in left_out]
     return thing(**({name: of(hints[name]) for name in names if name not in more} | more))

@@ -26,8 +26,17 @@ from snapreport.ground.files import (
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes, parse_size
-from snapreport.model.answers import CURVES, LARGEST_BATCH, BatchGrowth
-from snapreport.model.history import REDACTED, DeviceHistory
+from snapreport.model.answers import (
+    LARGEST_BATCH,
+    BatchGrowth,
+)
+from snapreport.model.asked import (
+    CURVES,
+    REDACTED,
+)
+from snapreport.model.history import (
+    DeviceHistory,
+)
 from snapreport.model.roles import Rule
 
 _PROFILER = "profiler"

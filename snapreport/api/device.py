@@ -44,20 +44,22 @@ from snapreport.ground.units import format_bytes, parse_size
 from snapreport.history.allocator_settings import parse_settings
 from snapreport.history.segments import lives_of
 from snapreport.model.answers import (
-    CURVES,
-    Address,
     CardFit,
     CurveStatistics,
     Group,
     LineUse,
     LiveRows,
-    MomentWanted,
     Parts,
     PeakWithout,
     Plan,
     Profile,
     TraceEntry,
     WhatIf,
+)
+from snapreport.model.asked import (
+    CURVES,
+    Address,
+    MomentWanted,
 )
 from snapreport.model.diagnoses import CurvePeak, Diagnosis, Trust
 from snapreport.model.findings import Amounts, CallTree, DeviceFigures, StageUse

@@ -26,8 +26,12 @@ from snapreport.ground.files import (
 from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path
-from snapreport.model.answers import COUNTED, Address, MomentWanted
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    COUNTED,
+    Address,
+    MomentWanted,
+    NamesWanted,
+)
 from snapreport.read import read_objects
 from snapreport.reporters.exports import EXPORTS
 from snapreport.reporters.exports.raw_snapshot import limited

@@ -16,7 +16,13 @@ from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
 from snapreport.ground.stores import as_path
-from snapreport.model.history import DeviceHistory, History, NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
+from snapreport.model.history import (
+    DeviceHistory,
+    History,
+)
 from snapreport.names.short_paths import shorten
 
 if TYPE_CHECKING:

@@ -21,8 +21,16 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.ground.version import __version__
+from snapreport.model.asked import (
+    Cut,
+    NamesWanted,
+    cut_size,
+    make_cut,
+)
 from snapreport.model.findings import Findings
-from snapreport.model.history import Cut, NamesWanted, Picture, cut_size, make_cut
+from snapreport.model.history import (
+    Picture,
+)
 
 if TYPE_CHECKING:
     from snapreport.model.roles import Rule

@@ -36,6 +36,9 @@ from snapreport.bundle.tables import (
 )
 from snapreport.ground.native.columns import unique
 from snapreport.ground.native.library import read_leaves
+from snapreport.model.asked import (
+    cut_from_plain,
+)
 from snapreport.model.history import (
     START,
     Allocations,
@@ -44,7 +47,6 @@ from snapreport.model.history import (
     History,
     OtherAllocator,
     Stages,
-    cut_from_plain,
     names_done,
 )
 from snapreport.model.snapshot import (

@@ -433,6 +433,10 @@ class QueryProcess:
             if process.stopped:
                 raise QueryError("The query was ended.") from None
             raise QueryError(f"The query's process is gone: {error}; ask for less.") from None
+        except BaseException as error:
+            if not isinstance(error, Exception):  # Ctrl-C, or a signal that ends us
+                self.close()
+            raise
 
 
 def _open(data: bytes, seconds: float | None, memory: int | None) -> Callable[..., Any]:

@@ -23,7 +23,10 @@ from snapreport.commands.options import (
 from snapreport.commands.output import progress_bars, say_errors, say_skipped
 from snapreport.ground.files import is_folder
 from snapreport.ground.units import format_bytes, format_share, plural
-from snapreport.model.history import Cut, NamesWanted
+from snapreport.model.asked import (
+    Cut,
+    NamesWanted,
+)
 
 if TYPE_CHECKING:
     from snapreport.api.runs import Batch

@@ -24,8 +24,10 @@ from snapreport.commands.options import (
 )
 from snapreport.commands.output import Answer, end_with_errors
 from snapreport.ground.files import check_output, output_path, write_atomically
-from snapreport.model.answers import MomentWanted
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    MomentWanted,
+    NamesWanted,
+)
 from snapreport.reporters.exports import EXPORTS
 
 

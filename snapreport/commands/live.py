@@ -19,7 +19,11 @@ from snapreport.commands.output import (
 )
 from snapreport.ground.glossary import FIGURES, GLOSSARY
 from snapreport.ground.units import format_bytes
-from snapreport.model.answers import GROUPINGS, KEYED, MomentWanted
+from snapreport.model.asked import (
+    GROUPINGS,
+    KEYED,
+    MomentWanted,
+)
 
 if TYPE_CHECKING:
     from snapreport.api.device import Moment

@@ -11,7 +11,9 @@ import click
 from snapreport.commands.console import say
 from snapreport.commands.options import names_options
 from snapreport.ground.errors import InputError
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 TOKEN = "SNAPREPORT_MCP_TOKEN"  # noqa: S105  (a variable's name)
 

@@ -20,16 +20,19 @@ from snapreport.ground.errors import SnapreportError
 from snapreport.ground.files import is_folder, made_folder
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import parse_size
-from snapreport.model.answers import CURVES, Address, MomentWanted, parse_address
-from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
-from snapreport.model.history import (
+from snapreport.model.asked import (
+    CURVES,
     SHORT_SALT,
+    Address,
+    MomentWanted,
     NamesWanted,
     cut_size,
     is_short_salt,
     make_cut,
+    parse_address,
     parse_bound,
 )
+from snapreport.model.diagnoses import CODES, TOPICS, names_a_finding
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -31,13 +31,13 @@ from snapreport.commands.options import (
     together,
 )
 from snapreport.ground.safe_text import plain_json, visible
-from snapreport.model.answers import Group
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from snapreport.api.device import Device
     from snapreport.api.runs import Doing, LoadedRun, ManyProgress, Skipped
+    from snapreport.model.answers import Group
     from snapreport.reporters.document import Document
 
 F = TypeVar("F", bound=Callable[..., Any])

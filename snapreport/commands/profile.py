@@ -18,7 +18,12 @@ from snapreport.commands.options import (
 )
 from snapreport.commands.output import Answer, answer_options, device_json, print_json
 from snapreport.ground.safe_text import csv_cell
-from snapreport.model.answers import COUNTED, Profile
+from snapreport.model.answers import (
+    Profile,
+)
+from snapreport.model.asked import (
+    COUNTED,
+)
 from snapreport.model.roles import Rule
 
 

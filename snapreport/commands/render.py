@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,8 +32,14 @@ from snapreport.commands.output import progress_bars, say_errors, say_skipped
 from snapreport.ground.errors import InputError, OutputError
 from snapreport.ground.files import report_format
 from snapreport.ground.units import plural
-from snapreport.model.history import Cut, NamesWanted, cut_size
-from snapreport.model.roles import Rule
+from snapreport.model.asked import (
+    Cut,
+    NamesWanted,
+    cut_size,
+)
+
+if TYPE_CHECKING:
+    from snapreport.model.roles import Rule
 
 _GITHUB_LIMIT = "25MB"
 """The largest file that GitHub accepts as an attachment."""

@@ -24,7 +24,10 @@ from snapreport.commands.output import (
     groups_json,
     print_json,
 )
-from snapreport.model.answers import COUNTED, WHAT_IF_GROUPINGS
+from snapreport.model.asked import (
+    COUNTED,
+    WHAT_IF_GROUPINGS,
+)
 from snapreport.model.roles import Rule
 
 if TYPE_CHECKING:

@@ -17,7 +17,16 @@ from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native.columns import distinct, medians, sum_groups, unique
 from snapreport.ground.patterns import compile_filter
 from snapreport.ground.units import format_bytes
-from snapreport.model.answers import GROUPINGS, KEYED, NO_FORWARD, NONE, Group, LineUse
+from snapreport.model.answers import (
+    NO_FORWARD,
+    NONE,
+    Group,
+    LineUse,
+)
+from snapreport.model.asked import (
+    GROUPINGS,
+    KEYED,
+)
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import ROLES, Rule

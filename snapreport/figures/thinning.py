@@ -20,7 +20,17 @@ import numpy as np
 from snapreport.figures.moments import event_from, first_time
 from snapreport.ground.errors import CutError
 from snapreport.ground.native.columns import sum_live, unique
-from snapreport.model.history import NO_CUT, START, Allocations, Bound, Cut, Drawn, Rest
+from snapreport.model.asked import (
+    NO_CUT,
+    Bound,
+    Cut,
+)
+from snapreport.model.history import (
+    START,
+    Allocations,
+    Drawn,
+    Rest,
+)
 from snapreport.model.snapshot import NO_TIME
 
 if TYPE_CHECKING:

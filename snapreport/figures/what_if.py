@@ -19,7 +19,13 @@ from snapreport.ground.errors import NotEnoughMemoryError, PatternError
 from snapreport.ground.native.columns import stable_order, sum_groups, unique
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_count
-from snapreport.model.answers import WHAT_IF_GROUPINGS, Group, WhatIf
+from snapreport.model.answers import (
+    Group,
+    WhatIf,
+)
+from snapreport.model.asked import (
+    WHAT_IF_GROUPINGS,
+)
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import Rule
 from snapreport.model.snapshot import StackTable

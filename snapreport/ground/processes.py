@@ -14,14 +14,15 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from multiprocessing import get_all_start_methods, get_context, parent_process
-from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
 from types import FrameType, ModuleType
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.units import parse_size
+
+if TYPE_CHECKING:  # multiprocessing is only loaded where a process is started
+    from multiprocessing.connection import Connection
 
 # Signals
 
@@ -197,6 +198,13 @@ class ProcessLostError(Exception):
     """The process is no more; the message says how it ended: "killed by the system"."""
 
 
+def get_context(method: str) -> Any:
+    """Return a context of ``multiprocessing``, which is only loaded where a process is started."""
+    import multiprocessing
+
+    return multiprocessing.get_context(method)
+
+
 class ChildProcess:
     """A process that answers one question after the other, and can be ended in any step.
 
@@ -335,6 +343,8 @@ class ChildProcess:
 
 def may_fork() -> bool:
     """Tell whether a fork is safe: no other thread could hold a lock that the copy waits for."""
+    from multiprocessing import get_all_start_methods
+
     forks = "fork" in get_all_start_methods() and sys.platform != "darwin"
     return forks and threading.active_count() == 1
 
@@ -425,6 +435,8 @@ def _run(
 
 def _end_with_parent() -> None:
     """Wait until the parent is gone, perhaps killed, and end this process as SIGTERM would."""
+    from multiprocessing import parent_process
+
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.errors import MomentError
 from snapreport.ground.safe_text import Shown
 from snapreport.model.diagnoses import Suggestion
 from snapreport.model.replays import Between
@@ -19,29 +17,7 @@ from snapreport.model.snapshot import NO_ID
 Cell = None | int | float | str | bytes
 """A value as SQLite has it."""
 
-GROUPINGS = (
-    "stack",
-    "line",
-    "file",
-    "function",
-    "module",
-    "category",
-    "role",
-    "stage",
-    "stream",
-    "pool",
-    "context",
-    "layer",
-    "forward",
-    "metadata",
-    "size",
-)
-"""What live allocations can be grouped by; also by a key of their metadata, KEYED and its name.
 
-The layer is the forward line behind a gradient, and else the call site: so a line of the model has
-what it allocates in the forward pass, and what the backward pass allocates for it."""
-
-KEYED = "metadata:"
 NO_FORWARD = "no forward line"
 """The group of what was made outside of the backward pass, or where PyTorch noted no line."""
 NONE = "none"
@@ -212,19 +188,6 @@ class QueryAnswer:
 
 
 # What-ifs: without some allocations, with changes, at another batch or on a card.
-
-WHAT_IF_GROUPINGS = (
-    "site",
-    "category",
-    "role",
-    "stage",
-    "line",
-    "file",
-    "function",
-    "module",
-    "context",
-)
-"""What can be taken away together: all that one call site made, all of one role, and so on."""
 
 
 @dataclass(frozen=True)
@@ -417,52 +380,3 @@ class CardFit(Shown):
 
 
 # A moment of a recording, as a user names it.
-
-CURVES = ("allocated", "requested", "active", "reserved")
-"""The curves of a device."""
-COUNTED = CURVES[:3]
-"""The curves that allocations add up to; reserved memory is not made of allocations."""
-
-Address = tuple[int, int | None]
-"""An address, and how many allocations came before at it; None for the only one."""
-
-_ADDRESS = re.compile(r"b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?")
-
-
-def parse_address(text: str) -> Address:
-    """Read ``0x7f3a00000000``, ``7f3a00000000_2`` or, as PyTorch's viewer has it, ``b7f3a..._2``.
-
-    Raises:
-        MomentError: the text is not an address.
-    """
-    match = _ADDRESS.fullmatch(text)
-    if match is None:
-        raise MomentError(f"{text!r} is not an address; write it as 0x7f3a00000000 or ..._2")
-    return int(match[1], 16), None if match[2] is None else int(match[2])
-
-
-@dataclass(frozen=True)
-class MomentWanted:
-    """A moment by one of its names, as ``Device.at()`` takes it; by none, the curve's peak."""
-
-    event: int | None = None
-    time_us: int | None = None
-    stage: str | None = None
-    between: tuple[int, int] | None = None
-    alloc: Address | int | None = None
-    free: Address | int | None = None
-    curve: str = "allocated"
-
-    def __post_init__(self) -> None:
-        """Check that it has one name.
-
-        Raises:
-            MomentError: it has two.
-        """
-        if len(self.names) > 1:
-            raise MomentError(f"a moment has only one name, not {' and '.join(self.names)}.")
-
-    @property
-    def names(self) -> list[str]:
-        """Which of its names are given."""
-        return [name for name, value in vars(self).items() if name != "curve" and value is not None]

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from snapreport.ground.safe_text import Shown
-from snapreport.model.replays import FactualReplay
+
+if TYPE_CHECKING:  # commands read the codes of findings before they need NumPy
+    from snapreport.model.replays import FactualReplay
 
 Severity = Literal["critical", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")

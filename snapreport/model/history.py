@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.errors import CutError
 from snapreport.ground.safe_text import Shown
-from snapreport.ground.units import parse_size
+from snapreport.model.asked import (
+    KEPT,
+    REDACTED,
+    SHORT,
+    Cut,
+)
 from snapreport.model.snapshot import (
     DeviceId,
     RecordedDevice,
@@ -181,125 +183,6 @@ class DeviceHistory(Shown):
 # Which part of a recording to draw, and what is drawn; totals always include everything.
 
 
-@dataclass(frozen=True)
-class Bound:
-    """One end of a window: an event, or a time after the first event; the other one is None."""
-
-    event: int | None
-    time_us: int | None = None
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Which allocations are drawn individually; the others are drawn as one band, their sum."""
-
-    first: Bound | None = None
-    """The first event drawn; None for the start."""
-    last: Bound | None = None
-    """The last event drawn; None for the end."""
-    min_size: int = 0
-    """Allocations of fewer requested bytes are not drawn."""
-
-    @property
-    def nothing(self) -> bool:
-        """Whether everything is drawn."""
-        return self.first is None and self.last is None and self.min_size <= 0
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The same as ``render()`` takes it."""
-        return {"from_": self.first, "to": self.last, "min_size": self.min_size}
-
-    def as_plain(self) -> dict[str, Any]:
-        """The same as numbers, for JSON."""
-
-        def plain(bound: Bound | None) -> list[int | None] | None:
-            return None if bound is None else [bound.event, bound.time_us]
-
-        return {"first": plain(self.first), "last": plain(self.last), "min_size": self.min_size}
-
-
-NO_CUT = Cut()
-
-
-def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
-    """Return the cut that ``Cut.as_plain`` gave.
-
-    Raises:
-        ValueError, TypeError, KeyError: it is not from ``Cut.as_plain``.
-    """
-    if plain is None:
-        return None
-
-    def number(value: Any) -> int:
-        if type(value) is not int or not 0 <= value < 2**63:
-            raise ValueError("what was cut is not understood")
-        return value
-
-    def bound(name: str) -> Bound | None:
-        if plain[name] is None:
-            return None
-        event, time_us = plain[name]
-        if (event is None) == (time_us is None):
-            raise ValueError("what was cut is not understood")
-        return Bound(number(event)) if time_us is None else Bound(None, number(time_us))
-
-    return Cut(bound("first"), bound("last"), number(plain["min_size"]))
-
-
-_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
-_MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
-
-
-def parse_bound(value: int | str | Bound) -> Bound:
-    """Read an event, ``1200``, or a time after the first event: ``1.5s``, ``200ms``, ``2min``.
-
-    Raises:
-        CutError: it is neither.
-    """
-    if isinstance(value, Bound):
-        return value
-    text = str(value).strip()
-    digits = text.replace(",", "").replace("_", "")
-    if digits.isdecimal() and len(digits) <= 15:
-        return Bound(int(digits))
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise CutError(f"{text!r} is neither an event nor a time; write 1200, 1.5s or 200ms.")
-    return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
-
-
-def cut_size(value: float | str) -> int:
-    """Read a size as ``units.parse_size`` does.
-
-    Raises:
-        CutError: it is not a size.
-    """
-    try:
-        return parse_size(value)
-    except ValueError as error:
-        raise CutError(f"{error}.") from None
-
-
-def make_cut(
-    from_: int | str | Bound | None = None,
-    to: int | str | Bound | None = None,
-    min_size: int | str | None = None,
-) -> Cut | None:
-    """Build a cut from a user's arguments; None if all are missing.
-
-    Raises:
-        CutError: an argument is malformed.
-    """
-    if from_ is None and to is None and min_size is None:
-        return None
-    return Cut(
-        None if from_ is None else parse_bound(from_),
-        None if to is None else parse_bound(to),
-        0 if min_size is None else cut_size(min_size),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Rest:
     """The sum of what is not drawn individually, where it changes; int64, arrays of shape (n,)."""
@@ -369,7 +252,6 @@ class Picture:
 
 # What was done to the names in a history: paths as recorded, shortened, or taken out.
 
-KEPT, SHORT, REDACTED = "kept", "short", "redacted"
 _DONE = (KEPT, SHORT, REDACTED)
 
 
@@ -420,43 +302,6 @@ def names_done(value: Any) -> NamesDone:
         ):
             return NamesDone(str(done), project, tuple(packages), functions)
     raise ValueError("what was done to its names is not understood")
-
-
-@dataclass(frozen=True)
-class NamesWanted:
-    """How ``load()`` should treat the names in a file; by default they are shortened."""
-
-    keep_paths: bool = False
-    redact: bool = False
-    redact_functions: bool = False
-    """Redacts everything else, too."""
-    salt: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check that they go together.
-
-        Raises:
-            ValueError: paths cannot be kept in what is redacted.
-        """
-        if self.keep_paths and self.redacted:
-            raise ValueError("keep_paths and redact contradict each other")
-
-    @property
-    def redacted(self) -> bool:
-        """Whether anything is."""
-        return self.redact or self.redact_functions
-
-
-SHORT_SALT = (
-    "has fewer than 16 characters, so others could try all of them and then guess names; make one"
-    " with `openssl rand -hex 16`, and keep it to yourself"
-)
-"""Why a short salt is refused."""
-
-
-def is_short_salt(salt: str) -> bool:
-    """Say whether a salt could be found by trying; an empty one means an unset variable."""
-    return len(salt) < 16
 
 
 # The whole file.

@@ -16,13 +16,15 @@ from dataclasses import replace
 from functools import lru_cache
 
 from snapreport.ground.units import words
-from snapreport.model.history import (
+from snapreport.model.asked import (
     REDACTED,
     SHORT_SALT,
-    History,
-    NamesDone,
     NamesWanted,
     is_short_salt,
+)
+from snapreport.model.history import (
+    History,
+    NamesDone,
 )
 from snapreport.model.snapshot import FrameTable, RecorderInfo
 from snapreport.names.public_names import (

@@ -18,7 +18,16 @@ from functools import partial
 from typing import Any, Literal
 
 from snapreport.ground.files import common_beginning
-from snapreport.model.history import INTERNAL, KEPT, SHORT, DeviceHistory, History, NamesDone
+from snapreport.model.asked import (
+    KEPT,
+    SHORT,
+)
+from snapreport.model.history import (
+    INTERNAL,
+    DeviceHistory,
+    History,
+    NamesDone,
+)
 from snapreport.model.snapshot import GRADIENT_OF, FrameTable, RecorderInfo
 from snapreport.names.personal_data import (
     NOBODY,

@@ -12,7 +12,12 @@ from playwright.sync_api import expect
 import snapreport
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.units import format_bytes
-from snapreport.model.history import NO_CUT, Picture
+from snapreport.model.asked import (
+    NO_CUT,
+)
+from snapreport.model.history import (
+    Picture,
+)
 from tests.browser.conftest import KeptPage, Opener
 from tests.browser.listing import go_to
 from tests.browser.timeline_tools import settle

@@ -51,8 +51,8 @@ def test_the_conclusion_is_the_first_line(run: Run, base: Path, new: Path) -> No
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.splitlines()[0] == CONCLUSION
-    assert "attend  new/attention.py:42 (was line 40)" in result.stdout
-    assert "+3,145,728  3,145,728  6,291,456  in all" in result.stdout
+    assert "attend  new/attention.py:42  was line 40" in result.stdout
+    assert "+3,145,728  in all" in result.stdout
     assert "forward" in result.stdout
 
 

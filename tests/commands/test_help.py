@@ -45,6 +45,13 @@ def _ran(*arguments: str) -> tuple[str, set[str]]:
     return done.stdout, set(done.stderr.splitlines()[-1].split())
 
 
+@pytest.mark.parametrize("command", ["convert", "live", "mcp", "render", "summary"])
+def test_the_help_of_the_common_commands_needs_no_numpy(command: str) -> None:
+    out, imported = _ran(command, "--help")
+    assert "Example:" in out
+    assert not imported & {"numpy", "multiprocessing"}
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["unknown"]])
 def test_the_command_line_starts_without_what_commands_need(arguments: list[str]) -> None:
     """NumPy takes longer to import than all else together, and each command has its modules."""

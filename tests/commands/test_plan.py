@@ -31,7 +31,7 @@ def test_each_step_says_what_it_is_and_the_peak_after_it(run: Run, trained: Path
     assert first.startswith("cuda:0: 1 change lowers the allocated peak from 22.00 MiB to ")
     assert first.endswith(", 15.75 MiB at most: within the target of 16.00 MiB.")
     assert step.startswith("1. accumulate: the peak is then 9.00 MiB, 15.75 MiB at most")
-    assert "frees" in change
+    assert "Frees" in change
     assert "What the peak then consists of" in found.stdout
 
 

@@ -22,7 +22,9 @@ import snapreport
 from snapreport.api.loading import Snapshot
 from snapreport.commands import cli
 from snapreport.commands.mcp_server.guidance import TOOLS
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.names import redaction
 from snapreport.names.redaction import StandIns, redact_name
 from snapreport.reporters.exports import EXPORTS

@@ -34,7 +34,7 @@ def test_a_page_tells_what_its_snapshot_tells(run: Run, samples: Path, page: Pat
         "reserved   2.29 GiB    423",
     ):
         assert row in told
-    assert "Use a batch of half the size. (frees" in told
+    assert "Use a batch of half the size. Frees" in told
     found = run("summary", samples / "out_of_memory.pickle.gz", "--findings").stdout
     title = next(line for line in found.splitlines() if line.startswith("CRITICAL"))
     assert title in told

@@ -12,7 +12,9 @@ import pytest
 
 from snapreport.api.loading import Snapshot
 from snapreport.figures.callsites import name_stacks
-from snapreport.model.answers import GROUPINGS
+from snapreport.model.asked import (
+    GROUPINGS,
+)
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.roles.frames import is_own_file
 from tests.builders import MIB, frame, trace

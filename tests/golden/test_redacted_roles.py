@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.names.redaction import redact
 from snapreport.roles.lifetimes import find_roles
 from tests.corpus import corpus_files, loaded

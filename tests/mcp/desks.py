@@ -17,7 +17,9 @@ from snapreport.commands.mcp_server.keeping import FileKeepers
 from snapreport.commands.mcp_server.protocol import make_server
 from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.ground.progress import silent
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 PLAIN = NamesWanted()
 

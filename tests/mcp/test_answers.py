@@ -14,7 +14,9 @@ from snapreport.commands.mcp_server.guidance import BY_NAME, PARTS, VIEWS
 from snapreport.commands.mcp_server.reply import USUAL, CursorError, as_text, count_tokens
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from tests.builders import frame, trace
 from tests.mcp.desks import DeskBelow
 

@@ -12,7 +12,9 @@ import pytest
 from snapreport.commands.mcp_server import questions
 from snapreport.commands.mcp_server.questions import RootedFiles, opened_below
 from snapreport.ground.errors import InputError
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 NAMES = NamesWanted()
 

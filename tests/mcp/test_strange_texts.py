@@ -13,7 +13,9 @@ from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.commands.mcp_server.reply import as_text, clean_text
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.names.redaction import LONGEST_NAME, quote_names, quoted
 from tests.builders import frame, history_of, trace
 from tests.hostile_text import is_calm, write_snapshot

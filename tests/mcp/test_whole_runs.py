@@ -23,7 +23,9 @@ from snapreport.commands.mcp_server.questions import Question, RootedFiles
 from snapreport.commands.mcp_server.reply import USUAL, as_text, count_tokens
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.progress import silent
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from tests.builders import MIB, frame
 from tests.docs.made_runs import rank
 from tests.mcp.desks import PLAIN, connected, run, text_of

@@ -12,7 +12,9 @@ import pytest
 from snapreport.api.device import Device
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.uses import curves_statistics
-from snapreport.model.answers import GROUPINGS
+from snapreport.model.asked import (
+    GROUPINGS,
+)
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 
 CURVES = ("allocated", "requested", "active")

@@ -16,8 +16,16 @@ import snapreport
 from snapreport.api.making import save_report
 from snapreport.bundle import strips
 from snapreport.figures.thinning import REST_COLUMNS, Cutter, Thinning
+from snapreport.model.asked import (
+    NO_CUT,
+    Bound,
+    Cut,
+)
 from snapreport.model.findings import DeviceFindings, Findings
-from snapreport.model.history import NO_CUT, Bound, Cut, Drawn, Picture
+from snapreport.model.history import (
+    Drawn,
+    Picture,
+)
 from snapreport.model.snapshot import NO_TIME
 from snapreport.reporters.json_report import findings_as_json
 from snapreport.reporters.page_report import write_report

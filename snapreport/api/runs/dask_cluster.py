@@ -52,7 +52,7 @@ def open_dask(address: str, jobs: int | None, hear: Teller | None) -> Iterator[O
     cluster = nullcontext(address) if address else _started(jobs or 1)
     with cluster as where:
         try:
-            found = urlsplit(address)
+            found = urlsplit(address if "//" in address else f"//{address}")
             if found.port:  # where nothing listens, Dask would try again and again
                 socket.create_connection((found.hostname, found.port), _PATIENCE).close()
             client = Client(where, timeout=_PATIENCE, set_as_default=False)

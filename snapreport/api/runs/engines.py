@@ -170,13 +170,20 @@ def _prepare() -> Callable[..., Any]:
     return _do
 
 
+_begun, _LOADING = 0, 2
+"""The tasks begun, and those before which there are new modules: the first imports the rest."""
+
+
 def _do(
     tell: Tell, function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[object, Exception | None]:
     """Do a task; what it raises is for its future."""
-    global _tell
+    global _tell, _begun
     _tell = tell
-    gc.freeze()  # modules stay, and to go through them takes longer than a small task
+    if _begun < _LOADING:  # modules stay, and to go through them takes longer than a small task
+        gc.collect()
+        gc.freeze()
+    _begun += 1
     try:
         return function(*args, **kwargs), None
     except Exception as error:

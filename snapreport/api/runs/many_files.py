@@ -19,7 +19,9 @@ from snapreport.ground.files import check_folder, made_folder
 from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import Shown
 from snapreport.ground.stores import as_path
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.model.run import DeviceFacts
 
 if TYPE_CHECKING:

@@ -46,7 +46,9 @@ from snapreport.ground.files import (
 )
 from snapreport.ground.safe_text import Shown, visible
 from snapreport.ground.stores import as_path, is_remote
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.model.run import Layout, RankFacts, RankName, Run, RunFindings, place_in
 
 MOST_RANKS = 1 << 20

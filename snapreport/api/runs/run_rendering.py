@@ -39,7 +39,9 @@ from snapreport.ground.errors import InputError, OutputError, OutputExistsError
 from snapreport.ground.files import check_output, is_named_as_file, made_folder, write_atomically
 from snapreport.ground.safe_text import Shown
 from snapreport.ground.stores import as_path
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 Pages: TypeAlias = Literal["all", "odd", "none"]
 RunFormat: TypeAlias = Literal["html", "md", "zip"]

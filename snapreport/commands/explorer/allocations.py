@@ -17,7 +17,14 @@ from snapreport.figures.grouping import metadata_keys
 from snapreport.figures.moments import ACTIONS, ALLOC, OTHER, UNKNOWN, entry_at, trace_kinds
 from snapreport.ground.patterns import Match
 from snapreport.ground.units import format_bytes, format_count, format_duration, format_share
-from snapreport.model.answers import KEYED, Group, LiveRows, TraceEntry
+from snapreport.model.answers import (
+    Group,
+    LiveRows,
+    TraceEntry,
+)
+from snapreport.model.asked import (
+    KEYED,
+)
 from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_ID, StackTable, marks_on_path, short_name

@@ -35,7 +35,12 @@ from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, co
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
-from snapreport.model.history import History, NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
+from snapreport.model.history import (
+    History,
+)
 from snapreport.reporters.words import event_name
 
 LIMIT = 2 * 2**30

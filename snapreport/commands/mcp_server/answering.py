@@ -22,7 +22,9 @@ from snapreport.commands.mcp_server.questions import ANSWERING, FileBelow, Quest
 from snapreport.commands.mcp_server.reply import USUAL, Reply, digest_of, fit_page, read_cursor
 from snapreport.commands.mcp_server.run_answers import run_reply
 from snapreport.ground.progress import Progress
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
     "open": open_reply,

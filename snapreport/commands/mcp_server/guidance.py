@@ -15,7 +15,12 @@ import mcp_types as types
 from snapreport.commands.mcp_server.reply import LEAST, MOST, USUAL, as_text, clean_text
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, MOMENTS
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
-from snapreport.model.answers import COUNTED, CURVES, GROUPINGS, WHAT_IF_GROUPINGS
+from snapreport.model.asked import (
+    COUNTED,
+    CURVES,
+    GROUPINGS,
+    WHAT_IF_GROUPINGS,
+)
 
 Schema = dict[str, Any]
 

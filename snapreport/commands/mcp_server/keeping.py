@@ -23,7 +23,9 @@ from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, available_memory
 from snapreport.ground.units import format_duration
 from snapreport.model.answers import QUERY_SECONDS
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 if TYPE_CHECKING:
     from snapreport.commands.mcp_server.answering import Desk

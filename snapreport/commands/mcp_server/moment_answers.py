@@ -22,7 +22,10 @@ from snapreport.commands.mcp_server.reply import (
 from snapreport.diagnosis.compare.diff_types import Change, DiffSide, Place
 from snapreport.ground.errors import MomentError, QueryError
 from snapreport.ground.units import format_share
-from snapreport.model.answers import MomentWanted, parse_address
+from snapreport.model.asked import (
+    MomentWanted,
+    parse_address,
+)
 from snapreport.model.findings import AMOUNTS, LIBRARY, MACHINERY, OUTSIDE
 from snapreport.model.snapshot import FrameTable
 from snapreport.reporters.json_report import frames_of, id_or_none

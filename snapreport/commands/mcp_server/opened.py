@@ -27,7 +27,9 @@ from snapreport.ground.files import as_text
 from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import visible
 from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.model.run import Run
 from snapreport.names.redaction import quote_names, quoted, renamed
 

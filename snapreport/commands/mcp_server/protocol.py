@@ -56,7 +56,9 @@ from snapreport.commands.mcp_server.reply import (
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.processes import ENDING
 from snapreport.ground.version import __version__
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,9 @@ from snapreport.api.runs.inputs import read_name
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.files import stem_of
 from snapreport.ground.safe_text import visible
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.names.redaction import quoted
 
 _DESCRIPTORS = Path("/proc/self/fd")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from snapreport.ground.safe_text import titled_table, visible
 from snapreport.ground.units import change_in_words, format_bytes, format_count, format_signed_bytes
-from snapreport.model.answers import GROUPINGS
+from snapreport.model.asked import (
+    GROUPINGS,
+)
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.snapshot import Source
 

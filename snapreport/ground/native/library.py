@@ -313,8 +313,10 @@ def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
     """
     found, opened = Events(), library()
     view = np.frombuffer(data, np.uint8)
-    done = opened.events(view, len(view), pointer(found))
-    del view  # an error's traceback would keep it alive, and the file could not be closed
+    try:
+        done = opened.events(view, len(view), pointer(found))
+    finally:
+        del view  # a traceback, as of a signal, would keep it alive, and the file open
     if not done:
         yield None
         return

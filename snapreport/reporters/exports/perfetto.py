@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.protobuf import data, number, text, varint
-from snapreport.model.answers import CURVES
+from snapreport.model.asked import (
+    CURVES,
+)
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import NO_TIME

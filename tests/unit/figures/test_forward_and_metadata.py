@@ -14,7 +14,14 @@ from snapreport.bundle import read_bundle, write_bundle
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.grouping import find_groups, find_lines, metadata_fields, metadata_keys
 from snapreport.figures.thinning import Cutter
-from snapreport.model.history import Cut, History, NamesWanted, Picture
+from snapreport.model.asked import (
+    Cut,
+    NamesWanted,
+)
+from snapreport.model.history import (
+    History,
+    Picture,
+)
 from snapreport.model.roles import ROLES
 from snapreport.names.redaction import redact
 from snapreport.reporters.answers import group_table

@@ -8,8 +8,7 @@ import pytest
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.errors import CutError
-from snapreport.model.findings import Findings
-from snapreport.model.history import (
+from snapreport.model.asked import (
     NO_CUT,
     Bound,
     Cut,
@@ -18,6 +17,7 @@ from snapreport.model.history import (
     make_cut,
     parse_bound,
 )
+from snapreport.model.findings import Findings
 from tests.builders import KIB, MIB, trace
 
 

@@ -22,7 +22,7 @@ from snapreport.ground.units import (
     share_in_words,
     times,
 )
-from snapreport.model import history
+from snapreport.model import asked
 
 GIB = 1 << 30
 
@@ -173,8 +173,8 @@ def test_a_size_means_the_same_wherever_it_is_said(
 ) -> None:
     monkeypatch.setenv(processes.MAX_UNPACKED, text)
     assert processes.most_unpacked(1, 1) == size
-    assert history.make_cut(min_size=text) == history.Cut(min_size=size)
-    assert history.cut_size(text) == size  # --fit
+    assert asked.make_cut(min_size=text) == asked.Cut(min_size=size)
+    assert asked.cut_size(text) == size  # --fit
     budget = gate.Budget.of({"max_peak": text, "max_growth": text, "stages": {"x": text}}, "")
     assert (budget.max_peak, budget.max_growth, budget.stages) == (
         size,

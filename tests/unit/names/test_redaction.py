@@ -14,7 +14,9 @@ import pytest
 
 import snapreport
 from snapreport.diagnosis.compare.diff_types import Diff
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.names.redaction import redact
 from tests.builders import FIRST_US, MIB, frame, trace
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from snapreport.figures.grouping import module_of
+from snapreport.model.asked import (
+    KEPT,
+    SHORT,
+)
 from snapreport.model.findings import LIBRARY, OUTSIDE
-from snapreport.model.history import KEPT, SHORT
 from snapreport.names.short_paths import short_names, shorten
 from snapreport.roles.frames import classify_file
 from snapreport.roles.source_files import pair_files

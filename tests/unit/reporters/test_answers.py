@@ -92,7 +92,7 @@ def test_a_plan_with_its_reasons() -> None:
     change = Suggestion("accumulate", "Use less.", frees=frees, change="a = 1\nb = 2")
     plan = Plan(GIB, 4 * GIB, (PlanStep(change, GIB, 2 * GIB),), "expected", (RoleLeft("x", GIB),))
     text = text_of(plan_document("cuda:0", plan, None, failed=True, full=True))
-    assert "1. accumulate: the peak is then 1.00 GiB, 2.00 GiB at most\n  - Use less. (" in text
+    assert "1. accumulate: the peak is then 1.00 GiB, 2.00 GiB at most\n  - Use less. Fr" in text
     assert "    - At least 1.00 GiB: seen.\n" in text
     assert "      a = 1\n      b = 2\n" in text
     assert "What the peak then consists of\n   bytes   share  role\n1.00 GiB  100.0%  x\n" in text

@@ -165,7 +165,7 @@ def test_every_changed_site_has_a_row_with_its_exact_bytes() -> None:
     new = trace().alloc("a", MIB, frames=[frame("f", "m.py", 1)])
     new = new.alloc("b", 512, frames=[frame("g", "m.py", 9)])
     page = page_of(compare(base, new))
-    assert 'title="-2,097,152 bytes">\u22122.00 MiB' in page
-    assert 'title="512 bytes">+512 B' in page
+    assert 'title="\u22122,097,152 bytes">\u22122.00 MiB' in page
+    assert 'title="+512 bytes">+512 B' in page
     assert "only in NEW" in page
     assert np.isclose(float(re.findall(r'class="less" x="([\d.]+)%', page)[0]), 0)

@@ -11,7 +11,9 @@ from snapreport.api.runs.inputs import reader_by
 from snapreport.api.runs.many_files import Gathered
 from snapreport.api.runs.run_making import find_run_files, make_run, name_files, parse_layout
 from snapreport.ground.errors import InputError
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.model.run import RankName, Run
 
 ROOT = Path("/data/job")

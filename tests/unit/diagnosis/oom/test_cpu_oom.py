@@ -9,7 +9,9 @@ import orjson
 import pytest
 
 import snapreport
-from snapreport.model.history import NamesWanted
+from snapreport.model.asked import (
+    NamesWanted,
+)
 from snapreport.model.snapshot import recorder_info
 from snapreport.names.redaction import redact
 from snapreport.recorders.system import describe
