@@ -77,7 +77,8 @@ def test_where_the_failed_request_was_made_is_said(samples: Path) -> None:
     outer.__cause__ = raised(PYTORCH_S)
     snapshot = ended_by(samples / "cpu_profile.pickle", outer)
     (first, *_) = snapshot.device().diagnosis.findings
-    assert first.title.endswith("of the CPU's memory failed in raised (test_cpu_oom.py:68)")
+    line = raised.__code__.co_firstlineno + 2
+    assert first.title.endswith(f"of the CPU's memory failed in raised (test_cpu_oom.py:{line})")
     hidden = snapreport.Snapshot(redact(snapshot.history, NamesWanted(salt="0123456789abcdef")))
     assert "raised" not in hidden.device().diagnosis.findings[0].title
 
