@@ -267,8 +267,7 @@ def _parts(diff: Diff) -> Table:
 def _stages(diff: Diff, most: int | None, more: str) -> Iterator[Table]:
     if not diff.stages:
         return
-    left = len(diff.stages[most:]) if most is not None else 0
-    rest = f"{format_count(left)} more" if left else ""
+    shown = diff.stages[:most]
     yield Table(
         [*_SIZES, Column("stage", True, "end")],
         [
@@ -278,11 +277,11 @@ def _stages(diff: Diff, most: int | None, more: str) -> Iterator[Table]:
                 Size(each.new_peak),
                 (Code(each.name), "" if each.match == EXACT else f" ({each.match})"),
             )
-            for each in diff.stages[:most]
+            for each in shown
         ],
         title="Peaks inside stages, in allocated bytes",
-        rest=_rest(rest, more),
-        depths=[each.depth for each in diff.stages[:most]],
+        rest=_rest(_more(len(diff.stages) - len(shown)), more),
+        depths=[each.depth for each in shown],
     )
 
 
@@ -318,7 +317,7 @@ def _about(diff: Diff) -> Iterator[Words]:
 
 _SHOWN_ADVICE = 3
 _MOST_CHECKS = 100
-"""A run of a thousand ranks has as many checks, which would be too long for any output."""
+"""A run of a thousand ranks has more of them than anybody reads; those that failed come first."""
 
 
 def verdict_document(verdict: Verdict, most: int) -> Document:
@@ -326,8 +325,11 @@ def verdict_document(verdict: Verdict, most: int) -> Document:
 
     Args:
         verdict: what ``check()`` returned.
-        most: the most call sites for each budget that is not kept, and half as many findings.
+        most: the most call sites for each budget that is not kept; twice as many findings.
     """
+    checks = verdict.checks
+    if len(checks) > _MOST_CHECKS:
+        checks = tuple(sorted(checks, key=lambda each: each.passed)[:_MOST_CHECKS])
     return Document(
         (
             Mark("", verdict.passed),
@@ -336,8 +338,8 @@ def verdict_document(verdict: Verdict, most: int) -> Document:
         [
             Paragraph(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical"),
             Paragraph(_checked(verdict)),
-            *([_checks(verdict)] if verdict.checks else []),
-            *(b for check in verdict.checks[:_MOST_CHECKS] for b in _failed(check, most)),
+            *([_checks(checks, len(verdict.checks))] if checks else []),
+            *(block for check in checks for block in _failed(check, most)),
             *_findings(verdict, 2 * most),
             *(block for diff in verdict.comparisons for block in _compared(diff, most)),
             Folded("About this check", [Bullets(list(_about_check(verdict)))], only_folded=True),
@@ -372,7 +374,7 @@ def _checked(verdict: Verdict) -> str:
 _RESULTS = {"passed": ("pass", True), "failed": ("FAIL", False), "unknown": ("FAIL", None)}
 
 
-def _checks(verdict: Verdict) -> Table:
+def _checks(shown: Sequence[Check], count: int) -> Table:
     texts = [Column(title, True) for title in ("result", "device", "check")]
     return Table(
         [*texts, *map(Column, ("is", "budget", "over"))],
@@ -385,9 +387,9 @@ def _checks(verdict: Verdict) -> Table:
                 Size(check.limit),
                 Size(check.over, is_change=True),
             )
-            for check in verdict.checks[:_MOST_CHECKS]
+            for check in shown
         ],
-        rest=_rest(_more(len(verdict.checks) - _MOST_CHECKS), ""),
+        rest=sentence(_more(count - len(shown))),
     )
 
 

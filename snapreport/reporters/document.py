@@ -7,7 +7,7 @@ answer. Texts here may be a stranger's: each writer makes them safe in its own w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -208,13 +208,17 @@ class Document:
     blocks: Sequence[Block]
 
 
-def is_empty(block: Block) -> bool:
-    """Say whether a block has nothing to show."""
-    if isinstance(block, Paragraph):
-        return not block.words
-    if isinstance(block, Bullets):
-        return not block.items
-    return isinstance(block, Pairs) and not block.rows
+def with_content(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks that have something to show: what a writer lays out."""
+    for block in blocks:
+        if isinstance(block, Paragraph):
+            content: object = block.words
+        elif isinstance(block, Bullets):
+            content = block.items
+        else:
+            content = block.rows if isinstance(block, Pairs) else block
+        if content:
+            yield block
 
 
 def parts_of(words: Words) -> tuple[Part, ...]:

@@ -23,6 +23,7 @@ from snapreport.reporters.document import (
     Words,
     parts_of,
     plain,
+    with_content,
 )
 from snapreport.reporters.markdown import MARKS
 from snapreport.reporters.whole_page import NUMBERS, write_page
@@ -59,6 +60,7 @@ def _functions() -> dict[str, Any]:
         "kind": lambda block: type(block).__name__.lower(),
         "plain": plain,
         "drawn": drawn,
+        "with_content": with_content,
     }
 
 

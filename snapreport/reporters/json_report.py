@@ -47,7 +47,7 @@ def with_format(name: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def fields_of(record: object, names: str) -> dict[str, Any]:
-    """Return attributes of a record, in the order of ``names``, which spaces separate."""
+    """Return the attributes of a record that ``names`` lists, separated by spaces, in order."""
     return {name: getattr(record, name) for name in names.split()}
 
 

@@ -30,8 +30,8 @@ from snapreport.reporters.document import (
     Table,
     Tag,
     Words,
-    is_empty,
     parts_of,
+    with_content,
 )
 from snapreport.reporters.notes import PARTED, cut_notes
 from snapreport.reporters.plain_text import cut, cut_site
@@ -82,9 +82,7 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
         level: of the heading above; 0 in a folded part, whose headings are only bold.
     """
     below = level and level + 1
-    for block in blocks:
-        if is_empty(block):
-            continue
+    for block in with_content(blocks):
         if isinstance(block, Heading):
             depth = level and level - 2 + block.level
             yield _heading(block.words, depth if block.level < _PARTS else 0)

@@ -29,8 +29,8 @@ from snapreport.reporters.document import (
     Paragraph,
     Table,
     Words,
-    is_empty,
     plain,
+    with_content,
 )
 from snapreport.reporters.plain_text import cut, cut_place, cut_site
 
@@ -97,10 +97,8 @@ class Page:
 
     def blocks(self, blocks: Iterable[Block], before: Block | None = None) -> None:
         """Write parts of a document, with empty lines between those that stand apart."""
-        for block in blocks:
+        for block in with_content(blocks):
             if isinstance(block, Drawing) or (isinstance(block, Folded) and block.only_folded):
-                continue
-            if is_empty(block):
                 continue
             together = isinstance(block, Paragraph) and isinstance(before, Paragraph)
             headed = isinstance(before, Heading) and not isinstance(block, Heading)

@@ -310,3 +310,15 @@ def test_a_failing_finding_says_what_to_do_in_every_form() -> None:
     (as_json,) = verdict_as_json(verdict)["findings"]
     assert as_json["suggestions"][0]["frees"]["expected"] == MIB
     assert repr(verdict) == "<Verdict on snap.pickle: failed for 1 reason>"
+
+
+def test_of_a_thousand_checks_those_that_failed_are_told() -> None:
+    made = snapreport.check(_snapshot(_made(4)), max_peak=MIB * 100)
+    (passed,) = made.checks
+    failed = replace(passed, device="rank 900", outcome="failed", text="The peak is too high.")
+    verdict = replace(made, checks=(passed,) * 900 + (failed,) + (passed,) * 99)
+    for kind in ("txt", "md"):
+        told = verdict_as(verdict, kind)
+        assert told.count("max-peak") == 100
+        assert "The peak is too high." in told
+        assert "900 more." in told
