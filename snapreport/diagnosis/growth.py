@@ -152,10 +152,10 @@ class SiteGrowth:
     last: int
     """Bytes live after the last turn."""
     per_step: int
-    """Block bytes added in a turn."""
+    """How many block bytes each turn adds."""
     requested_per_step: int
     count_per_step: float
-    """Allocations added in a turn."""
+    """How many allocations each turn adds."""
 
     @property
     def grown(self) -> int:

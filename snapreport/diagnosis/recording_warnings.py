@@ -255,7 +255,7 @@ _UNKNOWN = MappingProxyType(
         "segment_free": "reserved memory is not known before the end",
     }
 )
-"""What cannot be known without a kind of events."""
+"""What is not known where a recording has no events of a kind."""
 _MILD = (("free_requested",), ("free_completed",))
 """Left out alone, these change little: the two events of a free mostly come at once."""
 

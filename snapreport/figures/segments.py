@@ -281,7 +281,7 @@ class Returnables:
     """
 
     segment: NDArray[np.int64]
-    """Places in the heap's segments."""
+    """Which of the heap's segments each is in."""
     address: NDArray[np.int64]
     size: NDArray[np.int64]
     free: NDArray[np.int64]

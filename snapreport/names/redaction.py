@@ -300,7 +300,7 @@ LONGEST_NAME = 300
 """The most letters of anything else; C++ templates make long names."""
 
 _PROSE = re.compile(r"(?<![^\W\d_])[^\W\d_]+(?:[,.;:!?]*\s+[^\W\d_]+){2,}")
-"""Three words, with nothing between them that programs put between names."""
+"""Three words in a row, separated as in a sentence and not as in the names of a program."""
 _MARKUP = re.compile(r"</|<[|!?]|[\"“”`\r\n]|\]\(|^<(?!lambda|module|\w+comp|genexpr|locals)")
 _GAP = re.compile(r"\s+")
 

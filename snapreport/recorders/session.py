@@ -400,7 +400,7 @@ def _leave_recorder(recorder: Recorder) -> None:
 
 
 def forget_recorders() -> None:
-    """In a forked child, forget the recorders that are running: they are the parent's."""
+    """In a forked child, forget the running recorders, which belong to the parent."""
     global _lock
     _lock = threading.RLock()  # the parent's may be held by a thread that is not in the child
     _cuda.clear()

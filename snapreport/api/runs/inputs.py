@@ -361,7 +361,7 @@ def name_outputs(
 
 
 def replaced_parts(paths: Sequence[Sequence[str]], stand_ins: StandIns) -> list[list[str]]:
-    """Return paths, given as their parts, with what to write for each part."""
+    """Return paths with a stand-in for each of their parts; a path is a list of its parts."""
     shown = iter(stand_ins([part for parts in paths for part in parts]))
     return [[next(shown) for _ in parts] for parts in paths]
 

@@ -576,7 +576,7 @@ class Panes:
 
     @property
     def _half(self) -> int:
-        """The columns or rows of the first pane, before the rule between them."""
+        """How many columns or rows the first pane takes, up to the line between the panes."""
         return (self._size[0 if self.side_by_side else 1] - 1) // 2
 
     def click(self, column: int, row: int, *, twice: bool = False) -> None:

@@ -180,7 +180,7 @@ class LinesScreen(FilteredList):
         self.items = found
 
     def head(self) -> list[Line]:
-        """Return the headings; the column that orders is marked."""
+        """Return the headings, with a mark on the column that the rows are sorted by."""
         titles = {
             "bytes": "bytes",
             "cumulative": "cumulative",
