@@ -48,7 +48,7 @@ class Replay(Heap):
             if op == ALLOCATE:
                 block = self._malloc(self._rounded[row], int(tape.lane[row]))
                 if block is not None:
-                    self.address[row] = block.address
+                    self.address[row], self.size[row] = block.address, block.size
                     self._blocks[row] = block
             elif op == FAIL:
                 block = self._malloc(failed[self._op], int(tape.failed_lane[self._op]))

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 
 from snapreport.figures.allocator.tape import ReplayTape
 from snapreport.ground.native.allocator_replay import AS_RECORDED, DESCENDING, FIRST_FIT
-from tests.reference.allocator_parts import MIB, NEVER, TOP, Bin, Block, Conf, Range
+from tests.reference.allocator_parts import MIB, NEVER, Bin, Block, Conf, Range
 
 DEFAULT = (0, 0)
 
@@ -18,6 +18,8 @@ class Heap:
         self.tape, self.conf = tape, conf
         self.address: list[int] = [0] * len(tape.size)
         """Of each allocation, 0 for those that got none."""
+        self.size: list[int] = [0] * len(tape.size)
+        """The bytes of the block of each that was made, likewise."""
         self.events: list[tuple[int, int, int, int]] = []
         """Segment events: operation, kind, address, size."""
         self.reserved = self.peak = tape.reserved
@@ -25,7 +27,7 @@ class Heap:
         self._blocks: dict[int, Block] = {}
         self._pending: list[int] = []
         """Allocations whose free is not completed."""
-        self._cursor, self._lowest = TOP, conf.below
+        self._cursor, self._lowest = conf.above, conf.below
         self._segments: list[tuple[int, int]] = []
         calls: dict[tuple[tuple[int, int], bool], list[int]] = {}
         self._bins = [
@@ -153,11 +155,11 @@ class Heap:
             self._lowest -= size
             address = self._lowest
         elif self.conf.policy == FIRST_FIT:
-            address = TOP
+            address = above = self.conf.above
             for start, length in self._segments:
-                if start >= TOP and start - address >= size:
+                if start >= above and start - address >= size:
                     break
-                address = max(address, start + length) if start >= TOP else address
+                address = max(address, start + length) if start >= above else address
         if not address or self._is_taken(address, size):
             address = self._cursor
             while self._is_taken(address, size):

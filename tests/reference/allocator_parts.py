@@ -44,6 +44,8 @@ class Conf:
     policy: int = AS_RECORDED
     below: int = TOP
     """Where addresses that go down begin."""
+    above: int = TOP
+    """Where those that go up begin."""
     stop: bool = False
     """Whether the first request that cannot be served ends the replay."""
 

@@ -45,6 +45,48 @@ class Addresses:
 
     policy: int = AS_RECORDED
     seed: int = 0
+    above: int = TOP
+    """Where addresses that go up begin."""
+
+
+def native_settings(
+    settings: AllocatorSettings,
+    capacity: int,
+    addresses: Addresses,
+    *,
+    limit: int | None = None,
+    room: int | None = None,
+    stop: bool = False,
+    tape: ReplayTape | None = None,
+) -> dict[str, int]:
+    """Return settings as allocator.c takes them.
+
+    Args:
+        settings, capacity, addresses, limit, room, stop: as for ``AllocatorModel.replay``.
+        tape: what is replayed; None for a program that runs and has nothing at the start.
+    """
+    if room is None:
+        unlimited = tape.room if tape is not None and tape.reserved else MOST_ROOM
+        room = unlimited if capacity >= UNLIMITED else capacity * 9 // 8
+    if limit is None:
+        share = settings.memory_fraction or float(tape is not None and tape.limited)
+        limit = int(share * capacity) if share and capacity < UNLIMITED else UNLIMITED
+    garbage = settings.garbage_collection_threshold
+    return {
+        "expandable": int(settings.expandable_segments),
+        "max_split": settings.max_split_size,
+        "rounding": settings.rounding,
+        "large_segment": settings.large_segment_size,
+        "garbage": int(garbage * limit) if limit < UNLIMITED else 0,
+        "capacity": min(capacity, UNLIMITED),
+        "limit": limit,
+        "room": min(room, 1 << 48),
+        "policy": addresses.policy,
+        "seed": addresses.seed,
+        "below": int(tape.segments[0, 0]) if tape is not None and len(tape.segments) else TOP,
+        "above": addresses.above,
+        "stop": int(stop),
+    }
 
 
 class AllocatorModel:
@@ -78,31 +120,10 @@ class AllocatorModel:
             stop: whether the first request that cannot be served ends it.
             most_events: segment events to keep.
         """
-        tape = self.tape
-        if room is None:
-            unlimited = tape.room if tape.reserved else MOST_ROOM
-            room = unlimited if capacity >= UNLIMITED else capacity * 9 // 8
-        if limit is None:
-            share = settings.memory_fraction or float(tape.limited)
-            limit = int(share * capacity) if share and capacity < UNLIMITED else UNLIMITED
-        garbage = settings.garbage_collection_threshold
-        return self._asked(settings).replay(
-            {
-                "expandable": int(settings.expandable_segments),
-                "max_split": settings.max_split_size,
-                "rounding": settings.rounding,
-                "large_segment": settings.large_segment_size,
-                "garbage": int(garbage * limit) if limit < UNLIMITED else 0,
-                "capacity": min(capacity, UNLIMITED),
-                "limit": limit,
-                "room": min(room, 1 << 48),
-                "policy": addresses.policy,
-                "seed": addresses.seed,
-                "below": int(tape.segments[0, 0]) if len(tape.segments) else TOP,
-                "stop": int(stop),
-            },
-            most_events,
+        given = native_settings(
+            settings, capacity, addresses, limit=limit, room=room, stop=stop, tape=self.tape
         )
+        return self._asked(settings).replay(given, most_events)
 
     def _asked(self, settings: AllocatorSettings) -> ReplayColumns:
         divisions = settings.roundup_power2_divisions

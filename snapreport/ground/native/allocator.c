@@ -9,6 +9,10 @@
  *
  * The caller's columns are checked before they are used. Operations may be inconsistent: a free of
  * what was never placed does nothing.
+ *
+ * snapreport_replay() does all operations at once. A program that runs has them one by one: it
+ * calls snapreport_replay_begin(), then snapreport_replay_go_on() as often as there are some to do,
+ * and snapreport_replay_end().
  */
 
 #include "native.h"
@@ -23,7 +27,7 @@ enum { ALLOCATE, FREE, AWAIT, EMPTY_CACHE, FAIL };
 enum { MADE, RETURNED, MAPPED, UNMAPPED };
 enum { AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE };
 enum { INACTIVE, ACTIVE, PENDING };
-enum { SEGMENT_COLUMNS = 6, EVENT_COLUMNS = 4 };
+enum { SEGMENT_COLUMNS = 6, EVENT_COLUMNS = 4, BLOCK_COLUMNS = 8 };
 
 /* As in allocator_replay.py. */
 typedef struct {
@@ -36,13 +40,18 @@ typedef struct {
     const int64_t *segments;   /* by address: address, size, lane, large, expandable, and where the
                                 * entire range of an expandable one begins */
     int64_t *placed;           /* for each allocation: where it lies, 0 if nowhere */
+    int64_t *sizes;            /* and the bytes of its block; NULL if nobody asks */
     int64_t *events;           /* room_events rows: operation, kind, address, size */
+    void *model;               /* between begin and end */
     int64_t n_ops, n_rows, n_start, n_lanes, n_segments, room_events;
     /* The settings. */
     int64_t expandable, max_split, rounding, large_segment, garbage, capacity, limit, room;
-    int64_t policy, seed, below, stop;
+    int64_t policy, seed, below, above, stop;
+    int64_t live; /* whether rows may be added and, once freed, be made again; each is checked when
+                   * it is made, and the events are in a table of ours, which grows */
     /* The result. */
-    int64_t n_events, reserved, peak, retries, driver_calls, failed_op, enough;
+    int64_t n_events, reserved, peak, allocated, peak_allocated, retries, driver_calls, failed_op;
+    int64_t enough;
 } replay;
 
 typedef struct {
@@ -64,11 +73,12 @@ typedef struct {
     int32_t *at;              /* the block of each allocation */
     int32_t *free, *unmapped; /* the root of each bin */
     int32_t *found;           /* blocks or allocations to go through */
-    int32_t *waiting;         /* allocations whose free is not completed */
     uint32_t *calls;          /* searches, for each pool and half */
-    int64_t op, cursor, lowest;
-    int64_t n_blocks, room_blocks, n_ranges, room_ranges, room_found, n_waiting;
+    int64_t op, before; /* the operation in the columns, and how many there were before those */
+    int64_t cursor, lowest;
+    int64_t n_rows, n_blocks, room_blocks, n_ranges, room_ranges, room_found;
     int32_t spare, segments, n_bins;
+    int32_t first_waiting, last_waiting; /* blocks whose free is not completed */
     uint64_t random;
     int32_t wrong; /* NO_ROOM or OUT_OF_RANGE once something has failed, else 0 */
 } model;
@@ -129,6 +139,7 @@ static int32_t make_block(model *m, int64_t address, int64_t size, int32_t bin, 
 
 static void drop_block(model *m, int32_t gone)
 {
+    m->blocks[gone].bin = NONE;
     m->blocks[gone].next = m->spare;
     m->spare = gone;
 }
@@ -293,15 +304,45 @@ static void free_block(model *m, int32_t each)
     put_in(m, each);
 }
 
+/* Blocks that await their free are in no treap, so its links keep them in the order of those. */
+static void await_free(model *m, int32_t each)
+{
+    block *b = &m->blocks[each];
+    b->state = PENDING;
+    b->left = m->last_waiting;
+    b->right = NONE;
+    *(b->left == NONE ? &m->first_waiting : &m->blocks[b->left].right) = each;
+    m->last_waiting = each;
+    m->r->allocated -= b->size;
+}
+
+/* free, and what completes one that waited */
+static void free_allocation(model *m, int32_t each)
+{
+    const block *b = &m->blocks[each];
+    m->at[b->row] = NONE;
+    if (b->state == PENDING) {
+        *(b->left == NONE ? &m->first_waiting : &m->blocks[b->left].right) = b->right;
+        *(b->right == NONE ? &m->last_waiting : &m->blocks[b->right].left) = b->left;
+    } else {
+        m->r->allocated -= b->size;
+    }
+    free_block(m, each);
+}
+
 static void note(model *m, int kind, int64_t address, int64_t size, int64_t granule)
 {
     replay *r = m->r;
     r->reserved += kind == MADE || kind == MAPPED ? size : -size;
     r->peak = larger(r->peak, r->reserved);
     r->driver_calls += size / granule;
+    if (r->live
+        && !grow_table(m, (void **)&r->events, r->n_events, &r->room_events,
+                       EVENT_COLUMNS * sizeof *r->events))
+        return;
     if (r->n_events < r->room_events) {
         int64_t *event = &r->events[r->n_events * EVENT_COLUMNS];
-        event[0] = m->op;
+        event[0] = m->before + m->op;
         event[1] = kind;
         event[2] = address;
         event[3] = size;
@@ -319,8 +360,8 @@ static int is_taken(const model *m, int64_t address, int64_t size)
 
 static int64_t first_gap(const model *m, int64_t size)
 {
-    int64_t at = TOP;
-    int32_t each = first_from(m, m->segments, 0, TOP);
+    int64_t at = m->r->above;
+    int32_t each = first_from(m, m->segments, 0, at);
     while (each != NONE && m->blocks[each].address - at < size) {
         at = m->blocks[each].address + m->blocks[each].size;
         each = following(m, m->segments, each);
@@ -462,14 +503,8 @@ static void release_pool(model *m, int64_t pool, int large)
 /* release_cached_blocks */
 static void release_cached(model *m)
 {
-    for (int64_t i = 0; i < m->n_waiting; i++) {
-        const int32_t row = m->waiting[i], each = m->at[row];
-        if (each >= 0 && m->blocks[each].state == PENDING) {
-            m->at[row] = NONE;
-            free_block(m, each);
-        }
-    }
-    m->n_waiting = 0;
+    while (m->first_waiting != NONE)
+        free_allocation(m, m->first_waiting);
     release_pool(m, 0, 1);
     release_pool(m, 0, 0);
     const int64_t freeable = m->r->freeable[m->op];
@@ -733,7 +768,7 @@ static int32_t serve(model *m, int64_t size, int64_t lane)
     }
     if (each == NONE || m->wrong) {
         if (r->failed_op < 0)
-            r->failed_op = m->op;
+            r->failed_op = m->before + m->op;
         return NONE;
     }
     m->blocks[each].state = ACTIVE;
@@ -771,11 +806,18 @@ static int32_t add_hole(model *m, int32_t last, int64_t from, int64_t to, int32_
     return hole;
 }
 
+static void set_place(replay *r, int64_t row, int64_t address, int64_t size)
+{
+    r->placed[row] = address;
+    if (r->sizes)
+        r->sizes[row] = size;
+}
+
 /* Add the blocks of a segment, or of a mapped run, after the last one; return the last. */
 static int32_t fill(model *m, int32_t last, int64_t address, int64_t size, int32_t bin,
                     int32_t in, int64_t *next_start)
 {
-    const replay *r = m->r;
+    replay *r = m->r;
     const int64_t end = address + size;
     int64_t at = address;
     while (*next_start < r->n_start && r->address[r->start_rows[*next_start]] < end) {
@@ -797,7 +839,8 @@ static int32_t fill(model *m, int32_t last, int64_t address, int64_t size, int32
         m->blocks[held].state = ACTIVE;
         m->blocks[held].row = (int32_t)row;
         m->at[row] = held;
-        r->placed[row] = start;
+        set_place(r, row, start, bytes);
+        r->allocated += bytes;
         at = start + bytes;
         last = held;
     }
@@ -895,12 +938,19 @@ static int settings_fit(const replay *r)
         && r->large_segment % (r->expandable ? 2 * MIB : MIB) == 0 && r->large_segment <= MOST_BYTES && r->garbage >= 0
         && r->capacity >= 0 && r->capacity <= NEVER && r->limit >= 0 && r->limit <= NEVER
         && r->room >= 0 && r->room <= MOST_BYTES && r->policy >= AS_RECORDED
-        && r->policy <= ANYWHERE && r->below >= 2 * MIB && r->below <= TOP;
+        && r->policy <= ANYWHERE && r->below >= 2 * MIB && r->below <= TOP
+        && r->above >= 2 * MIB && r->above <= TOP;
+}
+
+static int row_fits(const replay *r, int64_t row)
+{
+    return r->lane[row] >= 0 && r->lane[row] < r->n_lanes && r->rounded[row] >= 1
+        && r->rounded[row] <= MOST_BYTES;
 }
 
 static int columns_fit(const replay *r)
 {
-    if (r->n_ops < 0 || r->n_rows < 0 || r->n_rows >= INT32_MAX || r->n_start < 0
+    if (r->n_rows < 0 || r->n_rows >= INT32_MAX || r->n_start < 0
         || r->n_start > r->n_rows || r->n_lanes < 0 || r->n_lanes >= INT32_MAX / 2
         || r->n_segments < 0 || r->room_events < 0)
         return 0;
@@ -908,8 +958,7 @@ static int columns_fit(const replay *r)
         if (r->lane_pool[i] < last || r->lane_pool[i] > 62)
             return 0;
     for (int64_t i = 0; i < r->n_rows; i++)
-        if (r->lane[i] < 0 || r->lane[i] >= r->n_lanes || r->rounded[i] < 1
-            || r->rounded[i] > MOST_BYTES || r->block[i] < 0 || r->block[i] > MOST_BYTES)
+        if (!row_fits(r, i) || r->block[i] < 0 || r->block[i] > MOST_BYTES)
             return 0;
     for (int64_t i = 0, last = 0; i < r->n_start; i++) {
         const int64_t row = r->start_rows[i];
@@ -919,6 +968,39 @@ static int columns_fit(const replay *r)
         last = r->address[row];
     }
     return 1;
+}
+
+/* Have a block for each row: some may have been added. */
+static int take_rows(model *m)
+{
+    const int64_t n = m->r->n_rows;
+    if (n < m->n_rows || n >= INT32_MAX || (n > m->n_rows && m->at && !m->r->live))
+        return OUT_OF_RANGE;
+    if (n == m->n_rows && m->at)
+        return 0;
+    int32_t *at = realloc(m->at, ((size_t)n + 1) * sizeof *at);
+    if (!at)
+        return NO_ROOM;
+    m->at = at;
+    while (m->n_rows < n)
+        at[m->n_rows++] = NOT_YET;
+    return 0;
+}
+
+static void allocate(model *m, int64_t row)
+{
+    replay *r = m->r;
+    const int32_t got = serve(m, r->rounded[row], r->lane[row]);
+    m->at[row] = got;
+    if (got < 0) {
+        set_place(r, row, 0, 0);
+        return;
+    }
+    block *b = &m->blocks[got];
+    b->row = (int32_t)row;
+    set_place(r, row, b->address, b->size);
+    r->allocated += b->size;
+    r->peak_allocated = larger(r->peak_allocated, r->allocated);
 }
 
 static int go(model *m)
@@ -932,18 +1014,13 @@ static int go(model *m)
             return OUT_OF_RANGE;
         const int32_t each = with_row ? m->at[row] : NONE;
         if (op == ALLOCATE) {
-            if (each != NOT_YET)
+            if (r->live ? each >= 0 || !row_fits(r, row) : each != NOT_YET)
                 return OUT_OF_RANGE;
-            const int32_t got = serve(m, r->rounded[row], r->lane[row]);
-            m->at[row] = got;
-            if (got >= 0)
-                r->placed[row] = m->blocks[got].address;
+            allocate(m, row);
         } else if (op == FREE && each >= 0) {
-            m->at[row] = NONE;
-            free_block(m, each);
+            free_allocation(m, each);
         } else if (op == AWAIT && each >= 0 && m->blocks[each].state == ACTIVE) {
-            m->blocks[each].state = PENDING;
-            m->waiting[m->n_waiting++] = (int32_t)row;
+            await_free(m, each);
         } else if (op == EMPTY_CACHE) {
             release_cached(m);
         } else if (op == FAIL) {
@@ -960,43 +1037,121 @@ static int go(model *m)
     return m->wrong;
 }
 
+/* Free what begin made. Where that failed there is no model, and nothing to be freed. */
+EXPORT void snapreport_replay_end(replay *r)
+{
+    model *m = r->model;
+    r->model = NULL;
+    if (!m)
+        return;
+    if (r->live) {
+        free(r->events);
+        r->events = NULL;
+        r->n_events = r->room_events = 0;
+    }
+    free(m->blocks);
+    free(m->ranges);
+    free(m->found);
+    free(m->at);
+    free(m->free);
+    free(m->unmapped);
+    free(m->calls);
+    free(m);
+}
+
+static int32_t begin(model *m)
+{
+    replay *r = m->r;
+    m->cursor = r->above;
+    m->lowest = r->below;
+    m->spare = m->segments = m->first_waiting = m->last_waiting = NONE;
+    m->n_bins = (int32_t)(2 * r->n_lanes);
+    m->random = (uint64_t)r->seed;
+    const size_t bins = (size_t)m->n_bins + 1;
+    m->free = malloc(bins * sizeof *m->free);
+    m->unmapped = malloc(bins * sizeof *m->unmapped);
+    m->calls = calloc(2 * 64, sizeof *m->calls);
+    if (!m->free || !m->unmapped || !m->calls || take_rows(m))
+        return NO_ROOM;
+    for (int64_t i = 0; i < r->n_rows; i++) {
+        if (r->block[i])
+            m->at[i] = NONE;
+        set_place(r, i, 0, 0);
+    }
+    for (size_t i = 0; i < bins; i++)
+        m->free[i] = m->unmapped[i] = NONE;
+    const int answer = lay_out_start(m);
+    r->peak = r->reserved;
+    r->peak_allocated = r->allocated;
+    return answer;
+}
+
+/* Lay out what is there at the start; 0, or what was wrong. */
+EXPORT int32_t snapreport_replay_begin(replay *r)
+{
+    r->model = NULL;
+    if (!columns_fit(r) || !settings_fit(r))
+        return OUT_OF_RANGE;
+    model *m = r->model = calloc(1, sizeof *m);
+    if (!m)
+        return NO_ROOM;
+    m->r = r;
+    if (r->live) {
+        r->events = NULL;
+        r->room_events = 0;
+    }
+    r->n_events = r->reserved = r->allocated = r->retries = r->driver_calls = 0;
+    r->failed_op = -1;
+    r->enough = NEVER;
+    const int32_t answer = begin(m);
+    if (answer)
+        snapreport_replay_end(r);
+    return answer;
+}
+
+/* Do the operations in the columns, or those up to the first request that fails, or to one that is
+ * out of range; 0, or what was wrong. They are numbered on from those before, which the columns
+ * need not have any more; and columns may have been moved. */
+EXPORT int32_t snapreport_replay_go_on(replay *r)
+{
+    model *m = r->model;
+    if (!m || r->n_ops < 0)
+        return OUT_OF_RANGE;
+    int32_t answer = m->wrong ? m->wrong : take_rows(m);
+    if (!answer && !(r->failed_op >= 0 && r->stop))
+        answer = go(m);
+    m->before += r->n_ops;
+    return answer;
+}
+
+/* Write of each block, as far as there is room: address, size, state, row, lane, large, expandable,
+ * and whether a segment begins with it, as one does with each run that is mapped of an expandable
+ * one. Return how many blocks there are; they are in no order. */
+EXPORT int64_t snapreport_replay_blocks(const replay *r, int64_t *blocks, int64_t room)
+{
+    const model *m = r->model;
+    int64_t n = 0;
+    for (int64_t i = 0; m && i < m->n_blocks; i++) {
+        const block *b = &m->blocks[i];
+        if (b->bin == NONE || !b->mapped) /* one that is spare, or stands for a segment */
+            continue;
+        if (n < room) {
+            const int first = b->prev == NONE || !m->blocks[b->prev].mapped;
+            const int64_t told[BLOCK_COLUMNS] = {b->address, b->size, b->state, b->row, b->bin / 2,
+                                                 b->bin % 2, b->range != NONE, first};
+            memcpy(&blocks[n * BLOCK_COLUMNS], told, sizeof told);
+        }
+        n++;
+    }
+    return n;
+}
+
 /* Replay all operations, or those up to the first request that fails; 0, or what was wrong. */
 EXPORT int32_t snapreport_replay(replay *r)
 {
-    if (!columns_fit(r) || !settings_fit(r))
-        return OUT_OF_RANGE;
-    model m = {.r = r, .cursor = TOP, .lowest = r->below, .spare = NONE, .segments = NONE};
-    m.n_bins = (int32_t)(2 * r->n_lanes);
-    m.random = (uint64_t)r->seed;
-    const size_t bins = (size_t)m.n_bins + 1, rows = (size_t)r->n_rows + 1;
-    m.at = malloc(rows * sizeof *m.at);
-    m.waiting = malloc(rows * sizeof *m.waiting);
-    m.free = malloc(bins * sizeof *m.free);
-    m.unmapped = malloc(bins * sizeof *m.unmapped);
-    m.calls = calloc(2 * 64, sizeof *m.calls);
-    int32_t answer = NO_ROOM;
-    if (m.at && m.waiting && m.free && m.unmapped && m.calls) {
-        for (int64_t i = 0; i < r->n_rows; i++) {
-            m.at[i] = r->block[i] ? NONE : NOT_YET;
-            r->placed[i] = 0;
-        }
-        for (size_t i = 0; i < bins; i++)
-            m.free[i] = m.unmapped[i] = NONE;
-        r->n_events = r->reserved = r->retries = r->driver_calls = 0;
-        r->failed_op = -1;
-        r->enough = NEVER;
-        answer = lay_out_start(&m);
-        r->peak = r->reserved;
-        if (!answer)
-            answer = go(&m);
-    }
-    free(m.blocks);
-    free(m.ranges);
-    free(m.found);
-    free(m.at);
-    free(m.waiting);
-    free(m.free);
-    free(m.unmapped);
-    free(m.calls);
+    int32_t answer = snapreport_replay_begin(r);
+    if (!answer)
+        answer = snapreport_replay_go_on(r);
+    snapreport_replay_end(r);
     return answer;
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from snapreport.ground.native.allocator_replay import ReplayColumns
+from snapreport.ground.native.allocator_replay import LiveReplay, ReplayColumns
 
 MIB = 1 << 20
 WRONG = (-(2**63), -1, 9, 2**31, 2**62, 2**63 - 1)
@@ -26,6 +26,7 @@ SETTINGS = {
     "policy": 1,
     "seed": 0,
     "below": 1 << 60,
+    "above": 1 << 60,
     "stop": 0,
 }
 
@@ -117,3 +118,36 @@ def test_columns_of_other_lengths_are_refused() -> None:
     bent["given"] = np.zeros(3, np.int64)
     with pytest.raises(ValueError, match="shape"):
         asked(bent)
+
+
+def test_an_operation_that_is_refused_leaves_all_as_it_was() -> None:
+    live = LiveReplay(1, SETTINGS)
+    live.add_rows(2)
+    live.rounded[0] = 512
+    live.do(0, 0)
+    for row, name, value in (
+        *((row, "rounded", 512) for row in (0, 2, -1, 2**31, 2**63 - 1)),
+        *((1, "rounded", value) for value in WRONG if value not in SIZES),
+        *((1, "lane", value) for value in WRONG),
+    ):
+        live.rounded[1], live.lane[1] = 512, 0
+        getattr(live, name)[1] = value
+        with pytest.raises(ValueError, match="out of range"):
+            live.do(0, row)
+    for op in WRONG:
+        with pytest.raises(ValueError, match="out of range"):
+            live.do(op)
+    live.rounded[1], live.lane[1] = 1024, 0
+    live.do(0, 1)
+    assert list(live.placed) == [1 << 60, (1 << 60) + 512]
+    assert live.blocks()[:, :4].tolist() == [
+        [1 << 60, 512, 1, 0],
+        [(1 << 60) + 512, 1024, 1, 1],
+        [(1 << 60) + 1536, 2 * MIB - 1536, 0, -1],
+    ]
+
+
+def test_a_live_replay_refuses_settings_out_of_range() -> None:
+    for above in (-1, 0, (1 << 60) + 1):
+        with pytest.raises(ValueError, match="out of range"):
+            LiveReplay(1, {**SETTINGS, "above": above})
