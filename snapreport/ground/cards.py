@@ -26,44 +26,55 @@ class Card:
     """As a sentence has it, with its article."""
     bytes: int
     """What there is for programs."""
+    capability: tuple[int, int] | None = None
+    """CUDA's compute capability; None for AMD's cards, and for a size alone."""
+    multiprocessors: int = 0
+    """Its streaming multiprocessors; 0 where the capability is None."""
 
 
-def _card(name: str, title: str, mib: int) -> Card:
-    return Card(name, title, mib << 20)
+def _card(
+    name: str, title: str, mib: int, capability: tuple[int, int] | None = None, processors: int = 0
+) -> Card:
+    return Card(name, title, mib << 20, capability, processors)
 
 
 CARDS = (
-    _card("gtx-1080-ti", "a GTX 1080 Ti", 11176),  # 10.92 GiB: Rubics-Xuan/TransBTS#45
-    _card("rtx-2080-ti", "an RTX 2080 Ti", 11013),  # 10.76 GiB: JDAI-CV/image-captioning#11
-    _card("rtx-3060", "an RTX 3060 12 GB", 11931),  # printed
-    _card("rtx-3070", "an RTX 3070", 7961),  # 7.78 GiB: akshitac8/OW-DETR#46
-    _card("rtx-3080", "an RTX 3080 10 GB", 10009),  # 9.78 GiB: zai-org/CogVideo#34
-    _card("rtx-3090", "an RTX 3090", 24243),  # 23.68 GiB: vllm-project/vllm#16343
-    _card("rtx-4080", "an RTX 4080", 16049),  # printed
-    _card("rtx-4090", "an RTX 4090", 24079),  # 23.52 GiB: Soul-AILab/SoulX-FlashTalk#5
-    _card("rtx-5080", "an RTX 5080", 15846),  # 15.48 GiB: vllm-project/vllm#14452
-    _card("rtx-5090", "an RTX 5090", 32117),  # 31.37 GiB: Wan-Video/Wan2.1#465
-    _card("rtx-8000", "a Quadro RTX 8000", 48593),  # 47.46 GiB: Victarry/stable-dreambooth#8
-    _card("a4000", "an RTX A4000", 15979),  # 15.61 GiB: DengKaiCQ/VGGT-Long#6
-    _card("a5000", "an RTX A5000", 24114),  # printed
-    _card("a6000", "an RTX A6000", 48676),  # printed
-    _card("rtx-6000-ada", "an RTX 6000 Ada", 45491),  # 44.43 GiB, with ECC: DINGYANB/MTVCrafter#21
-    _card("rtx-pro-6000", "an RTX PRO 6000", 97250),  # printed
-    _card("t4", "a T4", 14904),  # 14.56 GiB: Zheng-Chong/CatVTON#133
-    _card("v100-16", "a V100 16 GB", 16130),  # printed; 15.78 GiB: kchengiva/Shift-GCN#34
-    _card("v100-32", "a V100 32 GB", 32496),  # 31.74 GiB: liucongg/ChatGLM-Finetuning#73
-    _card("a10g", "an A10G", 22587),  # printed
-    _card("a30", "an A30", 24089),  # 23.53 GiB: google/RB-Modulation#5
-    _card("a40", "an A40", 45416),  # printed
-    _card("l4", "an L4", 22553),  # 22.03 GiB: ArcInstitute/evo2#190
-    _card("l40", "an L40", 45460),  # 44.40 GiB: QwenLM/Qwen3-VL#2097
-    _card("l40s", "an L40S", 45450),  # 44.39 GiB in a log of one; 45589 printed
-    _card("a100-40", "an A100 40 GB", 40326),  # printed; 39.50 GiB: TianheWu/CoSeR#10
-    _card("a100-80", "an A100 80 GB", 81034),  # 79.14 GiB: lianqi1008/Control-GIC#6
-    _card("h100-80", "an H100 80 GB", 81003),  # 79.11 GiB: vllm-project/vllm#27508
-    _card("h100-nvl", "an H100 NVL 94 GB", 95226),  # 93.00 GiB: ali-vilab/VACE#56
-    _card("h200", "an H200", 143068),  # 139.72 GiB in a log; 143156 printed
-    _card("b200", "a B200", 182625),  # 178.35 GiB in logs; 182631 printed
+    _card("gtx-1080-ti", "a GTX 1080 Ti", 11176, (6, 1), 28),  # 10.92 GiB: Rubics-Xuan/TransBTS#45
+    # 10.76 GiB: JDAI-CV/image-captioning#11
+    _card("rtx-2080-ti", "an RTX 2080 Ti", 11013, (7, 5), 68),
+    _card("rtx-3060", "an RTX 3060 12 GB", 11931, (8, 6), 28),  # printed
+    _card("rtx-3070", "an RTX 3070", 7961, (8, 6), 46),  # 7.78 GiB: akshitac8/OW-DETR#46
+    _card("rtx-3080", "an RTX 3080 10 GB", 10009, (8, 6), 68),  # 9.78 GiB: zai-org/CogVideo#34
+    _card("rtx-3090", "an RTX 3090", 24243, (8, 6), 82),  # 23.68 GiB: vllm-project/vllm#16343
+    _card("rtx-4080", "an RTX 4080", 16049, (8, 9), 76),  # printed
+    _card("rtx-4090", "an RTX 4090", 24079, (8, 9), 128),  # 23.52 GiB: Soul-AILab/SoulX-FlashTalk#5
+    _card("rtx-5080", "an RTX 5080", 15846, (12, 0), 84),  # 15.48 GiB: vllm-project/vllm#14452
+    _card("rtx-5090", "an RTX 5090", 32117, (12, 0), 170),  # 31.37 GiB: Wan-Video/Wan2.1#465
+    # 47.46 GiB: Victarry/stable-dreambooth#8
+    _card("rtx-8000", "a Quadro RTX 8000", 48593, (7, 5), 72),
+    _card("a4000", "an RTX A4000", 15979, (8, 6), 48),  # 15.61 GiB: DengKaiCQ/VGGT-Long#6
+    _card("a5000", "an RTX A5000", 24114, (8, 6), 64),  # printed
+    _card("a6000", "an RTX A6000", 48676, (8, 6), 84),  # printed
+    # 44.43 GiB, with ECC: DINGYANB/MTVCrafter#21
+    _card("rtx-6000-ada", "an RTX 6000 Ada", 45491, (8, 9), 142),
+    _card("rtx-pro-6000", "an RTX PRO 6000", 97250, (12, 0), 188),  # printed
+    _card("t4", "a T4", 14904, (7, 5), 40),  # 14.56 GiB: Zheng-Chong/CatVTON#133
+    # printed; 15.78 GiB: kchengiva/Shift-GCN#34
+    _card("v100-16", "a V100 16 GB", 16130, (7, 0), 80),
+    # 31.74 GiB: liucongg/ChatGLM-Finetuning#73
+    _card("v100-32", "a V100 32 GB", 32496, (7, 0), 80),
+    _card("a10g", "an A10G", 22587, (8, 6), 80),  # printed
+    _card("a30", "an A30", 24089, (8, 0), 56),  # 23.53 GiB: google/RB-Modulation#5
+    _card("a40", "an A40", 45416, (8, 6), 84),  # printed
+    _card("l4", "an L4", 22553, (8, 9), 58),  # 22.03 GiB: ArcInstitute/evo2#190
+    _card("l40", "an L40", 45460, (8, 9), 142),  # 44.40 GiB: QwenLM/Qwen3-VL#2097
+    _card("l40s", "an L40S", 45450, (8, 9), 142),  # 44.39 GiB in a log of one; 45589 printed
+    _card("a100-40", "an A100 40 GB", 40326, (8, 0), 108),  # printed; 39.50 GiB: TianheWu/CoSeR#10
+    _card("a100-80", "an A100 80 GB", 81034, (8, 0), 108),  # 79.14 GiB: lianqi1008/Control-GIC#6
+    _card("h100-80", "an H100 80 GB", 81003, (9, 0), 132),  # 79.11 GiB: vllm-project/vllm#27508
+    _card("h100-nvl", "an H100 NVL 94 GB", 95226, (9, 0), 132),  # 93.00 GiB: ali-vilab/VACE#56
+    _card("h200", "an H200", 143068, (9, 0), 132),  # 139.72 GiB in a log; 143156 printed
+    _card("b200", "a B200", 182625, (10, 0), 148),  # 178.35 GiB in logs; 182631 printed
     _card("mi250x", "one die of an MI250X", 65520),  # printed
     _card("mi300x", "an MI300X", 196285),  # 191.69 GiB in logs; 196592 printed
     _card("rx-7900-xtx", "an RX 7900 XTX", 24560),  # printed
@@ -72,7 +83,7 @@ CARDS = (
 
 _LEAST = 1 << 20
 """A smaller size is not a card, but a number without its unit."""
-_CONTEXT = 100 << 20
+LEAST_CONTEXT = 100 << 20
 """CUDA's context takes at least so much of a card: the least of what messages of failed requests
 state outside of PyTorch's allocator is 105 MiB (mbzuai-oryx/GeoPixel#5)."""
 _BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
@@ -151,5 +162,5 @@ def card_of(ceiling: int, least: float) -> Card | None:
         ceiling: what a process could have had.
         least: the least share of a card that this has to be, so that a card is not guessed at.
     """
-    able = [card for card in CARDS if least * card.bytes <= ceiling <= card.bytes - _CONTEXT]
+    able = [card for card in CARDS if least * card.bytes <= ceiling <= card.bytes - LEAST_CONTEXT]
     return min(able, key=lambda card: card.bytes, default=None)

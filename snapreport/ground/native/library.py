@@ -48,6 +48,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
     "replay": (_INT, _P),
+    "replay_begin": (_INT, _P),
+    "replay_go_on": (_INT, _P),
+    "replay_blocks": (_N, _P, _OUT64, _N),
+    "replay_end": (None, _P),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
     "weigh": (_INT, _I64, _I64, _N, _OUT64),
@@ -106,13 +110,13 @@ class Replay(ctypes.Structure):
     _fields_ = (
         *((name, _P) for name in ("op", "row", "given", "freeable", "failed_size", "failed_lane")),
         *((name, _P) for name in ("rounded", "lane", "address", "block", "start_rows")),
-        *((name, _P) for name in ("lane_pool", "segments", "placed", "events")),
+        *((name, _P) for name in ("lane_pool", "segments", "placed", "sizes", "events", "model")),
         *((name, _N) for name in ("n_ops", "n_rows", "n_start", "n_lanes", "n_segments")),
         *((name, _N) for name in ("room_events", "expandable", "max_split", "rounding")),
         *((name, _N) for name in ("large_segment", "garbage", "capacity", "limit", "room")),
-        *((name, _N) for name in ("policy", "seed", "below", "stop", "n_events", "reserved")),
-        *((name, _N) for name in ("peak", "retries", "driver_calls", "failed_op")),
-        ("enough", _N),
+        *((name, _N) for name in ("policy", "seed", "below", "above", "stop", "live")),
+        *((name, _N) for name in ("n_events", "reserved", "peak", "allocated", "peak_allocated")),
+        *((name, _N) for name in ("retries", "driver_calls", "failed_op", "enough")),
     )
 
 
@@ -145,6 +149,7 @@ def _opened(folder: Path) -> SimpleNamespace:
             function = loaded[f"snapreport_{name}"]
             function.argtypes, function.restype = arguments, result
             setattr(functions, name, function)
+        functions.symbols = loaded  # for functions that only other libraries call
         return functions
     except CompileError as error:
         raise NativeLibraryError(
@@ -199,7 +204,7 @@ def pointer(structure: Events | Replay | Strips) -> Any:
     return ctypes.byref(structure)
 
 
-def _copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
+def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
     """Return a copy of an array that the library owns."""
     dtype = np.dtype(kind)
     if not length:
@@ -287,7 +292,7 @@ class Columns:
 def columns_of(found: Events) -> Columns:
     """Return a copy of the events of a pickle as columns."""
     columns = {
-        name: _copied(place, found.n_rows, kind)
+        name: copied(place, found.n_rows, kind)
         for names, places, kind in (
             (_INTEGERS, found.integers, np.int64),
             (_IDS, found.ids, np.int32),
@@ -296,10 +301,10 @@ def columns_of(found: Events) -> Columns:
     }
     return Columns(
         columns,
-        _copied(found.traces, found.n_traces, _TRACE),
-        _copied(found.unknowns, found.n_unknowns, _UNKNOWN),
-        _copied(found.stacks, found.n_stacks, _STACK)["start"],
-        _copied(found.stack_frames, found.n_stack_frames, np.int32),
+        copied(found.traces, found.n_traces, _TRACE),
+        copied(found.unknowns, found.n_unknowns, _UNKNOWN),
+        copied(found.stacks, found.n_stacks, _STACK)["start"],
+        copied(found.stack_frames, found.n_stack_frames, np.int32),
         _text_at(found.rest, found.n_rest),
     )
 
