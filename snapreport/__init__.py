@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from snapreport.api.comparison import batch_growth, diff, render_diff
     from snapreport.api.device import Device, Moment
     from snapreport.api.exporting import export
+    from snapreport.api.forecasting import forecast
     from snapreport.api.gate import check
     from snapreport.api.loading import Snapshot, from_profile, load, load_rules
     from snapreport.api.making import convert, render
@@ -104,6 +105,7 @@ __all__ = [
     "convert_many",
     "diff",
     "export",
+    "forecast",
     "from_profile",
     "load",
     "load_rules",
@@ -132,6 +134,7 @@ _HOME = {
     "Diff": "snapreport.diagnosis.compare.diff_types",
     "Verdict": "snapreport.diagnosis.compare.gate",
     "check": "snapreport.api.gate",
+    "forecast": "snapreport.api.forecasting",
     "from_profile": "snapreport.api.loading",
     "export": "snapreport.api.exporting",
     "batch_growth": "snapreport.api.comparison",

@@ -23,6 +23,7 @@ __all__ = ["cli", "main"]
 
 _COMMANDS = {
     "record": "Run a program and report on its memory.",
+    "forecast": "Tell what a program would allocate on a card that is not there.",
     "convert": "Turn a snapshot into a portable bundle.",
     "render": "Make a report of a snapshot, a bundle or an entire run.",
     "summary": "Print what held the memory, what went wrong, and what to do.",
@@ -106,7 +107,7 @@ def main() -> None:
     # A process this short-lived makes little garbage: collecting it is not worth the time.
     gc.disable()
     # We multiply no matrices, and waiting for OpenBLAS's threads can take 50 ms.
-    if sys.argv[1:2] != ["record"]:  # the recorded program may multiply matrices
+    if sys.argv[1:2] not in (["record"], ["forecast"]):  # whose program may multiply matrices
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="snapreport")

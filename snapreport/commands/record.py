@@ -10,7 +10,8 @@ import os
 import runpy
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -106,13 +107,7 @@ def record(
       snapreport record train.py --epochs 1
       torchrun --nproc-per-node 2 -m snapreport record train.py
     """
-    _find(program, module)
-    refuse_launcher(program, module, arguments)
-    # Set up the interpreter as if the program ran alone.
-    sys.argv = [program, *arguments]
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
-    stem = program.rsplit(".", 1)[-1] if module else Path(program).stem
+    stem = prepare(program, module, arguments)
     recording = snapreport.record(
         output or Path(f"{stem}.memory"),
         title=title or (program if module else Path(program).name),
@@ -121,6 +116,40 @@ def record(
         quiet=True,  # printed below, after the program's traceback
         **options,
     )
+    end(run_and_leave(program, module, recording, quiet=quiet))
+
+
+def prepare(
+    program: str,
+    module: bool,
+    arguments: tuple[str, ...],
+    advise: Callable[[Launched], str] | None = None,
+) -> str:
+    """Set up the interpreter as if a program ran alone; return a name for its folder.
+
+    Args:
+        program: its file or module.
+        module: whether it is a module's name.
+        arguments: the program's own.
+        advise: says what to do instead if it is a launcher; by default to record what it starts.
+
+    Raises:
+        InputError: it cannot be run, or starts other processes.
+    """
+    _find(program, module)
+    launched = find_launched(program, module, arguments)
+    if launched is not None:
+        raise InputError((advise or _record_those)(launched))
+    sys.argv = [program, *arguments]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
+    return program.rsplit(".", 1)[-1] if module else Path(program).stem
+
+
+def run_and_leave(
+    program: str, module: bool, recording: Recording, *, quiet: bool
+) -> int | SignalExit:
+    """Record a program to its end, and say what was written; return its status, or its signal."""
     names, error = _run(program, module, recording)
     if "" not in names:  # it was not started
         recording.abandon()
@@ -138,9 +167,14 @@ def record(
     del names
     if not quiet:
         recording.tell(error)
-    if isinstance(error, SignalExit):
-        _end_by_signal(error)
-    sys.exit(status)
+    return error if isinstance(error, SignalExit) else status
+
+
+def end(left: int | SignalExit) -> NoReturn:
+    """End this process as the program has ended."""
+    if isinstance(left, SignalExit):
+        _end_by_signal(left)
+    sys.exit(left)
 
 
 def _find(program: str, module: bool) -> None:
@@ -219,12 +253,21 @@ def _leave(error: BaseException | None) -> int:
 
 
 def _of_program(trace: TracebackType | None) -> TracebackType | None:
-    """Leave out our frames and those of runpy."""
+    """Leave out our frames and those of runpy; a forecast's lie inside of the program's."""
     ours = {__file__, runpy.__file__, "<frozen runpy>"}
     first = trace
     while first is not None and first.tb_frame.f_code.co_filename in ours:
         first = first.tb_next
+    last = first
+    while last is not None and last.tb_next is not None:
+        if last.tb_next.tb_frame.f_code.co_filename.startswith(_FORECAST):
+            last.tb_next = None
+            break
+        last = last.tb_next
     return first or trace
+
+
+_FORECAST = str(Path(__file__).parents[1] / "recorders" / "forecast") + os.sep
 
 
 # Launchers, such as torchrun: record the programs that they start, not the launchers.
@@ -248,19 +291,32 @@ given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
 _MODULE = ("-m", "--module")
 
 
-def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> None:
-    """Refuse to record a launcher, which would record nothing of the training.
+@dataclass(frozen=True)
+class Launched:
+    """What a launcher was to start."""
 
-    Raises:
-        InputError: it is a launcher; the message has the command that records what it starts.
-    """
+    launcher: str
+    called: tuple[str, ...]
+    """How the launcher is called."""
+    own: list[str]
+    """Our own options."""
+    given: list[str]
+    """The launcher's options."""
+    program: list[str]
+    """The program with its arguments; empty if none was named."""
+    module: bool
+    """Whether the program is a module's name."""
+
+
+def find_launched(program: str, module: bool, arguments: Sequence[str]) -> Launched | None:
+    """Return what a program starts if it is a launcher, None if it is not."""
     name = program if module else Path(program).name
     called = _LAUNCHERS.get(name)
     if called is None:
-        return
+        return None
     before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
-    own = before[before.index("record") + 1 :] if "record" in before else []
-    options = [option for option in own if option not in _MODULE]
+    ours = next((n for n, each in enumerate(before) if each in ("record", "forecast")), None)
+    own = [] if ours is None else [each for each in before[ours + 1 :] if each not in _MODULE]
     # The launched program is a Python file, or the name after -m; without one, this is the end.
     start = next(
         (k + (each in _MODULE) for k, each in enumerate(arguments)
@@ -269,11 +325,17 @@ def refuse_launcher(program: str, module: bool, arguments: Sequence[str]) -> Non
     )  # fmt: skip
     given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
     names_module = any(each in _MODULE for each in arguments[:start])
-    run = ["--module" if "deepspeed" in called else "-m", "snapreport", "record", *options]
-    if names_module and arguments[start:]:
+    return Launched(name, called, own, given, list(arguments[start:]), names_module)
+
+
+def _record_those(found: Launched) -> str:
+    """Return a sentence with the command that records what a launcher starts."""
+    option = "--module" if "deepspeed" in found.called else "-m"
+    run = [option, "snapreport", "record", *found.own]
+    if found.module and found.program:
         run.append("-m")
-    trains = [*called, *given, *run, *(arguments[start:] or ("train.py",))]
-    raise InputError(
-        f"{name} starts other processes, and recording it sees none of them. Record those instead:"
-        f" {shlex.join(trains)}"
+    trains = [*found.called, *found.given, *run, *(found.program or ["train.py"])]
+    return (
+        f"{found.launcher} starts other processes, and recording it sees none of them. Record those"
+        f" instead: {shlex.join(trains)}"
     )

@@ -40,6 +40,7 @@ from snapreport.model.history import (
     Events,
     History,
     Stages,
+    forecast_time,
 )
 from snapreport.model.snapshot import (
     INACTIVE,
@@ -63,9 +64,11 @@ def build_history(snapshot: RawSnapshot, progress: Progress = silent) -> History
     """
     devices = []
     backend = backend_in(snapshot.stacks)
+    timeless = snapshot.recorder is not None and snapshot.recorder.forecast is not None
     for done, trace in enumerate(snapshot.traces):
         progress("Pairing events", done / len(snapshot.traces))
-        devices.append(_build_device(snapshot, trace, backend))
+        built = _build_device(snapshot, trace, backend)
+        devices.append(_without_times(built) if timeless else built)
     oddities = _oddities(snapshot, devices)
     annotated, strings = _join_annotations(devices, snapshot, oddities)
     stated, strings = _state_categories(annotated, strings, snapshot.recorder)
@@ -138,6 +141,37 @@ def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str])
         anomalies=anomalies,
         skipped=skipped,
         other_allocator=foreign,
+    )
+
+
+def _without_times(history: DeviceHistory) -> DeviceHistory:
+    """Forget when a forecast computed what: it says nothing of the program's own times.
+
+    Until here times placed its stages among the events. Theirs are then those of ``forecast_time``;
+    where a marker was lost there is none, as before.
+    """
+    rows, other, stages = history.allocations, history.other, history.stages
+
+    def none(times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.full(len(times), NO_TIME, np.int64)
+
+    def counted(times: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(times == NO_TIME, NO_TIME, forecast_time(event) - 1)
+
+    return replace(
+        history,
+        allocations=replace(
+            rows,
+            alloc_time_us=none(rows.alloc_time_us),
+            free_requested_time_us=none(rows.free_requested_time_us),
+            free_time_us=none(rows.free_time_us),
+        ),
+        other=replace(other, time_us=none(other.time_us)),
+        stages=replace(
+            stages,
+            start_time_us=counted(stages.start_time_us, stages.start_event),
+            end_time_us=counted(stages.end_time_us, stages.end_event),
+        ),
     )
 
 

@@ -372,6 +372,10 @@ class CardFit(Shown):
     None where the card is known, no request failed, or it is no more than CUDA itself takes."""
     text: str
     """The verdict, in a sentence or two."""
+    less: int = 0
+    """Of a forecast: by how much less it may need at the most, as its peak's range says."""
+    more: int = 0
+    """Of a forecast: by how much more it may need; the outcome does not count either."""
 
     @property
     def room(self) -> int:

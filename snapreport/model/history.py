@@ -17,6 +17,7 @@ from snapreport.model.asked import (
 )
 from snapreport.model.snapshot import (
     DeviceId,
+    Forecast,
     RecordedDevice,
     RecorderInfo,
     Segments,
@@ -304,6 +305,14 @@ def names_done(value: Any) -> NamesDone:
     raise ValueError("what was done to its names is not understood")
 
 
+def forecast_time(event: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers in place of times, which a forecast has none of.
+
+    They keep events in order; one less is the place of a stage that starts or ends before one.
+    """
+    return 2 * event + 4
+
+
 # The whole file.
 
 
@@ -340,6 +349,11 @@ class History(Shown):
     def noted(self, device: DeviceId) -> RecordedDevice | None:
         """Return what snapreport noted about a device while recording, None if nothing."""
         return self.recorder.device(str(device)) if self.recorder else None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What was noted of a run that has not happened; None for a recording."""
+        return self.recorder.forecast if self.recorder else None
 
     @property
     def title(self) -> str:

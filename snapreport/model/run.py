@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.units import format_count, plural
 from snapreport.model.diagnoses import Severity
 
 HolderKind: TypeAlias = Literal["site", "role", "stage"]
@@ -160,6 +161,8 @@ class RankFacts:
     warnings: tuple[str, ...] = ()
     error: str = ""
     """Why there are no figures; one line."""
+    forecast: str = ""
+    """Says that it is a forecast; ``""`` for a recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +178,20 @@ class Run:
     rank 8 is of pipeline stage 1 and rank 32 of the second replica. () where unknown."""
     expected: int | None = None
     """How many ranks the run has, where the recorder noted it or the layout tells it."""
+
+    @property
+    def forecast(self) -> str:
+        """What to say first if there are forecasts among the files; ``""`` if there are none."""
+        said = {each.forecast for each in self.ranks if not each.error}
+        if said <= {""}:
+            return ""
+        if len(said) == 1:
+            return next(iter(said))
+        count = sum(bool(each.forecast) for each in self.ranks)
+        return (
+            f"{format_count(count)} of {plural(len(self.ranks), 'file')} are forecasts: nothing was"
+            " computed for them, and no card was used."
+        )
 
 
 def place_in(layout: Layout, rank: int | None) -> tuple[tuple[str, int], ...]:

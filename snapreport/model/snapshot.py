@@ -7,7 +7,7 @@ what snapreport noted while it recorded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import islice
@@ -410,6 +410,8 @@ _MOST_WORDS = 1000
 _MOST_NUMBERS = 1000
 _MOST_DEVICES = 256
 _LONGEST_OF_ROW = 512
+_MOST_FORECAST = 1000
+_MOST_NOTES = 16
 _TEXTS = ("made_by", "recorder", "torch", "cuda", "driver", "python")
 _NUMBERS = ("started_us", "ended_us", "local_rank", "node")
 _OF_DEVICE = ("capacity", "free_before", "free_after", "total_before", "total_after")
@@ -430,6 +432,116 @@ class Failure:
     where something else failed."""
     place: str | None = None
     """The program's line that it came from, as ``main (train.py:28)``."""
+
+
+PLACEMENT = "where the driver puts segments"
+"""The reason that makes a forecast's peak lower or higher without any other request."""
+UNKNOWN_KERNELS = "kernels whose own memory is not known"
+MAY_TAKE_LESS = "kernels that may take less"
+FORECAST_PARTS = (
+    *(PLACEMENT, UNKNOWN_KERNELS, MAY_TAKE_LESS),
+    *("CUB's scan", "CUB's scan of the mask", "CUB's scan of the parts", "CUB's segmented sort"),
+    *("CUB's selection", "CUB's sort", "CUB's sort of the indices", "CUB's sort of the keys"),
+    *("CUB's unique rows, its descriptors", "batch norm's workspace", "counters of the selection"),
+    *("cuDNN's reserve", "cuDNN's workspace", "distributions and their sums"),
+    *("gradients in float", "gradients of split keys", "padded chunks", "the input, sorted"),
+)
+"""Names of ``ForecastPart``; others are a stranger's."""
+SIZES = ("nonzero", "unique", "int", "bincount")
+"""Kinds of values that decide how large something becomes."""
+ASSUMED_KINDS = (*SIZES, "bool", "float")
+_NUMBERS_OF = re.compile(
+    r"(True|False|-?[0-9]{1,20}(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?( of [0-9]{1,20})?)\Z"
+)
+
+
+@dataclass(frozen=True)
+class ForecastPart:
+    """One reason why a forecast's peak may be lower or higher than expected; in bytes."""
+
+    device: str
+    name: str
+    """Such as ``cuDNN's workspaces``."""
+    lower: int
+    """By how much it may lower the peak of allocated memory."""
+    higher: int
+    """By how much it may raise it."""
+
+
+@dataclass(frozen=True)
+class AssumedValue:
+    """Values that a forecast had to assume, at one place of the program."""
+
+    kind: str
+    """``bool``, ``int``, ``float``, ``nonzero``, ``unique`` or ``bincount``."""
+    place: str
+    """As ``train.py:28``."""
+    value: str
+    count: int
+
+
+@dataclass(frozen=True)
+class UnknownKernel:
+    """An operation of which it is not known what its kernel allocates inside."""
+
+    operator: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What was noted of a run that has not happened: nothing was computed, no card was used."""
+
+    card: str
+    """Its name, as ``h100-80``."""
+    steps: int
+    """Steps of the optimizer that were made."""
+    repeats: bool
+    """Whether the last one allocated exactly what the one before did."""
+    parts: tuple[ForecastPart, ...] = ()
+    assumed: tuple[AssumedValue, ...] = ()
+    unknown: tuple[UnknownKernel, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences on what was left out, such as compilation."""
+
+    def as_plain(self) -> _Plain:
+        """Return it as a snapshot has it: dicts, lists, texts and numbers."""
+        plain = asdict(self)
+        for key in ("parts", "assumed", "unknown", "notes"):
+            plain[key] = list(plain[key])
+        return plain
+
+    def with_texts(self, change: Callable[[str], str]) -> Forecast:
+        """Return it with every text changed, but for those that only we write."""
+
+        def known(text: str, names: Collection[str]) -> str:
+            return text if text in names else change(text)
+
+        return replace(
+            self,
+            card=change(self.card),
+            parts=tuple(
+                replace(each, device=change(each.device), name=known(each.name, FORECAST_PARTS))
+                for each in self.parts
+            ),
+            assumed=tuple(
+                replace(
+                    each,
+                    kind=known(each.kind, ASSUMED_KINDS),
+                    place=change(each.place),
+                    value=known(each.value, (each.value,) * bool(_NUMBERS_OF.match(each.value))),
+                )
+                for each in self.assumed
+            ),
+            unknown=tuple(replace(each, operator=change(each.operator)) for each in self.unknown),
+            notes=tuple(map(change, self.notes)),
+        )
+
+    def range_of(self, device: str, peak: int) -> tuple[int, int]:
+        """Return the least and the most that the peak of a device may be, in bytes."""
+        parts = [part for part in self.parts if part.device == device]
+        lower, higher = sum(part.lower for part in parts), sum(part.higher for part in parts)
+        return max(peak - lower, 0), peak + higher
 
 
 @dataclass(frozen=True)
@@ -481,7 +593,7 @@ class RecorderInfo:
     format: int
     made_by: str | None
     recorder: str | None
-    """``cuda``, or ``torch.profiler``, whose snapshots have another shape."""
+    """``cuda``, ``forecast``, or ``torch.profiler``, whose snapshots have another shape."""
     command: tuple[str, ...]
     title: str | None
     notes: str
@@ -506,6 +618,8 @@ class RecorderInfo:
     """Whether another recording was already running; what it had recorded is not in the file."""
     children_s: int = 0
     """Seconds of processor time that child processes took, of those that ended meanwhile."""
+    forecast: Forecast | None = None
+    """Of a run that has not happened; None for a real one."""
 
     def device(self, name: str) -> RecordedDevice | None:
         """Return what was noted of a device, such as ``cuda:0``."""
@@ -522,6 +636,8 @@ class RecorderInfo:
         plain = asdict(self)
         for key in ("command", "devices", "storages", "marks"):
             plain[key] = list(plain[key])
+        if self.forecast is not None:
+            plain["forecast"] = self.forecast.as_plain()
         return plain
 
     def with_texts(self, change: Callable[[str], str]) -> RecorderInfo:
@@ -553,6 +669,7 @@ class RecorderInfo:
                 message=change(failure.message),
                 place=maybe(failure.place),
             ),
+            forecast=None if self.forecast is None else self.forecast.with_texts(change),
         )
 
 
@@ -596,6 +713,54 @@ class _Reader:
             world_size=_number(value.get("world_size")) or 1,
             joined=value.get("joined") is True,
             children_s=_number(value.get("children_s")) or 0,
+            forecast=self._forecast(value.get("forecast"), found["recorder"]),
+        )
+
+    def _forecast(self, value: Any, recorder: str | None) -> Forecast | None:
+        if not isinstance(value, dict):
+            if recorder != "forecast":
+                return None
+            value = {}  # whatever else it says, it is none of a real run
+
+        def rows(key: str) -> list[Any]:
+            return _list(value.get(key))[:_MOST_FORECAST]
+
+        def count(row: _Plain, key: str) -> int:
+            return min(_number(row.get(key)) or 0, MOST_BYTES)
+
+        def text(row: _Plain, key: str) -> str:
+            return self._text(row.get(key), _LONGEST_OF_ROW) or ""
+
+        plain = {key: [row for row in rows(key) if isinstance(row, dict)]
+                 for key in ("parts", "assumed", "unknown")}  # fmt: skip
+        return Forecast(
+            card=text(value, "card"),
+            steps=count(value, "steps"),
+            repeats=value.get("repeats") is True,
+            parts=tuple(
+                ForecastPart(
+                    text(row, "device"),
+                    text(row, "name"),
+                    count(row, "lower"),
+                    count(row, "higher"),
+                )
+                for row in plain["parts"]
+            ),
+            assumed=tuple(
+                AssumedValue(
+                    text(row, "kind"), text(row, "place"), text(row, "value"), count(row, "count")
+                )
+                for row in plain["assumed"]
+            ),
+            unknown=tuple(
+                UnknownKernel(text(row, "operator"), count(row, "count"))
+                for row in plain["unknown"]
+            ),
+            notes=tuple(
+                note
+                for each in rows("notes")[:_MOST_NOTES]
+                if (note := self._text(each, _LONGEST_OF_ROW)) is not None
+            ),
         )
 
     def _device(self, row: _Plain) -> RecordedDevice | None:

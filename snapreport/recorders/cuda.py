@@ -131,6 +131,10 @@ class CudaRecorder:
         return found
 
 
+recorder_class: type[CudaRecorder] = CudaRecorder
+"""What records CUDA memory; a forecast puts its own in as long as it runs."""
+
+
 def _is_kept(counter: str) -> bool:
     """Leave out most of the counters of each private pool: there may be hundreds of pools."""
     of_pool = counter.startswith("reserved_bytes_by_private_pools.")

@@ -22,7 +22,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.snapshot import recorder_info
 from snapreport.names.personal_data import hide_in_recording, known_here
-from snapreport.recorders import system
+from snapreport.recorders import cuda, system
 from snapreport.recorders.cuda import CudaRecorder, observe_oom
 from snapreport.recorders.finishing import (
     cut_before,
@@ -126,7 +126,7 @@ class Session:
         try:
             self._recorder, self._joined = _join_recorder(self._settings.options)
             self._cleanup.callback(_leave_recorder, self._recorder)
-            if self._settings.on_oom and self._recorder.kind == "cuda":
+            if self._settings.on_oom and self._recorder.kind != "cpu":
                 self._cleanup.enter_context(observe_oom(self._failed_request))
             self._before = self._recorder.devices()
         except BaseException:
@@ -288,6 +288,7 @@ class Session:
             **system.place_in_run(),
             "joined": self._joined,
             "children_s": int(system.children_seconds() - self._children_s),
+            "forecast": own.get("forecast"),
         }
         info = recorder_info(noted)
         assert info is not None
@@ -416,7 +417,7 @@ def _start_cuda(options: Options) -> CudaRecorder:
             f"PyTorch's {backend} allocator keeps no memory history; remove backend from"
             " PYTORCH_CUDA_ALLOC_CONF and record again."
         )
-    recorder = CudaRecorder(options)
+    recorder = cuda.recorder_class(options)
     recorder.start()
     return recorder
 

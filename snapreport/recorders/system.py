@@ -82,6 +82,12 @@ def allocator_backend() -> str:
     return "native"
 
 
+def allocator_variable() -> str:
+    """Return what the environment sets for PyTorch's allocator; empty for nothing."""
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    return next((value for name in names if (value := os.environ.get(name))), "")
+
+
 _BACKENDS = ("xpu", "mps", "mtia", "npu")
 
 

@@ -44,6 +44,7 @@ from snapreport.roles.passes import (
     CACHES,
     CASTS,
     COMMUNICATES,
+    EXCHANGES,
     FILLS_BUCKETS,
     FORWARD,
     LOAD,
@@ -51,6 +52,7 @@ from snapreport.roles.passes import (
     OF_MODULES,
     OPTIMIZER,
     RECOMPUTES,
+    UNSHARDS,
     USER,
     WORKS,
     ZEROES,
@@ -92,6 +94,7 @@ def find_roles(history: DeviceHistory, tables: History) -> Roles:
     judge.give(tables.private[rows.pool], GRAPH_POOL, "in a private pool", 0.9)
     collective = marks & (COMMUNICATES | FILLS_BUCKETS)
     judge.give(collective == COMMUNICATES, COMMUNICATION, "made by a collective", 0.8)
+    judge.give(marks & UNSHARDS != 0, PARAMETER, "gathered by FSDP from all ranks", 0.9)
     judge.give(marks & WORKS != 0, WORKSPACE, "a library's workspace", 0.8)
     copies, sure = _find_weight_copies(history, tables, passes, marks)
     judge.give(sure, WEIGHT_COPY, CAST, 0.9)
@@ -132,6 +135,8 @@ def _by_lifetime(
     judge.give(again & used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
     judge.give(again, BACKWARD_TEMPORARY, "freed while activations were computed again", 0.8)
     outlives = back & ((gone > own_end) | kept)
+    exchanged = alive & (marks & EXCHANGES != 0) & ~outlives
+    judge.give(exchanged, COMMUNICATION, "made by FSDP to gather or reduce in", 0.9)
     judge.give(outlives, GRADIENT, "made in backward and kept beyond it", 0.9)
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
     _by_buckets(judge, rows.size, alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)))

@@ -53,7 +53,9 @@ from snapreport.roles.stack_kinds import (
     ONE_STATE,
     IN_CLOSURE,
     CASTS,
-) = (np.int32(1 << bit) for bit in range(25))
+    UNSHARDS,
+    EXCHANGES,
+) = (np.int32(1 << bit) for bit in range(27))
 """Marks of a call stack, as bits: what the program was doing when it allocated.
 
 PYTHON: has a Python frame. BUILDS: builds or loads a model. LOADS: in a data loader.
@@ -68,7 +70,8 @@ OF_MODULES: the building code is PyTorch's own, and makes parameters and buffers
 ``__init__`` may make anything. IN_DDP: runs a model wrapped by DDP. ONE_STATE: an optimizer that
 keeps at most one tensor per parameter. IN_CLOSURE: in what ``optimizer.step(closure)`` calls; the
 marks of the step around it are left out. CASTS: inside an operation that casts what it is given, as
-autocast does."""
+autocast does. UNSHARDS: FSDP makes room for a module's whole parameters. EXCHANGES: FSDP makes what
+it gathers parameters or reduces gradients in."""
 
 
 _Finds = Callable[[str], object]
@@ -132,6 +135,13 @@ _RULES = (
     _rule(FILLS_BUCKETS, r"Reducer::initialize_buckets"),
     _rule(IN_DDP, file=r"torch[/\\]nn[/\\]parallel[/\\]distributed\.py"),
     _rule(IN_DDP, r"c10d::Reducer::"),
+    _rule(
+        UNSHARDS,
+        r"^(_?alloc_storage|init_all_gather_outputs|_alloc_padded_unsharded_flat_param)$",
+        r"torch[/\\]distributed[/\\]",
+    ),
+    _rule(EXCHANGES, file=r"_fsdp_collectives\.py$"),
+    _rule(EXCHANGES, r"^_get_reduce_scatter_tensors$"),
     _rule(WORKS, r"([Cc]u|CUDA|[Hh]ip)[Bb][Ll][Aa][Ss]\w{0,20}(Workspace|Handle)"),
     _rule(WORKS, r"Workspace::Workspace"),
     _rule(CASTS, r"^at::autocast::cached_cast\b"),

@@ -134,6 +134,7 @@ def _rule(category: str, function: str = "", file: str = "") -> Rule:
 DEFAULT_RULES = (
     _rule("communication", r"^(all_gather|all_reduce|reduce_scatter|all_to_all|broadcast)"),
     _rule("communication", file=r"torch[/\\]distributed[/\\](distributed_c10d|nn)"),
+    _rule("communication", file=r"[/\\]_fsdp_(collectives|param)\.py$"),
     _rule("communication", r"c10d::|ProcessGroup"),
     _rule("optimizer state", r"^(_init_group|init_group|_init_state|init_state)$"),
     _rule("optimizer", file=r"torch[/\\]optim[/\\]|bitsandbytes[/\\]optim"),

@@ -11,6 +11,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,8 @@ import snapreport
 
 _MARKER = "gpu_memory"
 """The name of the marker, and of the fixture and the option."""
+_CARD = "a100-80"
+"""The card of a forecast where a test names none."""
 _SITES = 5
 _FAILURES = (Exception, pytest.fail.Exception)
 _NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -43,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, for ``--strict-markers`` and ``--markers``."""
     text = (
         f"{_MARKER}(max_peak=..., ...): record the memory of the test, and fail it if it is over"
-        " the budget; the arguments are those of snapreport.check()"
+        " the budget; the arguments are those of snapreport.check(), and forecast=CARD or True"
+        " to run it for a card that is not there"
     )
     config.addinivalue_line("markers", text)
 
@@ -52,10 +56,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Hook into tests from here on, if one of them has the marker."""
     plugins = session.config.pluginmanager
     name = "snapreport-budget"
-    if not plugins.has_plugin(name) and any(
-        item.get_closest_marker(_MARKER) is not None for item in session.items
-    ):
+    marks = [mark for item in session.items for mark in item.iter_markers(_MARKER)]
+    if marks and not plugins.has_plugin(name):
         plugins.register(_MarkedTests(), name)
+        if any(mark.kwargs.get("forecast") for mark in marks):
+            from snapreport.recorders.forecast.forecasting import count_a_card
+
+            with suppress(
+                snapreport.SnapreportError
+            ):  # the test that is forecast says what is wrong
+                count_a_card()
 
 
 @pytest.fixture
@@ -77,8 +87,13 @@ class Measured:
         Args:
             item: the test.
             budget: by the names of ``snapreport.check()``: ``max_peak``, ``max_reserved``,
-                ``stages`` and so on; without one the block is recorded and not checked.
+                ``stages`` and so on; without one the block is recorded and not checked. With
+                ``forecast``, a card's name or True, it runs for a card that is not there: that
+                one, the one of ``fits``, or an A100 of 80 GB.
         """
+        wanted = budget.pop("forecast", None)
+        self._card = str(budget.get("fits", _CARD)) if wanted is True else wanted or None
+        self._undo = ExitStack()
         # A test may run out of memory on purpose: findings fail it only if the budget says so.
         self._budget = {"fail_on": ["none"], **budget}
         self._item = item
@@ -109,12 +124,21 @@ class Measured:
         __tracebackhide__ = True
         try:
             _refuse_unknown(self._budget)
-            self._recording = snapreport.record(
-                _folder(self._item), formats=["pickle"], title=self._item.nodeid, quiet=True
-            ).start()
+            self._recording = self._started()
         except snapreport.SnapreportError as error:
+            self._undo.close()
             raise _failure(error) from None
         return self
+
+    def _started(self) -> snapreport.Recording:
+        folder = _folder(self._item)
+        given: dict[str, Any] = {
+            "formats": ["pickle"], "title": self._item.nodeid, "quiet": True,
+        }  # fmt: skip
+        if self._card is None:
+            return snapreport.record(folder, **given).start()
+        running = snapreport.forecast(folder, card=self._card, steps=0, **given)
+        return self._undo.enter_context(running)
 
     def __exit__(
         self,
@@ -122,6 +146,12 @@ class Measured:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        __tracebackhide__ = True
+        with self._undo:
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        """Stop, and check what was recorded unless the test failed itself."""
         __tracebackhide__ = True
         assert self._recording is not None
         failed = isinstance(error, _FAILURES) and not isinstance(error, _NO_FAILURES)
