@@ -100,10 +100,11 @@ laboratory: $(VENV)/.dev ## judge roles and advice by real programs: make labora
 	@$(BIN)/python -m tests.laboratory advice $(if $(ONLY),--only $(ONLY))
 
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
-gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free
+gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free, forecasts
 	@$(BIN)/python -m dev.benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
 	@$(BIN)/python -m dev.benchmarks.gpu_settings || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.laboratory gpu || [ $$? -eq 77 ]
+	@$(BIN)/python -m tests.forecast gpu || [ $$? -eq 77 ]
 
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0

@@ -251,3 +251,46 @@ def test_it():
 def test_the_entry_point_names_the_plugin() -> None:
     text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
     assert f'[project.entry-points.pytest11]\nsnapreport = "{PLUGIN}"\n' in text
+
+
+@pytest.mark.usefixtures("torch_here")
+def test_a_marked_test_runs_for_a_card_that_is_not_there(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        """
+import pytest
+import torch
+
+def step():
+    model = torch.nn.Linear(1024, 1024, bias=False, device="cuda")
+    model(torch.ones(8, 1024, device="cuda")).sum().backward()
+
+def test_before_on_the_cpu():
+    torch.ones(2, requires_grad=True).sum().backward()
+
+@pytest.mark.gpu_memory(max_peak="17MiB", forecast=True)
+def test_fits():
+    step()  # 4 MiB, its gradient, 8.1 MiB of cuBLAS for each of two threads would be too much
+
+@pytest.mark.gpu_memory(max_peak="30MiB", forecast="rtx-4090")
+def test_fits_with_the_workspaces():
+    assert "4090" in torch.cuda.get_device_name()
+    step()
+
+def test_the_card_is_gone():
+    assert not torch.cuda.is_available()
+
+def test_a_part(gpu_memory):
+    with gpu_memory(forecast="24GB") as measured:
+        step()
+    # Weight, gradient, two workspaces of 8,519,680 bytes; input and result in blocks of 512 bytes.
+    assert measured.peak >= 2 * 4194304 + 2 * 8519680
+
+@pytest.mark.gpu_memory(max_peak="1GiB", forecast="no-such-card")
+def test_a_wrong_card():
+    step()
+""",
+    )
+    assert outcomes(result).startswith("2 failed, 4 passed"), result.stdout + result.stderr
+    assert "test_fits does not meet its budget" in result.stdout
+    assert "'no-such-card' is not in the list of cards" in result.stdout

@@ -13,7 +13,7 @@ import pytest
 
 import snapreport
 from snapreport.api import recording
-from snapreport.commands.record import FORMATS, MAX_ENTRIES, refuse_launcher
+from snapreport.commands.record import FORMATS, MAX_ENTRIES, prepare
 from tests.recording import ready
 from tests.thorough import IN_FULL
 
@@ -273,11 +273,15 @@ def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
     assert not list(tmp_path.glob("*.memory"))
 
 
-def test_options_before_the_command_are_not_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_before_the_command_are_not_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchrun").touch()
+    monkeypatch.chdir(tmp_path)
     line = "snapreport --max-unpacked 50GiB record --stacks python torchrun train.py"
     monkeypatch.setattr(sys, "argv", line.split())
     with pytest.raises(snapreport.InputError) as error:
-        refuse_launcher("torchrun", False, ["train.py"])
+        prepare("torchrun", False, ("train.py",))
     wanted = "Record those instead: torchrun -m snapreport record --stacks python train.py"
     assert str(error.value).endswith(wanted)
 

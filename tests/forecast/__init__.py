@@ -1,0 +1,1 @@
+"""Forecasts of whole programs, and the programs."""
