@@ -145,6 +145,13 @@ DEVICE = thing(
     sizes=of(answers.AllocationStatistics),
     own_counters=of(recording_facts.OwnCounters | None),
     card=of(answers.CardFit | None),
+    expected=maybe(
+        thing(
+            **numbers("least", "expected", "most"),
+            parts=many(record(snapshot.ForecastPart, "device")),
+            text=TEXT,
+        )
+    ),
     answer=TEXT,
     warnings=WARNINGS,
     diagnosis=DIAGNOSIS,
@@ -181,6 +188,7 @@ SIDE = thing(
     file=TEXT,
     sha256=TEXT,
     device=TEXT,
+    forecast=of(str | None),
     recorded=of(bool),
     events=NUMBER,
     event=NUMBER,
@@ -235,7 +243,15 @@ ALLOCATION = thing(
 NODE = thing(**_CODE, parent=MAYBE_NUMBER, **numbers("bytes", "own_bytes", "count"))
 
 _FILE = {"file": TEXT}
-_ONE = {**_FILE, "device": TEXT}
+FORECAST = maybe(thing(text=TEXT, card=TEXT, caveats=many(TEXT)))
+_SAID = {"forecast": of(str | None)}
+ACCURACY = thing(
+    side={"enum": ["BASE", "NEW"]},
+    **numbers("recorded", "expected", "least", "most", "error"),
+    in_range=of(bool),
+    text=TEXT,
+)
+_ONE = {**_FILE, "device": TEXT, "forecast": FORECAST}
 _MOMENT = {**_ONE, "event": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
 _LIVE = {**_MOMENT, "entry": maybe(ENTRY), "amounts": AMOUNTS, "parts": PARTS,
          "ever_allocated": NUMBER}  # fmt: skip
@@ -249,6 +265,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "title": TEXT,
             "source": of(snapshot.Source),
             "layout": TEXT,
+            "forecast": FORECAST,
             "settings": {"type": "object"},  # whatever PyTorch had
             "recording": maybe(record(recorder_notes.RecorderInfo, storages=NUMBER)),
             "warnings": WARNINGS,
@@ -343,7 +360,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
             "notes": many(TEXT),
             "figures": many(record(diff_types.Figure, change=MAYBE_NUMBER)),
             "by": {"enum": list(diff_types.DIFF_GROUPINGS)},
-            **dict.fromkeys(("changes", "sites", "parts", "categories"), many(CHANGE)),
+            **dict.fromkeys(("changes", "sites", "parts", "categories", "roles"), many(CHANGE)),
+            "accuracy": maybe(ACCURACY),
             "stages": many(record(diff_types.StageChange, change=MAYBE_NUMBER)),
             "settings": many(thing(name=TEXT, base={}, new={})),
         }
@@ -352,6 +370,7 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         {
             **_FILE,
             "sha256": TEXT,
+            **_SAID,
             "passed": of(bool),
             "conclusion": TEXT,
             "failures": many(TEXT),
@@ -371,11 +390,16 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         }
     ],
     "files": [
-        {"files": many(thing(file=TEXT, error=of(str | None), devices=many(_FILE_ROW)))}
+        {
+            "files": many(
+                thing(file=TEXT, error=of(str | None), **_SAID, devices=many(_FILE_ROW))
+            )
+        }
     ],
     "run": [
         {
             "title": TEXT,
+            **_SAID,
             "headline": TEXT,
             "layout": of(dict[str, int]),
             "expected": MAYBE_NUMBER,

@@ -36,6 +36,7 @@ from snapreport.ground.units import format_bytes
 from snapreport.model.answers import FitOutcome
 from snapreport.model.diagnoses import SEVERITIES, Finding
 from snapreport.model.findings import CallSite, StageUse
+from snapreport.model.forecasts import headline_of, peak_range
 from snapreport.model.roles import Rule
 from snapreport.read import has_budget, read_budget
 from snapreport.roles.stack_kinds import DEFAULT_RULES
@@ -148,6 +149,7 @@ def check(
         findings=raised,
         ignored=ignored,
         comparisons=tuple(comparisons),
+        forecast=headline_of(file.history.recorder),
     )
 
 
@@ -226,7 +228,10 @@ class _Checker:
                 else "no allocator reserved memory in this file"
             )
             return self._unknown(name, "", what, why, limit)
-        return self._checked(name, "", what, peak.bytes, limit, peak.event, width=peak.width)
+        width, forecast = peak.width, self.device.file.forecast
+        if forecast is not None:
+            width += peak_range(forecast, self.device.name, 0).most
+        return self._checked(name, "", what, peak.bytes, limit, peak.event, width=width)
 
     def _fit(self, wanted: CardWanted) -> Check:
         fit = self.device.fits_wanted(wanted)

@@ -58,7 +58,7 @@ def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> Dev
         by_event=by_event,
         by_time=by_time,
         holders=find_holders(device, findings.history.stacks),
-        steps=_steps(device),
+        steps=_steps(findings, device),
         failed=_failed(findings, device),
         findings=tuple(
             RankFinding(each.code, each.severity, each.title, each.per_step)
@@ -83,8 +83,10 @@ def _capacity(findings: Findings, device: DeviceFindings) -> int | None:
     )
 
 
-def _steps(device: DeviceFindings) -> tuple[StepPeak, ...]:
+def _steps(findings: Findings, device: DeviceFindings) -> tuple[StepPeak, ...]:
     steps = () if device.steps is None else device.steps.steps[-_MOST_STEPS:]
+    if findings.history.forecast is not None:
+        steps = steps[:-1]  # a forecast ends inside of it
     found = []
     for step in steps:
         counted = re.search(r"#(\d{1,18})$", step.name)

@@ -121,8 +121,8 @@ class _Writer:
     def _rank(self, rank: RankFacts) -> None:
         name = rank.name
         (own,) = self._insert("ranks", [
-            (rank.source, rank.label, name.host, rank.sha256, rank.error, name.rank, name.dump,
-             rank.size)
+            (rank.source, rank.label, name.host, rank.sha256, rank.error, rank.forecast,
+             name.rank, name.dump, rank.size)
         ])  # fmt: skip
         self._insert("coordinates", [(own, place, axis) for axis, place in name.coordinates])
         self._insert("warnings", [(own, text) for text in rank.warnings])
@@ -198,7 +198,7 @@ class _Reader:
         self._keys = self._tables.texts("keys", "text")
         _check_texts(self._keys)
         numbers = self._numbers("ranks")
-        texts = self._texts("ranks", "source label host sha256 error")
+        texts = self._texts("ranks", "source label host sha256 error forecast")
         count = len(texts)
         if count > _MOST_RANKS:
             raise ValueError(f"there are {count:,} ranks")
@@ -206,13 +206,13 @@ class _Reader:
         warnings = self._of("warnings", count, lambda _, text: text[0], "text")
         devices = self._devices(count)
         ranks = []
-        for place, (source, label, host, sha256, error) in enumerate(texts):
+        for place, (source, label, host, sha256, error, forecast) in enumerate(texts):
             size, rank, dump = (numbers[name][place] for name in ("size", "rank", "dump"))
             name = RankName(_known(rank), _known(dump), host, tuple(coordinates[place]))
             ranks.append(
                 RankFacts(
                     source, label, name, size, sha256, tuple(devices[place]),
-                    tuple(warnings[place]), error,
+                    tuple(warnings[place]), error, forecast,
                 )
             )  # fmt: skip
         return Run(title, tuple(ranks), layout, expected)

@@ -9,6 +9,7 @@ CREATE TABLE ranks (                 -- a row for each file, in the order of dum
     host TEXT NOT NULL,
     sha256 TEXT NOT NULL,            -- of the snapshot
     error TEXT NOT NULL,             -- why there are no figures
+    forecast TEXT NOT NULL,          -- says that it is one; empty for a recording
     rank INTEGER,
     dump INTEGER,                    -- the training step after which it was written
     size INTEGER NOT NULL

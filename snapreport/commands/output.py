@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _AnyRoom = TypeVar("_AnyRoom")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answer:
     """How to print an answer: as text, unless it is to have another form."""
 
@@ -56,11 +56,16 @@ class Answer:
     as_json: bool = False
     as_markdown: bool = False
     as_csv: bool = False
+    forecast: str = field(default="", init=False)
+    """What stands first in text and Markdown if the file is a forecast; known once it is loaded."""
 
     def device(self, source: Path, device: str | None) -> Device:
         """Load a file, and pick a device; None for the one that a report opens with."""
+        from snapreport.model.forecasts import headline_of
+
         with progress_bar(self.quiet) as progress:
             found = snapreport.load(source, keep_paths=self.keep_paths, progress=progress)
+            self.forecast = headline_of(found.history.recorder)
             return found.device(device)
 
     def run(
@@ -99,6 +104,12 @@ class Answer:
             documents: what to write, all of it.
             titled: whether text has their titles too, as Markdown always has.
         """
+        if self.forecast:
+            from snapreport.reporters.document import Document, Paragraph
+
+            note = Paragraph(self.forecast, "warning", is_note=True)
+            first, *others = documents
+            documents = (Document(first.title, [note, *first.blocks]), *others)
         if self.as_markdown:
             from snapreport.reporters.markdown import document_blocks
 
@@ -170,8 +181,14 @@ def _answer(
 
 
 def device_json(device: Device) -> dict[str, Any]:
-    """Return the names of the file and the device; most answers begin with them."""
-    return {"file": device.file.source.name, "device": device.name}
+    """Return the names of the file and the device; most answers begin with them.
+
+    They also say whether it is a forecast, and for which card.
+    """
+    from snapreport.model.forecasts import forecast_as_json
+
+    forecast = forecast_as_json(device.file.forecast)
+    return {"file": device.file.source.name, "device": device.name, "forecast": forecast}
 
 
 def groups_json(device: Device, groups: Sequence[Group], by: str) -> list[dict[str, Any]]:

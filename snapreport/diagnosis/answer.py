@@ -36,6 +36,8 @@ def write_answer(
     steps: Steps | None,
     ooms: tuple[OomEvent, ...],
     recorded: bool,
+    *,
+    forecast: bool = False,
 ) -> str:
     """Say in plain words what was live at the allocated peak.
 
@@ -47,18 +49,19 @@ def write_answer(
         steps: of the program's loop, if known.
         ooms: the device's failed requests.
         recorded: whether there is a usable trace; else the peak is the state at the end.
+        forecast: whether all this is of a run that has not happened.
     """
-    sentences = [_failure(oom) for oom in ooms[-1:]]
+    sentences = [_failure(oom, forecast) for oom in ooms[-1:]]
     if not peak.allocated:
         return " ".join([*sentences, "Nothing was allocated on this device."])
-    sentences += [_when(peak, events, stages, recorded)]
+    sentences += [_when(peak, events, stages, recorded, forecast)]
     if steps is not None and recorded:
         sentences.append(steps_sentence(steps))
     named = [site for site in sites if site.frame is not None]
     unnamed = [site for site in sites if site.frame is None]
     held = []
     if named:
-        held.append(_who(named, peak.allocated))
+        held.append(_who(named, peak.allocated, "would hold" if forecast else "held"))
     if unnamed:
         held.append(_unnamed(unnamed, peak.allocated))
     if len(held) == 2 and sum(site.bytes for site in unnamed) > named[0].bytes:
@@ -68,7 +71,13 @@ def write_answer(
     return " ".join(sentences)
 
 
-def _failure(oom: OomEvent) -> str:
+def _failure(oom: OomEvent, forecast: bool) -> str:
+    if forecast:
+        return (
+            f"The program would run out of memory at event {format_count(oom.event)}: it would ask"
+            f" for {format_bytes(oom.size)} when the card has {format_bytes(oom.device_free)} free"
+            f" and {format_bytes(oom.allocated)} are allocated."
+        )
     return (
         f"The program ran out of memory at event {format_count(oom.event)}: it asked for"
         f" {format_bytes(oom.size)} when the device had {format_bytes(oom.device_free)} free and"
@@ -76,7 +85,9 @@ def _failure(oom: OomEvent) -> str:
     )
 
 
-def _when(peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bool) -> str:
+def _when(
+    peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bool, forecast: bool
+) -> str:
     live = plural(peak.live, "allocation")
     if not recorded:
         return (
@@ -90,20 +101,23 @@ def _when(peak: Amounts, events: int, stages: tuple[StageUse, ...], recorded: bo
         inside = [stage for stage in stages if stage.start_event <= peak.event < stage.end_event]
         if inside:
             where += f", in “{max(inside, key=lambda stage: stage.depth).name}”"
+    if forecast:
+        held = format_bytes(peak.allocated)
+        return f"Allocated memory would peak {where}: {live} would hold {held}."
     return f"Allocated memory peaked {where}: {live} held {format_bytes(peak.allocated)}."
 
 
-def _who(named: list[CallSite], total: int) -> str:
+def _who(named: list[CallSite], total: int, held: str) -> str:
     """Name the largest call sites; where all are small, say so instead."""
     first = named[0]
     if first.bytes < _WORTH_NAMING * total:
         size = sum(site.bytes for site in named)
         return (
             f"{_part(size, total)} is spread over {format_count(len(named))} call sites; the"
-            f" largest, {_site(first)}, held {format_bytes(first.bytes)}."
+            f" largest, {_site(first)}, {held} {format_bytes(first.bytes)}."
         )
     rest = [site for site in named[1:_NAMED] if site.bytes >= _WORTH_NAMING * total]
-    text = f"The largest call site, {_site(first)}, held {_part(first.bytes, total)}"
+    text = f"The largest call site, {_site(first)}, {held} {_part(first.bytes, total)}"
     if rest:
         text += ", followed by " + " and ".join(
             f"{_site(site)} with {_part(site.bytes, total)}" for site in rest

@@ -10,13 +10,15 @@ from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.allocator.settings import replay_settings
 from snapreport.ground.cards import Card, CardWanted, find_card
 from snapreport.ground.errors import CardError
-from snapreport.ground.units import format_bytes, format_range, times
+from snapreport.ground.units import format_bytes, format_range, list_of, plural, times
 from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import LiveFloor, live_floor
 from snapreport.model.answers import Allowance, CardFit, FitOutcome
 from snapreport.model.findings import DeviceFigures
+from snapreport.model.forecasts import forecast_words, peak_range, sizes_assumed
 from snapreport.model.history import History
 from snapreport.model.replays import Between
+from snapreport.model.snapshot import Forecast
 
 MIB = 1 << 20
 _ONE_PROCESS = 700 * MIB
@@ -69,7 +71,8 @@ def fit_card(tables: History, device: DeviceFigures, wanted: CardWanted) -> Card
         others=_others(tables, device, card, allowance),
         text="",
     )
-    return replace(fit, text=words(fit, device, retries, reason))
+    fit = replace(fit, text=words(fit, device, retries, reason))
+    return fit if tables.forecast is None else _of_forecast(fit, tables.forecast, device)
 
 
 def judge_fit(
@@ -148,6 +151,8 @@ def _allowance(tables: History, device: DeviceFigures, given: int | None) -> All
             if oom.reserved is not None
         ]
     known = [each for each in measured if each is not None]
+    if tables.forecast is not None:
+        known = []  # nothing was measured: there is no card
     if known:
         return Allowance(max(known), 0, "measured")
     several = tables.recorder is not None and tables.recorder.world_size > 1
@@ -229,6 +234,40 @@ def words(fit: CardFit, device: DeviceFigures, retries: int, reason: str) -> str
             " happen at other moments."
         )
     return depends
+
+
+def _of_forecast(fit: CardFit, forecast: Forecast, device: DeviceFigures) -> CardFit:
+    """Say the verdict of a forecast, and what it would be at either end of its peak's range."""
+    ranged = peak_range(forecast, str(device.device), device.peaks["allocated"].bytes)
+    fit = replace(
+        fit, less=ranged.expected - ranged.least, more=ranged.most - ranged.expected,
+        text=forecast_words(fit.text),
+    )  # fmt: skip
+    needed = fit.reserved if fit.replayed is None else fit.replayed.most
+    if fit.outcome == "cannot":
+        needed = fit.live + fit.allowance.least - fit.allowance.bytes
+    said = []
+    if needed is not None and fit.outcome in ("fits", "replayed"):
+        most = format_bytes(needed + fit.more)
+        if needed + fit.more > fit.room:
+            named = list_of([each.name for each in ranged.parts if each.higher][:_NAMED_PARTS])
+            said.append(
+                f"It may not fit all the same: at the most of its range it needs {most} ({named})."
+            )
+        elif fit.more:
+            said.append(f"At the most of its range, {most}, it fits, too.")
+    elif needed is not None and fit.outcome != "unknown" and needed - fit.less <= fit.room:
+        least = format_bytes(needed - fit.less)
+        said.append(f"It may fit all the same: at the least of its range it needs {least}.")
+    if sizes := sizes_assumed(forecast):
+        said.append(
+            f"{plural(sizes, 'value that decides a size was', 'values that decide sizes were')}"
+            " assumed, which no range covers."
+        )
+    return replace(fit, text=" ".join([fit.text, *said]))
+
+
+_NAMED_PARTS = 3
 
 
 def _with_others(fit: CardFit) -> str:

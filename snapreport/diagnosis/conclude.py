@@ -63,6 +63,7 @@ from snapreport.model.findings import (
     DeviceFindings,
     Findings,
 )
+from snapreport.model.forecasts import forecast_words
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.replays import SettingsStudy
 from snapreport.model.roles import Rule
@@ -228,12 +229,23 @@ def find_figures(
         steps=steps,
         ooms=ooms,
         closing=closing,
-        own_counters=own_counters(tables.noted(history.device), peaks),
+        own_counters=own_counters(tables.noted(history.device), peaks)
+        if tables.forecast is None
+        else None,  # they were asked of a card that is not there
         inferred_blocks=int(
             (history.allocations.block_size_max > history.allocations.block_size).sum()
         ),
         answer=_ended(history, tables)
-        + write_answer(peak, history.events, sites, stages, steps, ooms, recorded(history, tables)),
+        + write_answer(
+            peak,
+            history.events,
+            sites,
+            stages,
+            steps,
+            ooms,
+            recorded(history, tables),
+            forecast=tables.forecast is not None,
+        ),
         warnings=device_warnings(
             history, tables, curves, ooms, closing, peaks["allocated"], lambda: roles
         ),
@@ -257,6 +269,8 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
     found = _each_change_once(in_order(_find_all(tables, device)))
+    if tables.forecast is not None:
+        return Diagnosis(tuple(map(in_words_of_forecast, found)))
     kind = device.history.device.kind
     if kind in OTHER_CARDS:
         return Diagnosis(tuple(_in_words_of(kind, each) for each in found))
@@ -284,6 +298,23 @@ def _in_words_of(kind: str, finding: Finding) -> Finding:
         replace(each, text=put(each.text), change=put(each.change)) for each in finding.suggestions
     )
     return replace(finding, explanation=put(finding.explanation), suggestions=tuple(said))
+
+
+def in_words_of_forecast(finding: Finding) -> Finding:
+    """Say of a run that has not happened that it would, and call it a forecast."""
+    figures = tuple(
+        replace(each, label=forecast_words(each.label), meaning=forecast_words(each.meaning))
+        for each in finding.evidence
+    )
+    return replace(
+        finding,
+        title=forecast_words(finding.title),
+        explanation=forecast_words(finding.explanation),
+        evidence=figures,
+        suggestions=tuple(
+            replace(each, text=forecast_words(each.text)) for each in finding.suggestions
+        ),
+    )
 
 
 def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:

@@ -57,6 +57,10 @@ RECORD_WITH_US = record_again(
     'with snapreport.record("out/"):  # before the model is built\n    ...',
 )
 """The same for recordings made with snapreport, which may have no CUDA."""
+FORECAST_ALL = record_again(
+    "Take what snapreport forecast itself writes, which begins with the program: this file begins"
+    " where the program's own recording does."
+)
 AT_FAILURE = record_again(
     "Let PyTorch write the file at the moment of the failure, before anything is freed.",
     'save = lambda *_: torch.cuda.memory._dump_snapshot("oom.pickle")\n'
@@ -66,6 +70,8 @@ AT_FAILURE = record_again(
 
 def how_to_record(tables: History) -> Suggestion:
     """Return how to record again, with the recorder that was used."""
+    if tables.forecast is not None:
+        return FORECAST_ALL
     return RECORD if tables.recorder is None else RECORD_WITH_US
 
 
@@ -374,6 +380,8 @@ def find_loss(
     entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
     most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
     said = _said(history, tables)
+    if tables.forecast is not None:
+        return Loss("none", ("a forecast keeps every event",), most, False)
     if said is False:
         # Blocks from before with a call stack are then of an earlier recording that was dropped.
         return Loss("none", ("the file says that the ring did not overflow",), most, False)
@@ -575,6 +583,10 @@ def end_faults(
     history: DeviceHistory, tables: History, curves: Curves, ooms: tuple[OomEvent, ...]
 ) -> Iterator[Finding]:
     """Yield the findings about the moment at which the file was written."""
+    if tables.forecast is not None:
+        if is_early(history, tables, curves):
+            yield _ended_early(curves)
+        return
     if is_early(history, tables, curves):
         peak, end = int(curves["allocated"].max()), int(curves["allocated"][-1])
         earlier = int(curves["allocated"][_three_quarters(history.events)])
@@ -604,6 +616,22 @@ def end_faults(
         yield from _late(history, curves, ooms[-1])
 
 
+def _ended_early(curves: Curves) -> Finding:
+    end = int(curves["allocated"][-1])
+    return Finding(
+        "dumped-early",
+        "note",
+        f"Memory was still growing where the forecast ended: {format_bytes(end)} at the end",
+        "The peak is at the very end of the forecast, and memory was growing towards it. If the"
+        " program goes on, its peak may be higher than the one shown.",
+        suggestions=(
+            record_again("Let the program make more steps.", "snapreport forecast --steps 10 ..."),
+        ),
+        view=_RECORDING,
+        bytes=end,
+    )
+
+
 def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
     """Say whether memory was still growing towards its peak when the file was written.
 
@@ -611,6 +639,8 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
     """
     if tables.recorder is not None and tables.recorder.failure is not None:
         return False
+    if tables.forecast is not None and tables.forecast.repeats:
+        return False  # what comes next is known: the same step again
     if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
     event, peak = int(curves["allocated"].argmax()) - 1, int(curves["allocated"].max())

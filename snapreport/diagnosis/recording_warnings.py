@@ -119,6 +119,7 @@ def device_warnings(
         peak: of the allocated curve.
         roles: returns what its allocations are for; called only where that matters.
     """
+    forecast = tables.forecast is not None
     reason = missing_reason(history, tables.stacks)
     loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
     found = [
@@ -127,12 +128,12 @@ def device_warnings(
         *_of_rejected(history, tables),
         *baseline_faults(history, tables, curves, peak, reason, loss, roles),
         *ring_faults(history, loss),
-        *stack_faults(history, find_stack_kind(tables), reason),
+        *(stack_faults(history, find_stack_kind(tables), reason) if not forecast else ()),
         *end_faults(history, tables, curves, ooms),
         *_of_allocator(history),
         *_of_sizes(history, peak),
         *_of_skipped(history),
-        *_of_events(history),
+        *_of_events(history, timeless=forecast),
         *_of_closing(closing),
         *_of_reserved(history, curves),
     ]
@@ -293,7 +294,7 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
     return unknown
 
 
-def _of_events(history: DeviceHistory) -> Iterator[Finding]:
+def _of_events(history: DeviceHistory, *, timeless: bool) -> Iterator[Finding]:
     internal = [name.startswith(f"{INTERNAL}alloc") for name in history.other.action]
     if any(internal):
         sizes = history.other.size[np.array(internal)]
@@ -345,7 +346,7 @@ def _of_events(history: DeviceHistory) -> Iterator[Finding]:
         )
     times = (history.allocations.alloc_time_us, history.other.time_us)
     untimed = all((each == NO_TIME).all() for each in times)
-    if history.events > 1 and history.device.on_card and untimed:
+    if history.events > 1 and history.device.on_card and untimed and not timeless:
         yield Finding(
             "no-times",
             "note",

@@ -21,6 +21,7 @@ from snapreport.ground.units import (
     format_bytes,
     format_count,
     format_signed_bytes,
+    list_of,
     plural,
     share_in_words,
 )
@@ -40,9 +41,18 @@ from snapreport.model.diagnoses import (
     Window,
 )
 from snapreport.model.findings import MISSING_REASONS, Amounts, DeviceFigures
+from snapreport.model.forecasts import (
+    BESIDES,
+    assumed_text,
+    how_far,
+    peak_range,
+    range_text,
+    sizes_assumed,
+    unknown_text,
+)
 from snapreport.model.history import START, History
 from snapreport.model.replays import CAUSES, FactualReplay
-from snapreport.model.snapshot import NO_TIME, RecordedDevice
+from snapreport.model.snapshot import NO_TIME, Forecast, RecordedDevice
 from snapreport.roles.stack_kinds import find_stack_kind
 
 
@@ -51,6 +61,14 @@ def judge_recording(tables: History, device: DeviceFigures) -> Trust:
     facts = _facts(tables, device)
     found = (*device.warnings, *file_warnings(tables))
     verdict = _verdict(device, facts)
+    if tables.forecast is not None and verdict != "nothing":
+        return Trust(
+            verdict=verdict,
+            sentence=_forecast_sentence(verdict, tables.forecast, device, facts),
+            facts=facts,
+            checks=tuple(_check_forecast(found, tables.forecast, device, facts)),
+            fixes=_fixes(found),
+        )
     return Trust(
         verdict=verdict,
         sentence=_verdict_sentence(verdict, device, facts),
@@ -258,6 +276,70 @@ def _exact(facts: TrustFacts) -> str:
 def _width(facts: TrustFacts) -> str:
     width = facts.peaks["allocated"].width
     return f" The allocated peak may be up to {format_bytes(width)} higher." if width else ""
+
+
+# Of a forecast: what its figures rest on, and what it cannot know.
+
+
+def _forecast_sentence(
+    verdict: Verdict, forecast: Forecast, device: DeviceFigures, facts: TrustFacts
+) -> str:
+    rests = (
+        "every request for memory is the program's own, and a model of PyTorch's allocator serves"
+        " it"
+    )
+    if verdict == "doubtful":
+        said = f"Take the figures with care: {_doubt(facts)}."
+    elif verdict == "later":
+        said = (
+            "The peak may be later than shown: memory was still growing where the forecast ended."
+        )
+    elif verdict == "trusted":
+        said = f"You can trust the figures as far as a forecast goes: {rests}."
+    else:
+        before = format_bytes(device.start.allocated)
+        said = (
+            f"You can trust the figures from the first event on as far as a forecast goes: {rests}."
+            f" {before} was allocated before it, when the program began its own recording."
+        )
+    limits = []
+    if sizes := sizes_assumed(forecast):
+        decide = "value that decides a size was" if sizes == 1 else "values that decide sizes were"
+        limits.append(f"{format_count(sizes)} {decide} assumed")
+    if forecast.unknown:
+        kernels = plural(len(forecast.unknown), "kernel takes", "kernels take")
+        limits.append(f"what {kernels} inside is not known")
+    if limits:
+        said += f" But {list_of(limits, ', and ')}."
+    return f"{said} It cannot know {BESIDES}."
+
+
+def _check_forecast(
+    found: Sequence[Finding], forecast: Forecast, device: DeviceFigures, facts: TrustFacts
+) -> Iterator[Check]:
+    """Yield what is known of each thing that a forecast rests on, the most important first."""
+    account = _Account(found)
+    events = plural(facts.window.events, "event")
+    far = f"{events}. {how_far(forecast.steps, repeats=forecast.repeats)}"
+    yield account.check("history", "How far it went", far, mark="ok", dumped_early="unknown")
+    if device.recorded and device.start.allocated:
+        yield _beginning(account, device)
+    ranged = peak_range(forecast, str(device.device), device.peaks["allocated"].bytes)
+    mark: Mark = "unknown" if ranged.parts else "ok"
+    yield Check("peak", mark, "Peak", range_text(ranged, fails=bool(device.ooms)))
+    mark = "unknown" if sizes_assumed(forecast) else "ok"
+    none = "No value was asked for that does not exist."
+    yield Check("values", mark, "Assumed values", assumed_text(forecast) or none)
+    mark = "unknown" if forecast.unknown else "ok"
+    none = "What every kernel takes inside is known, exactly or within the range."
+    yield Check("kernels", mark, "Inside kernels", unknown_text(forecast) or none)
+    if forecast.notes:
+        yield Check("left-out", "unknown", "Left out", " ".join(forecast.notes))
+    yield _stacks(account, device, facts)
+    yield _closing(account, facts)
+    yield _reserved(account, device, facts)
+    besides = f"{BESIDES[0].upper()}{BESIDES[1:]} are in no figure."
+    yield Check("besides", "unknown", "Not in it", besides)
 
 
 # The answer to every check.

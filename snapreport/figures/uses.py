@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves
+from snapreport.figures.curves import Curves, event_times
 from snapreport.ground.native.columns import sum_groups, unique, weigh, whole_median
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.findings import StageUse
@@ -76,6 +76,8 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
     stages, rows = history.stages, history.allocations
     made_bytes = np.concatenate([[0], np.cumsum(rows.block_size)])  # before each, in birth order
     lost = _may_have_lost_events(history)
+    # In a forecast the times of stages only keep them in order.
+    timed = not history.events or bool((event_times(history) != NO_TIME).any())
     uses = []
     times = zip(stages.start_time_us.tolist(), stages.end_time_us.tolist(), strict=True)
     spans = zip(stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
@@ -102,8 +104,8 @@ def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ..
                 depth=depth,
                 start_event=start,
                 end_event=end,
-                start_time_us=None if start_us == NO_TIME else start_us,
-                end_time_us=None if end_us == NO_TIME else end_us,
+                start_time_us=start_us if timed and start_us != NO_TIME else None,
+                end_time_us=end_us if timed and end_us != NO_TIME else None,
                 cut=("", "end", "start", "both")[2 * cut + (end_us == NO_TIME)],
                 start_bytes=None if unstarted else start_bytes,
                 end_bytes=None if gone else end_bytes,

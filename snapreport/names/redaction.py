@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from snapreport.ground.cards import find_card
+from snapreport.ground.errors import CardError
 from snapreport.ground.units import words
 from snapreport.model.asked import (
     REDACTED,
@@ -26,7 +28,7 @@ from snapreport.model.history import (
     History,
     NamesDone,
 )
-from snapreport.model.snapshot import FrameTable, RecorderInfo
+from snapreport.model.snapshot import Forecast, FrameTable, RecorderInfo
 from snapreport.names.public_names import (
     is_packaged_function,
     is_public,
@@ -229,6 +231,8 @@ def _stage(name: str, names: StandIns) -> str:
     return " ".join([stand_in, "-".join(numbers)]) if numbers else stand_in
 
 
+_LINE = re.compile(r"[0-9]{1,7}")
+RECORDERS = ("cuda", "torch.profiler", "forecast")
 _STORAGES = ("parameter", "gradient", "buffer", "optimizer state")
 
 
@@ -237,7 +241,7 @@ def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
     return replace(
         noted,
         made_by=_version(noted.made_by),
-        recorder=noted.recorder if noted.recorder in ("cuda", "torch.profiler") else None,
+        recorder=noted.recorder if noted.recorder in RECORDERS else None,
         command=(),
         title=None,
         notes="",
@@ -273,7 +277,47 @@ def _recorder(noted: RecorderInfo, names: StandIns) -> RecorderInfo:
             message="",
             place=None,
         ),
+        forecast=None if noted.forecast is None else _forecast(noted.forecast, names),
     )
+
+
+def _forecast(noted: Forecast, names: StandIns) -> Forecast:
+    def place(text: str) -> str:
+        file, _, line = text.rpartition(":")
+        if not file:
+            return text if text == "unknown" else "other"
+        ending = _SUFFIX.search(file)
+        stem = names.of("file", file[: ending.start()] if ending else file)
+        return f"{stem}{ending[0] if ending else ''}:{line if _LINE.fullmatch(line) else 0}"
+
+    def operator(text: str) -> str:
+        return text if text.startswith("aten::") and is_public_native_function(text) else (
+            f"operator-{names.of('operator', text)}"
+        )  # fmt: skip
+
+    found = noted.with_texts(lambda _: "other")
+    return replace(
+        found,
+        card=noted.card if _is_card(noted.card) else "",
+        parts=tuple(
+            replace(each, device=was.device if _is_device(was.device) else "other")
+            for each, was in zip(found.parts, noted.parts, strict=True)
+        ),
+        assumed=tuple(
+            replace(each, place=place(was.place))
+            for each, was in zip(found.assumed, noted.assumed, strict=True)
+        ),
+        unknown=tuple(replace(each, operator=operator(each.operator)) for each in noted.unknown),
+        notes=(),
+    )
+
+
+def _is_card(name: str) -> bool:
+    try:
+        find_card(name)
+    except CardError:
+        return False
+    return True
 
 
 def _is_device(name: str) -> bool:

@@ -119,6 +119,11 @@ def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
             _changes(diff, diff.groups, diff.by, most, more),
             _parts(diff),
             *(
+                [_changes(diff, diff.roles, "role", most, more)]
+                if diff.roles and diff.by != "role"
+                else []
+            ),
+            *(
                 [_changes(diff, diff.categories, "category", most, more)]
                 if diff.by == "site"
                 else []
@@ -138,7 +143,8 @@ def _picture(diff: Diff) -> dict[str, object]:
 def _side(side: DiffSide) -> Words:
     """Say which moment of a recording is compared, and how many allocations are live there."""
     when = when_text(side.device, side.event, side.time_us)
-    return (Code(side.source.name), f", {when}, in {plural(side.count, 'allocation')}")
+    kind = "forecast, " if side.forecast is not None else ""
+    return (Code(side.source.name), f", {kind}{when}, in {plural(side.count, 'allocation')}")
 
 
 def _figures(diff: Diff) -> Table:
@@ -337,6 +343,7 @@ def verdict_document(verdict: Verdict, most: int) -> Document:
         ),
         [
             Paragraph(f"{conclusion(verdict)}.", "good" if verdict.passed else "critical"),
+            Paragraph(verdict.forecast, "warning", is_note=True),
             Paragraph(_checked(verdict)),
             *([_checks(checks, len(verdict.checks))] if checks else []),
             *(block for check in checks for block in _failed(check, most)),

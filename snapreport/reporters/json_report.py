@@ -12,15 +12,16 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from snapreport.diagnosis.compare.diff_types import Change, Diff, DiffSide
+from snapreport.diagnosis.compare.diff_types import Accuracy, Change, Diff, DiffSide
 from snapreport.diagnosis.compare.gate import Check, Raised, Verdict
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.answers import Group
 from snapreport.model.diagnoses import Finding, Trust
 from snapreport.model.findings import CallSite, DeviceFindings, Findings
+from snapreport.model.forecasts import forecast_as_json, headline, peak_range, range_text
 from snapreport.model.roles import Steps
-from snapreport.model.snapshot import NO_ID, RecordedDevice, StackTable
+from snapreport.model.snapshot import NO_ID, Forecast, RecordedDevice, StackTable
 from snapreport.reporters.comparison import conclusion
 
 VERSIONS = {
@@ -144,7 +145,11 @@ def write_summary_json(findings: Findings, out: BinaryIO) -> None:
 def findings_as_json(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain objects, for JSON and for the page."""
     history, noted = findings.history, findings.history.recorder
-    devices = [_device(device, history.noted(device.device)) for device in findings.devices]
+    devices = [
+        _device(device, history.noted(device.device))
+        | {"expected": expected_as_json(history.forecast, device)}
+        for device in findings.devices
+    ]
     if findings.picture is not None:
         for device, drawn in zip(devices, findings.picture.devices, strict=True):
             device["cut"] = drawn.as_plain() | {
@@ -156,6 +161,7 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
         "title": findings.title,
         "source": asdict(history.source),
         "layout": history.layout,
+        "forecast": forecast_as_json(history.forecast),
         "settings": findings.settings,
         # Storages are only counted: they are in the categories.
         "recording": noted and noted.as_plain() | {"storages": len(noted.storages)},
@@ -167,6 +173,18 @@ def findings_as_json(findings: Findings) -> dict[str, Any]:
 
 def _warnings(found: Sequence[Finding]) -> list[dict[str, str]]:
     return [{"code": each.code, "text": each.paragraph} for each in found]
+
+
+def expected_as_json(forecast: Forecast | None, device: DeviceFindings) -> dict[str, Any] | None:
+    """Return how high a forecast's peak is expected to be, and why; None for a recording."""
+    if forecast is None:
+        return None
+    found = peak_range(forecast, str(device.device), device.peaks["allocated"].bytes)
+    return {
+        **fields_of(found, "least expected most"),
+        "parts": [fields_of(each, "name lower higher") for each in found.parts],
+        "text": range_text(found, fails=bool(device.ooms)),
+    }
 
 
 def _device(device: DeviceFindings, noted: RecordedDevice | None) -> dict[str, Any]:
@@ -240,7 +258,13 @@ def diff_as_json(diff: Diff) -> dict[str, Any]:
         "categories": list(map(_change, diff.categories)),
         "stages": [{**asdict(stage), "change": stage.change} for stage in diff.stages],
         "settings": [{"name": name, "base": base, "new": new} for name, base, new in diff.settings],
+        "accuracy": None if diff.accuracy is None else _accuracy(diff.accuracy),
+        "roles": list(map(_change, diff.roles)),
     }
+
+
+def _accuracy(found: Accuracy) -> dict[str, Any]:
+    return fields_of(found, "side recorded expected least most error in_range text")
 
 
 def _side(side: DiffSide) -> dict[str, Any]:
@@ -249,6 +273,7 @@ def _side(side: DiffSide) -> dict[str, Any]:
         "file": side.source.name,
         "sha256": side.source.sha256,
         "device": side.device,
+        "forecast": None if side.forecast is None else headline(side.forecast),
         "recorded": figures.recorded,
         "events": figures.history.events,
         **fields_of(side, "event time_us bytes count"),
@@ -274,6 +299,7 @@ def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "file": verdict.source.name,
         "sha256": verdict.source.sha256,
+        "forecast": verdict.forecast or None,
         "passed": verdict.passed,
         "conclusion": conclusion(verdict),
         **fields_of(verdict, "failures devices budget fail_on"),

@@ -21,6 +21,7 @@ from snapreport.model.diagnoses import (
 )
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.reporters import settings, words
+from snapreport.reporters.document import plain
 from snapreport.reporters.json_report import findings_as_json, with_format
 from snapreport.reporters.notes import notes_as_html
 from snapreport.reporters.payload import FORMAT, pack
@@ -235,7 +236,10 @@ class DevicePage:
     """The headline first."""
     bar: tuple[Part, ...]
     """Parts of reserved memory at the peak."""
+    expected: str
+    """How sure a forecast's peak is; ``""`` for a recording."""
     span: str
+    """How long it took and when; ``""`` for a forecast, which has no times."""
     picture: CurvePicture
     moment: str
     """When the figures hold."""
@@ -265,6 +269,9 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
         format=FORMAT,
         workers=True,
         findings=findings,
+        forecast=[
+            plain(each.words) for each in words.forecast_note(findings.history, in_full=True)
+        ],
         file_findings=lay_out_of_file(findings.warnings),
         source=findings.history.source,
         pages=pages,
@@ -320,7 +327,8 @@ def _device_page(findings: Findings, place: int, device: DeviceFindings) -> Devi
         place=place,
         figures=_figures(device, moment),
         bar=reserved_parts(device),
-        span=_span(device),
+        expected=words.expected_peak(findings.history, device),
+        span=_span(device) if findings.history.forecast is None else "",
         picture=draw_curves(device),
         moment=moment,
         curves=tuple(

@@ -294,6 +294,7 @@ def run_document(
         heading(run),
         [
             Paragraph(", ".join(extent(run, findings))),
+            Paragraph(run.forecast, "warning", is_note=True),
             Paragraph(findings.headline, "title"),
             *_listed(
                 "Unlike the others",
@@ -463,7 +464,11 @@ def run_findings_document(run: Run, full: bool) -> Document:
         )
     shown = _first(items, most, "kind of finding", "kinds of findings")
     return Document(
-        heading(run), [Bullets(shown) if items else Paragraph("Nothing was found in any rank.")]
+        heading(run),
+        [
+            Paragraph(run.forecast, "warning", is_note=True),
+            Bullets(shown) if items else Paragraph("Nothing was found in any rank."),
+        ],
     )
 
 
@@ -545,7 +550,8 @@ def files_document(files: Sequence[RankFacts]) -> Document:
         ],
         optional="device",
     )
-    blocks: list[Block] = [table]
+    note = Run("", tuple(files)).forecast
+    blocks: list[Block] = [Paragraph(note, "warning", is_note=True), table]
     if len({file.name.rank for file in files} - {None}) > 1:
         blocks.append(
             Paragraph(
@@ -571,6 +577,7 @@ def run_summary(run: Run, findings: RunFindings, rows: Sequence[RunRow]) -> dict
     """Return the same without the rows."""
     return {
         "title": run.title,
+        "forecast": run.forecast or None,
         "headline": findings.headline,
         "layout": dict(run.layout),
         "expected": run.expected,
@@ -611,6 +618,7 @@ def files_as_json(files: Sequence[RankFacts]) -> list[dict[str, Any]]:
         {
             "file": file.source,
             "error": file.error or None,
+            "forecast": file.forecast or None,
             "devices": [_file_row(device) for device in _used(file)],
         }
         for file in files

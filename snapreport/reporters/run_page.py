@@ -48,6 +48,7 @@ def write_run_page(
         format=FORMAT,
         findings=findings,
         title=words.heading(run),
+        forecast=run.forecast,
         extent=words.extent(run, findings),
         figures=_figures(rows),
         cards=cards[:_CARDS],

@@ -62,8 +62,10 @@ from snapreport.reporters.words import (
     difference_text,
     evidence_text,
     exactness,
+    expected_peak,
     facts,
     figure_text,
+    forecast_note,
     frees_text,
     lines_note,
     memory_name,
@@ -123,10 +125,12 @@ def summary_document(findings: Findings, room: Room) -> Document:
 def _summary(findings: Findings, room: Room) -> Iterator[Block]:
     default = findings.devices[findings.default] if findings.devices else None
     if room.report:
+        yield from forecast_note(findings.history, in_full=True)
         for each in findings.warnings:
             yield from finding_blocks(each, _ROWS)
     else:
         yield Paragraph(findings.title, "title")
+        yield from forecast_note(findings.history, in_full=True)
         for each in findings.warnings:
             yield Paragraph(each.paragraph, "warning", is_note=True)
     if room.report and len(findings.devices) > 1:
@@ -180,6 +184,7 @@ def _devices(devices: Sequence[DeviceFindings]) -> Table:
 def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[Block]:
     yield Heading(f"{device.device}: {facts(device)}")
     yield Paragraph(device.answer)
+    yield Paragraph(expected_peak(findings.history, device))
     if device.card is not None:
         cannot = device.card.outcome == "cannot"
         yield Paragraph(Strong(device.card.text), "critical" if cannot else "")
@@ -376,7 +381,7 @@ def diagnosis_document(findings: Findings, full: bool, *, named: bool = False) -
         named: whether the file's name stands above already.
     """
     rows = None if full else 6
-    blocks: list[Block] = []
+    blocks: list[Block] = [*forecast_note(findings.history)]
     if findings.warnings:
         if not named:
             blocks.append(Heading(findings.history.source.name))
@@ -474,7 +479,8 @@ def _evidence(of: model.Table, most: int | None) -> Table:
 
 def trust_document(findings: Findings) -> Document:
     """Return what each device's recording covers and lost, and how to record better."""
-    blocks = [b for each in findings.devices for b in trust_blocks(str(each.device), each.trust)]
+    blocks: list[Block] = [*forecast_note(findings.history)]
+    blocks += [b for each in findings.devices for b in trust_blocks(str(each.device), each.trust)]
     return Document(f"Trust: {findings.title}", blocks)
 
 
@@ -550,6 +556,8 @@ def saved_document(summary: Plain) -> Document:
     """Return each device's answer, findings, peaks and call sites, or a run's conclusions."""
     title = _text(summary, "title")
     blocks: list[Block] = [Paragraph(title, "title")]
+    note = _text(_row(summary, "forecast"), "text") or _text(summary, "forecast")  # or a run's
+    blocks.append(Paragraph(note, "warning", is_note=True))
     blocks += [
         Paragraph(_text(each, "text"), "warning", is_note=True)
         for each in _rows(summary, "warnings")

@@ -6,7 +6,7 @@ Builders of documents, the page's templates, the explorer and the answers for ag
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
@@ -39,10 +39,11 @@ from snapreport.model.findings import (
     Findings,
     StageUse,
 )
+from snapreport.model.forecasts import caveats, headline, how_far, peak_range, range_text
 from snapreport.model.history import History
 from snapreport.model.roles import Evidence, EvidenceUse, Steps
 from snapreport.model.snapshot import DeviceId, RecorderInfo
-from snapreport.reporters.document import Site
+from snapreport.reporters.document import Paragraph, Site
 from snapreport.reporters.plain_text import location
 
 # Amounts and moments.
@@ -133,6 +134,27 @@ def facts(device: DeviceFigures) -> str:
     if first is not None and last is not None and last > first:
         text += f", {format_duration(last - first)}"
     return text
+
+
+def forecast_note(history: History, *, in_full: bool = False) -> Iterator[Paragraph]:
+    """Yield that an answer is about a run that has not happened, if it is.
+
+    Args:
+        history: the file.
+        in_full: also what was assumed, and what else limits it.
+    """
+    if history.forecast is not None:
+        yield Paragraph(headline(history.forecast), "warning", is_note=True)
+        for said in caveats(history.forecast) if in_full else ():
+            yield Paragraph(said)
+
+
+def expected_peak(history: History, device: DeviceFigures) -> str:
+    """Say how sure a forecast's peak is; ``""`` for a recording."""
+    if history.forecast is None or not len(device.history.allocations):
+        return ""
+    ranged = peak_range(history.forecast, str(device.device), device.peaks["allocated"].bytes)
+    return range_text(ranged, fails=bool(device.ooms))
 
 
 def sizes_text(device: DeviceFigures) -> str:
@@ -301,11 +323,22 @@ def recording_rows(history: History, devices: Sequence[DeviceFigures]) -> list[t
     noted = history.recorder
     if noted is None:
         return []
-    rows = [
-        ("Recorded by", " ".join(filter(None, ("snapreport", noted.made_by)))),
-        ("Command", shlex.join(noted.command)),
-        ("From", _time(noted.started_us)),
-        ("To", _time(noted.ended_us)),
+    by = " ".join(filter(None, ("snapreport", noted.made_by)))
+    if noted.forecast is not None:
+        rows = [
+            ("Forecast by", by),
+            ("Command", shlex.join(noted.command)),
+            ("Made", _time(noted.started_us)),
+            ("How far", how_far(noted.forecast.steps, repeats=noted.forecast.repeats)),
+        ]
+    else:
+        rows = [
+            ("Recorded by", by),
+            ("Command", shlex.join(noted.command)),
+            ("From", _time(noted.started_us)),
+            ("To", _time(noted.ended_us)),
+        ]
+    rows += [
         ("Rank", f"{noted.rank} of {noted.world_size}" if noted.world_size > 1 else ""),
         ("PyTorch", noted.torch or ""),
         ("CUDA", noted.cuda or ""),
@@ -358,10 +391,11 @@ def own_counter_rows(device: DeviceFigures) -> list[tuple[str, str]]:
 
 def _marks(noted: RecorderInfo) -> str:
     """Return the first moments that the program marked, and their time since the beginning."""
-    first = [
-        f"{mark.name} after {format_duration(mark.time_us - (noted.started_us or mark.time_us))}"
-        for mark in noted.marks[:_MARKS]
-    ]
+    first = [mark.name for mark in noted.marks[:_MARKS]]
+    if noted.forecast is None:  # whose times are none of the program's
+        after = (mark.time_us - (noted.started_us or mark.time_us) for mark in noted.marks)
+        timed = zip(first, after, strict=False)
+        first = [f"{name} after {format_duration(us)}" for name, us in timed]
     more = len(noted.marks) - len(first)
     return ", ".join([*first, f"{format_count(more)} more"] if more else first)
 

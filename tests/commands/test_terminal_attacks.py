@@ -118,6 +118,12 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["csv", "SNAP", "-o", "ATTACK"],
     ],
     "record": [["no such ATTACK.py"], ["--ATTACK"]],
+    "forecast": [
+        ["--card", "ATTACK", "train.py"],
+        ["--card", "h100-80", "--assume", "ATTACK", "train.py"],
+        ["--card", "h100-80", "no such ATTACK.py"],
+        ["--ATTACK"],
+    ],
 }
 
 

@@ -39,9 +39,10 @@ import sys
 
 import torch
 
-model = torch.nn.Linear(256, 256)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Linear(256, 256).to(device)
 for epoch in range(int(sys.argv[2])):
-    model(torch.randn(64, 256)).sum().backward()
+    model(torch.randn(64, 256, device=device)).sum().backward()
     print("epoch", epoch + 1)
 """
 """Their ``train.py``."""
@@ -114,7 +115,11 @@ def _smaller_batch() -> bytes:
 def records(example: Example) -> bool:
     """Say whether an example records, or looks at what one before it recorded."""
     return bool(
-        re.search(r"snapreport record |\bls out\b|snapreport\.(record|start)\(", example.code)
+        re.search(
+            r"snapreport (record|forecast) |\bls out\b|\bout\.forecast\b"
+            r"|snapreport\.(record|forecast|start)\(",
+            example.code,
+        )
     )
 
 

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 import snapreport
+import tests.counted_card  # noqa: F401  (a document begins a forecast)
 from snapreport.commands import cli
 from tests.docs.examples import (
     ROOT,

@@ -22,6 +22,7 @@ from snapreport.ground.stores import as_path
 from snapreport.model.asked import (
     NamesWanted,
 )
+from snapreport.model.forecasts import headline_of
 from snapreport.model.run import DeviceFacts
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Gathered:
     """The number of ranks."""
     node: int | None = None
     """The number of the machine."""
+    forecast: str = ""
+    """Says that it is a forecast; ``""`` for a recording."""
 
 
 def gather(findings: Findings) -> Gathered:
@@ -64,6 +67,7 @@ def gather(findings: Findings) -> Gathered:
         rank=several.rank if several else None,
         ranks=several.world_size if several else None,
         node=several.node if several else None,
+        forecast=headline_of(noted),
     )
 
 

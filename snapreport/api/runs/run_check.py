@@ -88,6 +88,7 @@ def check_run(
         findings=raised,
         ignored=ignored,
         comparisons=(),
+        forecast=run.forecast,
     )
 
 

@@ -180,7 +180,16 @@ def make_run(
             ranks.append(RankFacts(source, label, name, size, "", (), (), said))
         else:
             ranks.append(
-                RankFacts(source, label, name, each.size, each.sha256, each.devices, each.warnings)
+                RankFacts(
+                    source,
+                    label,
+                    name,
+                    each.size,
+                    each.sha256,
+                    each.devices,
+                    each.warnings,
+                    forecast=each.forecast,
+                )
             )
     ranks.sort(key=lambda each: (*_order(each.name), by_number(each.source)))
     return Run(title, tuple(ranks), layout, expected)

@@ -333,7 +333,11 @@ class Desk(FrontDesk):
         snapshot = self.view.opened.snapshot
         devices = len(snapshot.devices)
         device = self.view.device.name + (f" of {devices}, D: next" if devices > 1 else "")
-        left = ink((" snapreport ", "brand"), (f" {snapshot.history.title}", "title"))
+        left = ink(
+            (" snapreport ", "brand"),
+            (" FORECAST " if snapshot.history.forecast else "", "warning"),
+            (f" {snapshot.history.title}", "title"),
+        )
         return beside(left, ink((f" {device} ", "dim")), width)
 
     def _tab_line(self, width: int) -> Line:

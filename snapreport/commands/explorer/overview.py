@@ -17,7 +17,14 @@ from snapreport.reporters.document import Block, Heading, Paragraph, plain
 from snapreport.reporters.plain_text import location, named_place
 from snapreport.reporters.summary import amount_blocks, finding_blocks, trust_blocks
 from snapreport.reporters.text import NARROWEST, STYLES, Page
-from snapreport.reporters.words import facts, lines_note, recording_rows, tally
+from snapreport.reporters.words import (
+    expected_peak,
+    facts,
+    forecast_note,
+    lines_note,
+    recording_rows,
+    tally,
+)
 
 _COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
@@ -123,7 +130,7 @@ class OverviewScreen(ListScreen):
         """Lay out the rows of the device."""
         device = self.view.device
         figures = device.figures
-        note = lines_note(device.file)
+        note, expected = lines_note(device.file), expected_peak(device.file, figures)
         diagnosis, trust, card = self._judged.get(device.name, (None, None, None))
 
         def say(*blocks: Block) -> Iterator[_Row]:
@@ -136,7 +143,9 @@ class OverviewScreen(ListScreen):
                     yield from map(_Row, page_lines(self.width, [block]))
 
         self.items = [
+            *say(*forecast_note(device.file, in_full=True)),
             *say(Heading(f"{device.name}  {facts(figures)}"), Paragraph(figures.answer)),
+            *say(*([Paragraph(expected)] if expected else [])),
             *say(*([Paragraph(card.text, "title")] if card else [])),
             _Row(EMPTY),
             *self._findings(diagnosis),

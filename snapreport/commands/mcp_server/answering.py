@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -25,6 +26,7 @@ from snapreport.ground.progress import Progress
 from snapreport.model.asked import (
     NamesWanted,
 )
+from snapreport.model.forecasts import headline_of
 
 _OF_ONE: Mapping[str, Callable[[KeptRecording, Mapping[str, Any]], Reply]] = {
     "open": open_reply,
@@ -91,6 +93,9 @@ class Desk:
                 reply = diff_reply(base, new, asked)
             else:
                 reply = _OF_ONE[question.tool](recordings[0], asked)
+            forecasts = (headline_of(each.snapshot.history.recorder) for each in recordings)
+            if said := next(filter(None, forecasts), ""):
+                reply = replace(reply, about={"forecast": said, **reply.about})
         self._replies[digest] = reply
         if len(self._replies) > _REPLIES:
             self._replies.popitem(last=False)

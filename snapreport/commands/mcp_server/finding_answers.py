@@ -22,11 +22,13 @@ from snapreport.ground.progress import Progress
 from snapreport.ground.units import format_bytes
 from snapreport.model.diagnoses import Figure, Finding, Suggestion, by_severity, names_a_finding
 from snapreport.model.findings import AMOUNTS, DeviceFindings, Findings
+from snapreport.model.forecasts import caveats
 from snapreport.model.replays import Between, FactualReplay
 from snapreport.reporters.plain_text import named_place
 from snapreport.reporters.plans import plan_notes, plan_verdict
 from snapreport.reporters.settings import how_text
 from snapreport.reporters.words import (
+    expected_peak,
     figure_text,
     frees_text,
     recording_rows,
@@ -154,6 +156,8 @@ def open_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Reply:
     state = "peak" if device.recorded else "final_state"  # then no peak is known
     head: dict[str, Any] = {
         "answer": device.answer,
+        "expected": expected_peak(found.history, device) or None,
+        "caveats": list(caveats(found.history.forecast)) if found.history.forecast else None,
         "trust": {"verdict": device.trust.verdict, "text": device.trust.sentence},
         state: size(
             device.peak.allocated,

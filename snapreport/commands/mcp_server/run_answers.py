@@ -9,7 +9,7 @@ from snapreport.api.runs.run_making import LoadedRun
 from snapreport.commands.mcp_server.reply import Field, Part, Reply, listed, size, table_of
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.units import format_bytes
-from snapreport.model.run import Difference, Group, HolderKind, Odd
+from snapreport.model.run import Difference, Group, HolderKind, Odd, Run
 from snapreport.reporters.run import (
     ODD_WORDS,
     RunRow,
@@ -102,7 +102,11 @@ def run_reply(
         listed("skipped", skipped),
         _ranks([rows[place] for place in odd_first(findings)]),
     )
-    return Reply({"file": shown}, head, parts)
+    return Reply(_about(shown, run), head, parts)
+
+
+def _about(shown: str, run: Run) -> dict[str, Any]:
+    return {"file": shown, **({"forecast": run.forecast} if run.forecast else {})}
 
 
 def _first_failure(loaded: LoadedRun, rows: Sequence[RunRow]) -> dict[str, Any] | None:
@@ -201,7 +205,7 @@ def _rank_reply(shown: str, loaded: LoadedRun, wanted: int | str) -> Reply:
         table_of("Steps", device.steps, _STEP),
         table_of("Findings; the tool findings has them in full", device.findings, _FINDING),
     )
-    return Reply({"file": shown, "rank": found.name}, head, parts)
+    return Reply({**_about(shown, loaded.run), "rank": found.name}, head, parts)
 
 
 def _rows_of(loaded: LoadedRun, wanted: int | str, names: Sequence[str]) -> list[int]:

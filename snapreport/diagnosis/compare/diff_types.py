@@ -13,7 +13,8 @@ from snapreport.model.asked import (
     GROUPINGS,
 )
 from snapreport.model.findings import Amounts, DeviceFigures
-from snapreport.model.snapshot import Source
+from snapreport.model.forecasts import assumed_text, card_title, peak_range
+from snapreport.model.snapshot import Forecast, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,6 +90,58 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """How right a forecast was: its peak of allocated memory against the recorded one, in bytes."""
+
+    side: str
+    """Which side is the forecast: ``BASE`` or ``NEW``."""
+    recorded: int
+    expected: int
+    least: int
+    """The least that the forecast said the peak may be, and the most."""
+    most: int
+
+    @property
+    def error(self) -> int:
+        """By how much the forecast's peak is higher than the recorded one."""
+        return self.expected - self.recorded
+
+    @property
+    def in_range(self) -> bool:
+        """Whether the recorded peak lies in the forecast's range."""
+        return self.least <= self.recorded <= self.most
+
+    @property
+    def text(self) -> str:
+        """How right it was, in a sentence."""
+        forecast = "The forecast peak of allocated memory"
+        if not self.error:
+            return f"{forecast} equals the recorded one, to the byte."
+        off = f"{format_bytes(abs(self.error))} ({format_count(abs(self.error))} bytes"
+        off += f", {abs(self.error) / self.recorded:.3%})" if self.recorded else ")"
+        between = f"{format_count(self.least)} to {format_count(self.most)} bytes"
+        lies = "lies in" if self.in_range else "lies outside of"
+        return (
+            f"{forecast} is {off} {'higher' if self.error > 0 else 'lower'} than the recorded one,"
+            f" which {lies} the forecast's range, {between}."
+        )
+
+
+def find_accuracy(base: DiffSide, new: DiffSide) -> Accuracy | None:
+    """Compare a forecast's peak with a recorded one; None unless one side is each of them."""
+    if (base.forecast is None) == (new.forecast is None):
+        return None
+    if not (base.figures.recorded and new.figures.recorded):
+        return None
+    name, side, real = ("BASE", base, new) if base.forecast is not None else ("NEW", new, base)
+    assert side.forecast is not None
+    peak = side.figures.peaks["allocated"].bytes
+    found = peak_range(side.forecast, side.device, peak)
+    recorded = real.figures.peaks["allocated"].bytes
+    return Accuracy(name, recorded, peak, found.least, found.most)
+
+
+@dataclass(frozen=True)
 class StageChange:
     """A stage of both recordings, or of one; stages of one name are matched in order."""
 
@@ -125,6 +178,8 @@ class DiffSide:
     count: int
     """Live allocations at the moment."""
     amounts: Amounts
+    forecast: Forecast | None = None
+    """None for a recording."""
 
     @property
     def device(self) -> str:
@@ -161,6 +216,10 @@ class Diff:
     """Allocator settings that differ: name, BASE's and NEW's value."""
     files: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     """The files that were compared, if given by path."""
+    accuracy: Accuracy | None = None
+    """How right the forecast was; None unless one side is a forecast and the other a recording."""
+    roles: tuple[Change, ...] = ()
+    """By role, as ``groups``; only where there is an accuracy."""
 
     @property
     def change(self) -> int:
@@ -259,7 +318,17 @@ def site_text(site: Change) -> str:
 
 def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
     """Say what limits the comparison: no history, size ranges, different devices, failures."""
-    notes = []
+    notes = [
+        f"{name} is a forecast for {card_title(side.forecast)}: nothing was computed, and no card"
+        " was used."
+        for name, side in (("BASE", base), ("NEW", new))
+        if side.forecast is not None
+    ]
+    accuracy = find_accuracy(base, new)
+    if accuracy is not None:
+        notes.append(accuracy.text)
+    forecasts = [side.forecast for side in (base, new) if side.forecast is not None]
+    notes += filter(None, map(assumed_text, forecasts))
     if base.device != new.device:
         notes.append(f"BASE is {base.device}, and NEW {new.device}.")
     for name, side in (("BASE", base), ("NEW", new)):
@@ -275,8 +344,9 @@ def write_notes(base: DiffSide, new: DiffSide, curve: str) -> tuple[str, ...]:
                 f"{name}'s {curve} bytes may be up to {format_bytes(width)} more: the sizes of some"
                 " blocks from before the recording are only known as ranges."
             )
+        ran = "ran" if side.forecast is None else "would run"
         notes += [
-            f"{name} ran out of memory at event {format_count(oom.event)}, when it asked for"
+            f"{name} {ran} out of memory at event {format_count(oom.event)}, when it asked for"
             f" {format_bytes(oom.size)}."
             for oom in findings.ooms[-1:]
         ]

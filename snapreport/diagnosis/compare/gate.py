@@ -288,6 +288,8 @@ class Verdict:
     ignored: tuple[Raised, ...]
     comparisons: tuple[Diff, ...]
     """The comparison with the other recording at the peak, for each device; empty without one."""
+    forecast: str = ""
+    """Says of a forecast that it is one; ``""`` for a recording."""
 
     @property
     def failures(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from snapreport.diagnosis.compare.diff_types import (
     Figure,
     Place,
     StageChange,
+    find_accuracy,
     write_conclusion,
     write_notes,
 )
@@ -69,6 +70,7 @@ def find_diff(base: Side, new: Side, *, by: str, moment: str, rules: Sequence[Ru
     groups = sites if by == "site" else categories if by == "category" else grouped(by)
     one, other, curve = base.summary(), new.summary(), base.curve
     parts = _sum_up(sites)
+    accuracy = find_accuracy(one, other)
     return Diff(
         base=one,
         new=other,
@@ -84,6 +86,8 @@ def find_diff(base: Side, new: Side, *, by: str, moment: str, rules: Sequence[Ru
         groups=groups,
         stages=_compare_stages(base.figures.stages, new.figures.stages),
         settings=_compare_settings(base.file, new.file),
+        accuracy=accuracy,
+        roles=grouped("role") if accuracy is not None else (),
     )
 
 
@@ -131,6 +135,7 @@ class Side:
             bytes=self.bytes,
             count=len(self.live),
             amounts=find_amounts(figures.history, figures.curves, figures.times, self.event),
+            forecast=self.file.forecast,
         )
 
 

@@ -23,7 +23,7 @@ from snapreport.diagnosis.oom.verdict import CAUSES, Cause, OomVerdict, judge
 from snapreport.diagnosis.peak import look_into_compiled, peak_finding
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.segments import heap_at
-from snapreport.ground.cards import card_of
+from snapreport.ground.cards import LEAST_CONTEXT, card_of
 from snapreport.ground.units import format_bytes, format_count, list_of, rounded_share
 from snapreport.model.diagnoses import (
     Column,
@@ -104,7 +104,9 @@ def _finding(
     settings = judge_settings(tables, device, verdict)
     noted = tables.noted(device.device)
     capacity = None if noted is None else noted.total_after or noted.capacity
-    said = (_why(verdict), settings_words(settings), asked, layers, _outside(verdict, capacity))
+    forecast = tables.forecast is not None
+    outside = _OF_FORECAST if forecast else _outside(verdict, capacity)
+    said = (_why(verdict), settings_words(settings), asked, layers, outside)
     return Finding(
         "oom",
         "warning" if verdict.recovered else "critical",
@@ -112,7 +114,7 @@ def _finding(
         " ".join(text.strip() for text in said if text),
         subject=subject,
         evidence=(
-            *_figures(verdict, capacity),
+            *_figures(verdict, capacity, forecast=forecast),
             Figure(
                 "needed under any setting",
                 settings.needed,
@@ -160,7 +162,7 @@ def _enough_changes(situation: Situation | None, verdict: OomVerdict) -> Iterato
     )
 
 
-def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
+def _figures(of: OomVerdict, capacity: int | None, *, forecast: bool) -> Iterator[Figure]:
     yield Figure("cause", of.cause, "text", CAUSES[of.cause])
     yield Figure("asked for", of.size, meaning="rounded up as the allocator does")
     yield Figure(
@@ -193,7 +195,7 @@ def _figures(of: OomVerdict, capacity: int | None) -> Iterator[Figure]:
         yield Figure("taken by others", of.foreign, meaning="at least, since the recording began")
     if capacity is not None:
         yield Figure("memory of the device", capacity, meaning="measured while recording")
-        others = max(capacity - of.ceiling, 0)
+        others = None if forecast else max(capacity - of.ceiling, 0)
         yield Figure("held by others", others, meaning="other programs, and CUDA's own context")
     elif not of.foreign:
         yield Figure("held by others", None, meaning="not recorded")
@@ -372,6 +374,12 @@ def _fullest_pool(of: OomVerdict) -> str:
 
 _NEAR = 0.9
 """A card is only guessed if PyTorch could have had at least this part of its memory."""
+
+
+_OF_FORECAST = (
+    f"The forecast leaves {format_bytes(LEAST_CONTEXT)} of the card to CUDA's context, the least"
+    " that it takes; with other programs and libraries on the card, requests fail earlier."
+)
 
 
 def _outside(verdict: OomVerdict, capacity: int | None) -> str:

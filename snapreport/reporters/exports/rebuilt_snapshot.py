@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from snapreport.model.history import (
     ANNOTATE,
     INTERNAL,
@@ -17,6 +19,7 @@ from snapreport.model.history import (
     DeviceHistory,
     History,
     Stages,
+    forecast_time,
 )
 from snapreport.model.snapshot import (
     BLOCK_STATES,
@@ -145,7 +148,12 @@ class _Rebuilder:
                 event["pool_id"] = self._history.pools[other.pool[i]]
             self._finish(event, int(other.time_us[i]), int(other.stack[i]))
             events[index] = event
-        return [event for event in events if event is not None]
+        found = [event for event in events if event is not None]
+        if self._history.forecast is not None:  # so that a reader can place the stages
+            times = forecast_time(np.arange(len(found)))
+            for event, time in zip(found, times.tolist(), strict=True):
+                event["time_us"] = time
+        return found
 
     def _add_allocations(self, device: DeviceHistory, events: list[Event | None]) -> None:
         rows = device.allocations
