@@ -74,7 +74,7 @@ def forecast(
     Nothing is computed: tensors on the card have shapes but no values, and so has a model on the
     CPU before it is moved there. Data on the CPU stays real. What the body asks of values that do
     not exist is assumed, counted and told. It ends by itself once a step of its optimizer
-    allocates exactly what the one before did.
+    allocates exactly what the one before did, and reserves nothing new.
 
     Args:
         path: the folder for the recordings; by default named after the program.

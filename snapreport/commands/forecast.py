@@ -16,7 +16,19 @@ import click
 
 from snapreport.commands.console import say
 from snapreport.commands.options import quiet_option, reads
-from snapreport.commands.record import FORMATS, Launched, end, prepare, run_and_leave
+from snapreport.commands.record import (
+    FORMATS,
+    OF_PROGRAM,
+    Launched,
+    end,
+    formats_option,
+    module_option,
+    prepare,
+    program_argument,
+    rest_argument,
+    run_and_leave,
+    title_option,
+)
 from snapreport.ground.cards import find_card
 from snapreport.model.snapshot import SIZES
 
@@ -60,12 +72,9 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-@click.command(
-    # Everything after the program's name belongs to the program.
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.argument("program", metavar="PROGRAM.py|MODULE")
-@click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@click.command(context_settings=OF_PROGRAM)
+@program_argument
+@rest_argument
 @click.option(
     "--card",
     metavar="CARD",
@@ -73,7 +82,7 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     callback=reads(find_card, keep=True),
     help="The card: a name such as h100-80 or rtx-4090, or a size such as 24GB.",
 )
-@click.option("-m", "--module", is_flag=True, help="Run a module by its name, as python -m does.")
+@module_option
 @click.option(
     "-o",
     "--output",
@@ -87,7 +96,7 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     metavar="N",
     type=click.IntRange(min=0),
     help="End after N steps of the optimizer; 0 for all that the program makes. By default it ends"
-    " once a step allocates exactly what the one before did.",
+    " once a step allocates exactly what the one before did, and reserves nothing new.",
 )
 @click.option(
     "--assume",
@@ -123,16 +132,8 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     metavar="SETTINGS",
     help="Settings of PYTORCH_ALLOC_CONF; by default those of the environment.",
 )
-@click.option(
-    "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
-)
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(FORMATS),
-    help="Write a snapshot, bundle, page or Markdown. May be repeated; by default all.",
-)
+@title_option
+@formats_option
 @click.option("--force", is_flag=True, help="Remove the previous forecast when this one is done.")
 @quiet_option
 def forecast(
@@ -227,9 +228,7 @@ def _each(ranks: tuple[int, ...], program: str, module: bool, arguments: tuple[s
         return subprocess.run(one, env=environment, check=False).returncode  # noqa: S603  (ours)
 
     with TemporaryDirectory() as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
-        environment["SNAPREPORT_FORECAST_RANKS"] = (
-            folder  # a copy of ranks.FOLDER, which needs torch
-        )
+        environment[_FOLDER] = folder
         for rank in ranks:
             (Path(folder) / f"rank{rank}").touch()
         return next((status for status in pool.map(run, ranks) if status), 0)

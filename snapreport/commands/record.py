@@ -32,13 +32,33 @@ FORMATS = ("pickle", "zip", "html", "md")
 MAX_ENTRIES = 1_000_000
 
 
-@click.command(
-    # Everything after the program's name belongs to the program.
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+# What the commands that run a program share.
+
+OF_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Everything after the program's name belongs to the program."""
+program_argument = click.argument("program", metavar="PROGRAM.py|MODULE")
+rest_argument = click.argument(
+    "arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
 )
-@click.argument("program", metavar="PROGRAM.py|MODULE")
-@click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
-@click.option("-m", "--module", is_flag=True, help="Run a module by its name, as python -m does.")
+module_option = click.option(
+    "-m", "--module", is_flag=True, help="Run a module by its name, as python -m does."
+)
+title_option = click.option(
+    "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
+)
+formats_option = click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="Write a snapshot, bundle, page or Markdown. May be repeated; by default all.",
+)
+
+
+@click.command(context_settings=OF_PROGRAM)
+@program_argument
+@rest_argument
+@module_option
 @click.option(
     "-o",
     "--output",
@@ -47,16 +67,8 @@ MAX_ENTRIES = 1_000_000
     help="Folder for the recordings: 1, 2, ..., and latest, a link to the newest."
     " By default named after the program: train.memory.",
 )
-@click.option(
-    "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
-)
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(FORMATS),
-    help="Write a snapshot, bundle, page or Markdown. May be repeated; by default all.",
-)
+@title_option
+@formats_option
 @click.option("--compress", is_flag=True, help="Write snapshot.pickle.zst.")
 @click.option(
     "--stacks",

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import importlib
 import pickle
-import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -77,7 +76,6 @@ class Device:
         self._pretended, self.properties, self._count = pretended, properties, count
         self._book, self._runner, self._dumped = book, runner, dumped
         self._undo = ExitStack()
-        self._streams = threading.local()
         self._next_stream = 0
         self.history: list[int] | None = None
         """Where each device's history begins that the program switched on; None: it is off."""

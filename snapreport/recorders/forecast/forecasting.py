@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from snapreport.model.forecasts import how_far
 from snapreport.model.snapshot import (
     MAY_TAKE_LESS,
     PLACEMENT,
-    AssumedValue,
     Forecast,
     ForecastPart,
     UnknownKernel,
@@ -120,7 +118,6 @@ class Forecasting:
         self._counted: int | None = None
         self._begun: list[int] = [0] * wanted.devices
         self._last: list[list[Any]] | None = None
-        self._thread = threading.get_ident()
 
     @contextmanager
     def there(self) -> Iterator[Forecasting]:
@@ -208,10 +205,7 @@ class Forecasting:
             steps=self.steps,
             repeats=self.repeats,
             parts=tuple(parts),
-            assumed=tuple(
-                AssumedValue(each.kind, each.place, each.value, each.count)
-                for each in self.values.all_assumed()
-            ),
+            assumed=tuple(self.values.all_assumed()),
             unknown=tuple(
                 UnknownKernel(name, count) for name, count in self.runner.unknown.most_common()
             ),

@@ -333,9 +333,6 @@ def _described(runner: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return func.redispatch(runner.cpu_keys, *args, **kwargs)
 
 
-_FORMATS = (torch.channels_last, torch.channels_last_3d)
-
-
 def _format_of(*tensors: Any) -> Any:
     """Return the memory format in which cuDNN computes a convolution.
 

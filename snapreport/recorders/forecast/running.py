@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import math
 import re
 import threading
 import warnings
@@ -118,8 +117,6 @@ class Runner:
         self.pretended, self.book, self.values = pretended, book, values
         self.processor = processor
         book.stacks.engine = _engine
-        self.operators: dict[Any, int] = {}
-        """How often each operation ran."""
         self._plans: dict[Any, Plan] = {}
         self._rules: dict[Any, Rule] = {}
         self._live: dict[int, tuple[int, Booked | None]] = {}
@@ -174,10 +171,6 @@ class Runner:
             if operator is not None:
                 run = functools.partial(sparse.kernel, self, operator)
                 library.impl(name, run, "SparseCUDA", **OVERRIDING)
-        for operator, key in self._special:
-            rule = self._rules[operator]
-            bound = _bound_rule(self, rule, operator)
-            library.impl(operator.name(), bound, key, **OVERRIDING)
 
     def use_fake(self, name: str) -> None:
         """Run an operation of the program by its fake implementation, ``mylib::op``."""
@@ -192,20 +185,12 @@ class Runner:
             library.impl(rest, _bound(self.kernel, operator), "CUDA", **OVERRIDING)
         self.fakes[name] = library
 
-    _special: tuple[tuple[Any, str], ...] = ()
-
     def rule(self, operator: Any, function: Rule) -> None:
         """Let a function answer for an operation; it gets this, the operation and its arguments."""
         self._rules[operator] = function
 
-    def rule_at(self, operator: Any, function: Rule, key: str) -> None:
-        """Let a function answer at another place of the dispatcher, such as ``AutogradCUDA``."""
-        self._rules[operator] = function
-        self._special = (*self._special, (operator, key))
-
     def kernel(self, operator: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an operation."""
-        self.operators[operator] = self.operators.get(operator, 0) + 1
         rule = self._rules.get(operator)
         if rule is not None:
             found = rule(self, operator, args, kwargs)
@@ -548,13 +533,6 @@ def _bound(kernel: Callable[..., Any], operator: Any) -> Callable[..., Any]:
     return run
 
 
-def _bound_rule(runner: Runner, rule: Rule, operator: Any) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return rule(runner, operator, args, kwargs)
-
-    return run
-
-
 _STUBBED = (
     "aten::copy_",
     "aten::convolution", "aten::convolution_backward",
@@ -751,11 +729,6 @@ def tensors_of(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from tensors_of(each)
-
-
-def numel_of(shape: Any) -> int:
-    """Return how many elements a shape has."""
-    return math.prod(int(n) for n in shape)
 
 
 def _called(operator: Any) -> str:

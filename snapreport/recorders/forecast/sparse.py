@@ -28,7 +28,6 @@ def kernel(runner: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
     Raises:
         NotImplementedError: there is no rule for it.
     """
-    runner.operators[operator] = runner.operators.get(operator, 0) + 1
     name = operator.overloadpacket.__name__
     if name in _DESCRIBING:
         return operator.redispatch(_CPU, *args, **kwargs)

@@ -35,7 +35,6 @@ class Substitutes:
         def attention(*args: Any, **kwargs: Any) -> Any:
             return scaled_dot_product_attention(*args, **kwargs, processor=processor, told=told)
 
-        self._attention = attention
         self._library = torch.library.Library("aten", "IMPL")
         for key in ("AutogradCUDA", "CUDA"):  # CUDA alone in inference mode
             self._library.impl("scaled_dot_product_attention", attention, key)

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from snapreport.model.snapshot import AssumedValue
+
 _MOST_KNOWN = 1 << 16
 """Elements: of a larger tensor no values are followed."""
 _MOST_KNOWN_REALS = 16
@@ -31,26 +33,6 @@ _MOST_ALIKE = 1000
 """So often between two steps a place gets the same answer; then now and then another one: the
 opposite, zero, or for floating-point numbers also a large one, so that no loop is endless."""
 _A_LOT = 1e9
-
-RULES = {
-    "bool": "False; True for all(), isfinite() and comparisons of a tensor with itself",
-    "int": "1",
-    "float": "0.5",
-    "nonzero": "all elements",
-    "unique": "all elements are different",
-    "bincount": "the least length that was asked for",
-}
-"""What is assumed of each kind of value, unless ``--assume`` says otherwise."""
-
-
-@dataclass(frozen=True)
-class Assumed:
-    """Values of one kind that were assumed at one place of the program."""
-
-    kind: str
-    place: str
-    value: str
-    count: int
 
 
 class Known:
@@ -258,9 +240,9 @@ class Values:
         """Note that the program made a step, so it is in no loop that waits for a value."""
         self._alike.clear()
 
-    def all_assumed(self) -> list[Assumed]:
+    def all_assumed(self) -> list[AssumedValue]:
         """Return what was assumed, the most frequent first."""
-        return [Assumed(*key, count) for key, count in self.assumed.most_common()]
+        return [AssumedValue(*key, count) for key, count in self.assumed.most_common()]
 
 
 _ANDS = frozenset(["mul", "logical_and", "bitwise_and"])
