@@ -229,7 +229,7 @@ def as_cpu() -> Iterator[Forecasting]:
     module.Substitutes = CpuChoices
     try:
         running = Forecasting(Wanted(find_card(CARD), steps=0))
-        running.runner.inside_of = lambda *_: ([], False)  # type: ignore[method-assign]
+        running.runner.inside_of = lambda *_: ([], False)  # type: ignore[method-assign,assignment]
         with running.there():
             yield running
     finally:

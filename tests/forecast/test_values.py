@@ -20,6 +20,31 @@ def test_what_came_from_the_cpu_is_known_on_the_card() -> None:
     assert not seen.assumed
 
 
+def test_lists_that_are_written_into_stay_known_or_become_unknown() -> None:
+    with forecast() as seen:
+        steps = [torch.tensor(0.0, device="cuda") for _ in range(2)]
+        torch._foreach_add_(steps, 1)
+        torch._foreach_add_(steps, torch.tensor(1.0), alpha=2)
+        assert [each.item() for each in steps] == [3, 3]
+        assert not seen.assumed
+        torch._foreach_mul_(steps, torch.randn((), device="cuda"))
+        assert [each.item() for each in steps] == [0.5, 0.5]
+    assert seen.assumed == {("float", HERE): 2}
+
+
+def test_an_optimizer_made_on_the_card_counts_its_steps() -> None:
+    # With a default device PyTorch 2.11 keeps Adam's step there, and divides by what follows of it.
+    with forecast() as seen:
+        weight = torch.nn.Parameter(torch.randn(4, device="cuda"))
+        weight.grad = torch.randn(4, device="cuda")
+        adam = torch.optim.Adam([weight], foreach=True)
+        adam.step()
+        adam.state[weight]["step"] = adam.state[weight]["step"].cuda()
+        adam.step()
+        assert adam.state[weight]["step"].item() == 2
+    assert not seen.assumed
+
+
 def test_a_loop_over_a_known_mask_ends_with_it() -> None:
     with forecast() as seen:
         mask, count = torch.tensor([True, False, True, True]).cuda(), 0

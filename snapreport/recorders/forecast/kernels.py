@@ -323,17 +323,20 @@ def cublaslt_workspace(
 ) -> Workspace:
     """The workspace of cuBLASLt, for ``addmm`` with a bias of one dimension, and scaled products.
 
-    Source: aten/src/ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize and gemm_and_bias (2.6: 1 MiB
-    from the allocator in each call); CublasHandlePool.cpp, getCUDABlasLtWorkspace (pytorch#145130,
-    2.7 and later: cuBLAS's own memory, unless TORCH_CUBLASLT_UNIFIED_WORKSPACE=0).
+    Source: aten/src/ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize and gemm_and_bias (1 MiB from
+    the allocator in each call); CublasHandlePool.cpp, getCUDABlasLtWorkspace (pytorch#156495, by
+    its date 2.9: kept for each handle and stream; seen so with 2.11 on an H200). The memory of
+    cuBLAS where TORCH_CUBLASLT_UNIFIED_WORKSPACE=1 (pytorch#151163, 2.8), which is what unset means
+    since pytorch#168175 and pytorch#175879 (by their dates 2.12).
     """
     environment = os.environ if environment is None else environment
     lasts = _workspaces_last(torch, environment)
+    by_itself = "1" if torch >= (2, 12) else "0"
     unified = (
-        torch >= (2, 7)
+        torch >= (2, 8)
         and lasts
-        and environment.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE", "1").lower()
-        not in ("0", "off", "false", "no", "n")
+        and environment.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE", by_itself).lower()
+        in ("1", "on", "true", "yes", "y")
     )
     whole = cublas_workspace(capability, torch, environment).bytes
     size = whole if unified else MIB
@@ -341,7 +344,7 @@ def cublaslt_workspace(
         size = int(environment["CUBLASLT_WORKSPACE_SIZE"]) * KIB
     if unified:
         return Workspace(min(size, whole), shared=True)
-    return Workspace(size, lasts=lasts and torch >= (2, 7))
+    return Workspace(size, lasts=lasts and torch >= (2, 9))
 
 
 def _workspaces_last(torch: tuple[int, int], environment: Mapping[str, str]) -> bool:
@@ -350,7 +353,7 @@ def _workspaces_last(torch: tuple[int, int], environment: Mapping[str, str]) -> 
 
 
 def takes_cublaslt(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether ``addmm`` leaves the bias to cuBLASLt, which needs a workspace of its own in 2.6.
+    """Whether ``addmm`` leaves the bias to cuBLASLt, which may need a workspace of its own.
 
     Source: aten/src/ATen/native/cuda/Blas.cpp, addmm_out_cuda_impl (useLtInterface; CUDA 12.1 and
     later).
@@ -373,8 +376,27 @@ def takes_cublaslt(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     )
 
 
+def lasting_workspaces(
+    name: str,
+    outputs: Sequence[Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    processor: Processor,
+) -> list[Workspace | None]:
+    """Return the workspaces that a call's handle keeps: cuBLAS's and, if it takes one, cuBLASLt's.
+
+    None stands for one that is not kept. Without a handle the list is empty.
+    """
+    if not uses_cublas(name, outputs, args):
+        return []
+    found = [cublas_workspace(processor.capability, processor.torch)]
+    if takes_cublaslt(name, args, kwargs):
+        found.append(cublaslt_workspace(processor.capability, processor.torch))
+    return [each if each.lasts and not each.shared else None for each in found]
+
+
 def _products(call: Call) -> Iterator[Inside]:
-    """Matrices that BLAS cannot read as they lie are copied; in 2.6 cuBLASLt's workspace.
+    """Matrices that BLAS cannot read as they lie are copied; workspaces that no handle keeps.
 
     Source: aten/src/ATen/native/cuda/Blas.cpp, prepare_matrix_for_cublas,
     prepare_batch_matrix_for_cublas.

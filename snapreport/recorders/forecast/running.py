@@ -15,7 +15,7 @@ import re
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -30,10 +30,10 @@ from snapreport.recorders.forecast.book import Book, Booked, Failed
 from snapreport.recorders.forecast.kernels import (
     Inside,
     Processor,
-    cublas_workspace,
+    Workspace,
     inside,
+    lasting_workspaces,
     results_on_card,
-    uses_cublas,
 )
 from snapreport.recorders.forecast.values import Values
 
@@ -131,7 +131,7 @@ class Runner:
         self._of_thread = threading.local()
         self._free_handles: list[int] = []
         self._handle_numbers = count()
-        self._handles: dict[tuple[int, int, int], Booked | None] = {}
+        self._handles: dict[tuple[int, int, int, int], Booked] = {}
         self.fakes: dict[str, Any] = {}
         """Operations of the program that have a fake implementation, and our libraries for them."""
         self.unknown: Counter[str] = Counter()
@@ -234,7 +234,7 @@ class Runner:
             self._take(held, device, each, operator)
         yield
         if cublas:  # a structured kernel makes its result before it asks for a handle
-            self._ready_cublas(device, operator)
+            self._ready_cublas(device, operator, cublas)
         for each in inside:
             if not each.before:
                 self._take(held, device, each, operator)
@@ -256,8 +256,8 @@ class Runner:
 
     def inside_of(
         self, operator: Any, args: Any, kwargs: Any, results: Any
-    ) -> tuple[list[Inside], bool]:
-        """Return what an operation's kernel takes for itself, and whether it needs cuBLAS.
+    ) -> tuple[list[Inside], list[Workspace | None]]:
+        """Return what an operation's kernel takes for itself, and the workspaces of its handle.
 
         If the former is not known, it is counted.
         """
@@ -275,7 +275,7 @@ class Runner:
             except Exception:  # a call that the table does not expect ends no program
                 _LOG.exception("what %s takes is not known", name)
                 found = None
-            cublas = uses_cublas(name, outputs, args)
+            cublas = lasting_workspaces(name, outputs, args, kwargs, self.processor)
             known = (found, cublas)
             if key is not None and len(self._insides) < _MOST_SHAPES:
                 self._insides[key] = known
@@ -287,17 +287,16 @@ class Runner:
             return [], cublas
         return found, cublas
 
-    def _ready_cublas(self, device: int, operator: Any) -> None:
-        """Book cuBLAS's workspace where a thread uses it for the first time on a stream."""
-        handle = (self._handle(), device, int(self.pretended.stream(device)))
-        if handle in self._handles:
-            return
-        workspace = cublas_workspace(self.processor.capability, self.processor.torch)
-        self._handles[handle] = (
-            self.allocate(device, workspace.bytes, operator, inside=_HANDLE)
-            if workspace.lasts
-            else None
-        )
+    def _ready_cublas(
+        self, device: int, operator: Any, workspaces: Sequence[Workspace | None]
+    ) -> None:
+        """Book the workspaces that a thread uses for the first time on a stream."""
+        number, stream = self._handle(), int(self.pretended.stream(device))
+        for which, workspace in enumerate(workspaces):
+            handle = (number, device, stream, which)
+            if workspace is not None and handle not in self._handles:
+                booked = self.allocate(device, workspace.bytes, operator, inside=_HANDLES[which])
+                self._handles[handle] = booked
 
     def _handle(self) -> int:
         """Return the number of this thread's handle; that of a thread that has ended is used again.
@@ -311,9 +310,8 @@ class Runner:
 
     def clear_workspaces(self) -> None:
         """Free the workspaces of cuBLAS."""
-        for (_, device, _), booked in self._handles.items():
-            if booked is not None:
-                self.book.free(device, booked)
+        for (_, device, _, _), booked in self._handles.items():
+            self.book.free(device, booked)
         self._handles.clear()
 
     # Shapes
@@ -761,6 +759,6 @@ def _engine() -> tuple[str, ...]:
 
 
 _ENGINE = ("torch::autograd::Engine::evaluate_function", "torch::autograd::Engine::thread_main")
-_HANDLE = ("at::cuda::getCurrentCUDABlasHandle",)
+_HANDLES = (("at::cuda::getCurrentCUDABlasHandle",), ("at::cuda::getCUDABlasLtWorkspace",))
 _CALLED: dict[Any, str] = {}
 _NODES: dict[str, tuple[str, ...]] = {}

@@ -7,6 +7,7 @@ a stated rule, and each use of one is counted by its place in the program.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from collections import Counter
@@ -66,6 +67,9 @@ class Values:
 
     def follow(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         """Compute an operation's result for real where its arguments are known and it is small."""
+        if out is None:
+            self._follow_written(func, args, kwargs)
+            return
         if isinstance(out, list | tuple):
             self._follow_many(func, args, kwargs, out)
             return
@@ -126,6 +130,27 @@ class Values:
         for each, result in zip(out, results, strict=True):
             if isinstance(each, torch.Tensor) and each.shape == result.shape:
                 setattr(each, _KNOWN, Known(result, self._cell(tensors, result)))
+
+    def _follow_written(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Follow an operation that returns nothing, such as ``_foreach_add_``: it writes."""
+        arguments = zip(func._schema.arguments, args, strict=False)  # those of kwargs are settings
+        written = [
+            each
+            for about, given in arguments
+            if about.alias_info is not None and about.alias_info.is_write
+            for each in _flat(given)
+            if self.known(each) is not None
+        ]
+        if not written or func.overloadpacket.__name__ in _OF_UNKNOWN:
+            return
+        tensors = [each for each in _flat((args, kwargs)) if isinstance(each, torch.Tensor)]
+        real = {id(each): self._value(each) for each in tensors}
+        with contextlib.suppress(Exception), torch.no_grad():
+            if not any(each is None for each in real.values()):
+                func(*_replaced(args, real), **_replaced(kwargs, real))
+                return
+        for each in written:  # what they would be is then not known
+            getattr(each, _KNOWN).cell[0] = False
 
     def _cell(self, tensors: list[Any], result: Any) -> list[bool]:
         """Return the validity that a result shares with the tensor that it views, or a new one."""
@@ -248,6 +273,8 @@ class Values:
 _ANDS = frozenset(["mul", "logical_and", "bitwise_and"])
 _ORS = frozenset(["logical_or", "bitwise_or"])
 _INFINITE = (float("inf"), float("-inf"))
+_OF_UNKNOWN = frozenset(["_amp_foreach_non_finite_check_and_unscale_"])
+"""Of values that are not known it is assumed that they are finite, as they were before."""
 _aten = torch.ops.aten
 _OVERWRITING = frozenset(["copy_", "fill_", "zero_", "random_"])
 _EMPTY = frozenset(

@@ -16,6 +16,7 @@ from snapreport.recorders.forecast.kernels import (
     cublaslt_workspace,
     flash_splits,
     inside,
+    lasting_workspaces,
     results_on_card,
     takes_cublaslt,
     uses_cublas,
@@ -63,11 +64,28 @@ def test_cublas_workspace_is_8_mib_and_an_eighth_and_32_mib_on_hopper() -> None:
 def test_cublaslt_has_a_mebibyte_of_its_own_until_it_shares() -> None:
     of_2_6 = cublaslt_workspace((8, 0), (2, 6), {})
     assert (of_2_6.bytes, of_2_6.shared, of_2_6.lasts) == (MIB, False, False)
+    of_2_11 = cublaslt_workspace((9, 0), (2, 11), {})  # as an H200 showed
+    assert (of_2_11.bytes, of_2_11.shared, of_2_11.lasts) == (MIB, False, True)
+    assert cublaslt_workspace((9, 0), (2, 11), {"TORCH_CUBLASLT_UNIFIED_WORKSPACE": "1"}).shared
     later = cublaslt_workspace((8, 0), (2, 13), {})
     assert (later.bytes, later.shared) == (8_519_680, True)
     alone = cublaslt_workspace((8, 0), (2, 13), {"TORCH_CUBLASLT_UNIFIED_WORKSPACE": "0"})
     assert (alone.bytes, alone.shared, alone.lasts) == (MIB, False, True)
     assert cublaslt_workspace((8, 0), (2, 6), {"CUBLASLT_WORKSPACE_SIZE": "2048"}).bytes == 2 * MIB
+
+
+def test_a_handle_keeps_both_workspaces_until_they_are_one() -> None:
+    out, bias, first, second = Tensor((4, 8)), Tensor((8,)), Tensor((4, 16)), Tensor((16, 8))
+
+    def kept(torch: tuple[int, int]) -> list[int | None]:
+        processor = Processor((9, 0), torch=torch)
+        found = lasting_workspaces("aten::addmm", [out], [bias, first, second], {}, processor)
+        return [None if each is None else each.bytes for each in found]
+
+    assert kept((2, 6)) == [32 * MIB, None]
+    assert kept((2, 11)) == [32 * MIB, MIB]
+    assert kept((2, 13)) == [32 * MIB, None]
+    assert kept((2, 14)) == [None, None]  # each call has its own
 
 
 def test_cublaslt_takes_a_bias_of_one_dimension() -> None:
