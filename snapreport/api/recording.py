@@ -13,20 +13,22 @@ import logging
 import multiprocessing.util
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast, final
 
 from snapreport.api.loading import PathLike, Snapshot, load
 from snapreport.api.making import save_bundle, save_report
-from snapreport.ground.errors import RecordingError, SnapreportError
+from snapreport.ground.errors import OutputError, RecordingError, SnapreportError
 from snapreport.ground.files import check_folder
 from snapreport.ground.processes import signals_held
 from snapreport.ground.safe_text import titled_table
-from snapreport.recorders.recorder import CONTEXTS, STACKS, Options, Recorder
+from snapreport.recorders.recorder import ACTIONS, CONTEXTS, STACKS, Options, Recorder
 from snapreport.recorders.session import Schedule, Session, Settings, Taken, forget_recorders
 from snapreport.recorders.system import (
     announce,
@@ -51,8 +53,45 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.RLock()
 _active: list[tuple[Recording, Session]] = []
 """The running recordings of this process, of all threads, in order of starting."""
+_writing = threading.RLock()
+_writer = 0
+"""The thread that is writing a recording, which holds the lock."""
+_after_writing: list[Callable[[], None]] = []
+"""Called by that thread when it has written."""
 _workers: set[int] = set()
 """The processes, such as multiprocessing workers, that finish their recordings when they end."""
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Note that this thread is writing: what ends the process waits, or is for later."""
+    global _writer
+    with _writing:
+        before, _writer = _writer, threading.get_ident()
+        try:
+            yield
+        finally:
+            _writer = before
+    if not before:
+        for each in tuple(_after_writing):
+            each()
+
+
+def wait_for_writing(later: Callable[[], None]) -> bool:
+    """Let no other thread write a recording from now on: the process is about to end.
+
+    Args:
+        later: called in place of waiting, where this thread itself writes and was interrupted by a
+            signal, as soon as it has written.
+
+    Returns:
+        whether nothing is being written now.
+    """
+    if _writer == threading.get_ident():
+        _after_writing.append(later)
+        return False
+    _writing.acquire()
+    return True
 
 
 @final
@@ -70,6 +109,7 @@ class Recording:
         self.folder = settings.folder
         """The folder of the last recording that began; before that, the one given to it."""
         self.files: dict[str, Path] = {}
+        self._early: dict[str, Path] = {}
         self.words = ""
         """A line with the report's path and its worst finding; empty before it is written."""
         self._headline = ""
@@ -122,6 +162,10 @@ class Recording:
         Raises:
             RecordingError: it is not running.
         """
+        with _written():
+            return self._stop(error)
+
+    def _stop(self, error: BaseException | None) -> dict[str, Path]:
         session = self._session()
         if session is None:
             raise RecordingError("No recording is running; start one first.")
@@ -129,7 +173,11 @@ class Recording:
             _active[:] = [each for each in _active if each[1] is not session]
         self.files, self.words, self._headline = {}, "", ""
         for taken in session.close(error):
-            self._finish(taken, session.folder)
+            self._finish(taken, session)
+        for kind, path in self._early.items():  # what was made at the failure is made anew by now
+            if kind in self.files and path not in self.files.values():
+                path.unlink(missing_ok=True)
+        self.folder = session.folder  # known by now if not before
         best = self.best or next(iter(self.files.values()), None)
         if best is None:
             return self.files
@@ -160,6 +208,19 @@ class Recording:
         if session is not None:
             session.step()
 
+    def note_failure(self, error: BaseException) -> None:
+        """Note an error that did not end the program, such as that of a thread."""
+        session = self._session()
+        if session is not None:
+            session.note_failure(error)
+
+    def keep_failure(self, error: BaseException) -> None:
+        """Write what a failed request for the CPU's memory found, as is done for a card's."""
+        session = self._session()
+        path = None if session is None else session.keep_failure(error)
+        if path is not None:
+            self._report_failure(path)
+
     def snapshot(self, name: str) -> Path | None:
         """Take a snapshot now, ``snapshot.NAME.pickle``; its reports are made at the end.
 
@@ -184,13 +245,17 @@ class Recording:
             _active[:] = [each for each in _active if each[1] is not session]
         session.abandon()
 
-    def _finish(self, taken: Taken, folder: Path) -> None:
+    def _finish(self, taken: Taken, session: Session) -> None:
         """Make the reports of one snapshot; failures are logged."""
-        suffix = "" if taken.part in ("end", "oom") else f".{taken.part}"
+        suffix = "" if taken.part == "end" else f".{taken.part}"
         made: dict[str, Path] = {"pickle": taken.path}
         try:
             if set(self._formats) - {"pickle"}:
-                self._convert(taken, folder, made)
+                try:
+                    self._convert(taken, session.folder, made)
+                except OutputError as error:
+                    session.move(error)
+                    self._convert(taken, session.folder, made)
             if "pickle" not in self._formats:
                 del made["pickle"]
                 taken.path.unlink()
@@ -206,10 +271,23 @@ class Recording:
         for kind, path in made.items():
             self.files.setdefault(kind + suffix, path)
 
+    def _report_failure(self, path: Path) -> None:
+        """Make the reports of a failed request at once: the process may be killed after it."""
+        session = self._session()
+        if session is not None and not self._early:
+            label = path.name.removeprefix(_STEMS["pickle"]).partition(".pickle")[0]
+            made: dict[str, Path] = {}
+            try:
+                self._convert(Taken(path, label, "oom"), session.folder, made)
+            except (SnapreportError, OSError, MemoryError) as error:
+                _LOG.warning("No report was made of the failed request yet: %s", error)
+            self._early = made
+
     def _convert(self, taken: Taken, folder: Path, made: dict[str, Path]) -> None:
         snapshot = load(taken.path)
         self._headline = self._headline or _headline(snapshot)
-        for kind in ("zip", "html", "md"):
+        # The page first: whoever ends the process may not wait for all of them.
+        for kind in ("html", "md", "zip"):
             if kind not in self._formats:
                 continue
             target = folder / f"{_STEMS[kind]}{taken.label}.{kind}"
@@ -289,6 +367,8 @@ def record(
     max_entries: int | None = MAX_ENTRIES,
     compile_context: bool = False,
     pinned: bool = False,
+    forward_frames: bool = False,
+    skip_actions: Sequence[str] = (),
     formats: Sequence[str] = FORMATS,
     on_oom: bool | Callable[[Path], None] = True,
     title: str | None = None,
@@ -322,6 +402,12 @@ def record(
             takes up to a few kB of the host's memory.
         compile_context: name the compiled region of each event.
         pinned: record pinned host memory too, if PyTorch can.
+        forward_frames: name the line of forward that memory of backward belongs to. PyTorch 2.12 or
+            newer notes it in autograd's anomaly mode, which makes the processor's part of a step
+            1.5 to 3 times as long.
+        skip_actions: kinds of events to leave out, if PyTorch can, so that more steps fit into
+            ``max_entries``: ``free_requested`` (memory then counts as allocated until it can be
+            used again) and ``snapshot``.
         formats: which of ``FORMATS`` to write.
         on_oom: write a snapshot when a request for memory fails; or a function to call with its
             path.
@@ -353,10 +439,21 @@ def record(
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats must name some of {', '.join(FORMATS)}, not {unknown or 'none'}")
+    if isinstance(skip_actions, str):
+        skip_actions = (skip_actions,)
+    unknown = [name for name in skip_actions if name not in ACTIONS]
+    if unknown:
+        raise ValueError(f"skip_actions may name {', '.join(ACTIONS)}, not {unknown}")
     settings = Settings(
         folder=Path(os.path.abspath(path)),  # noqa: PTH100  (the program may change its folder)
         options=Options(
-            stacks or best_stacks(), wanted_context, max_entries, compile_context, pinned
+            stacks or best_stacks(),
+            wanted_context,
+            max_entries,
+            compile_context,
+            pinned,
+            forward_frames,
+            tuple(skip_actions),
         ),
         on_oom=on_oom,
         title=title or program_name(),
@@ -370,6 +467,33 @@ def record(
         quiet=quiet,
     )
     return Recording(settings, formats)
+
+
+def ambient(
+    path: PathLike, *, only_oom: bool = False, forked_us: int | None = None, **arguments: Any
+) -> Recording:
+    """Return a recording for a process that did not ask for it.
+
+    It leaves nothing where nothing was allocated, and what cannot be written into the folder goes
+    into the system's one for temporary files.
+
+    Args:
+        path: as for ``record()``, as are the arguments.
+        only_oom: leave files only if a request for memory fails.
+        forked_us: when this process was forked from one that was recorded like this on the CPU.
+    """
+    wanted = record(path, **arguments)
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    elsewhere = Path(tempfile.gettempdir(), f"snapreport-{user}")
+    settings = replace(
+        wanted._settings,
+        only_oom=only_oom,
+        forked_us=forked_us,
+        elsewhere=elsewhere,
+        on_oom=lambda path: made._report_failure(path),
+    )
+    made = Recording(settings, wanted._formats)
+    return made
 
 
 def start(path: PathLike, **arguments: Any) -> Recording:
@@ -440,7 +564,11 @@ def _stop_at_exit() -> None:
     """Finish recordings that were not stopped, with the exception that ended the program."""
     # In a notebook or shell last_value is the last cell's error, which may be long ago.
     is_program = "IPython" not in sys.modules and not hasattr(sys, "ps1")
-    error = sys.exc_info()[1] or (getattr(sys, "last_value", None) if is_program else None)
+    stop_all(sys.exc_info()[1] or (getattr(sys, "last_value", None) if is_program else None))
+
+
+def stop_all(error: BaseException | None) -> None:
+    """Finish the recordings of this process, with the exception that ends the program."""
     while True:
         with _lock:
             if not _active:
@@ -455,13 +583,17 @@ def _stop_at_exit() -> None:
 
 def _stop_at_end_of_worker() -> None:
     """Finish a multiprocessing worker's recordings at its end: a forked worker runs no atexit."""
-    if multiprocessing.parent_process() is not None and os.getpid() not in _workers:
+    of_parent = multiprocessing.parent_process() is not None
+    # One that spawn has just started does not know its parent while it imports the main module.
+    starting = getattr(multiprocessing.current_process(), "_inheriting", False)
+    if (of_parent or starting) and os.getpid() not in _workers:
         _workers.add(os.getpid())
         multiprocessing.util.Finalize(None, _stop_at_exit, exitpriority=100)
 
 
 def _forget_in_child() -> None:
-    global _lock
+    global _lock, _writing, _writer
+    _writing, _writer = threading.RLock(), 0
     _lock = threading.RLock()  # the parent's may be held by a thread that the child does not have
     _active.clear()
     forget_recorders()

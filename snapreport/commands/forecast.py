@@ -24,7 +24,6 @@ from snapreport.commands.record import (
     formats_option,
     module_option,
     prepare,
-    program_argument,
     rest_argument,
     run_and_leave,
     title_option,
@@ -73,7 +72,7 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
 
 
 @click.command(context_settings=OF_PROGRAM)
-@program_argument
+@click.argument("program", metavar="PROGRAM.py|MODULE", type=click.Path())
 @rest_argument
 @click.option(
     "--card",

@@ -9,6 +9,9 @@ import io
 import os
 import runpy
 import shlex
+import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +20,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 import snapreport
+from snapreport.api.any_process import ALL, LAUNCHERS, ONLY_OOM, OPTIONS
 from snapreport.commands.console import INTERRUPTED, say
 from snapreport.commands.options import quiet_option
 from snapreport.ground.errors import InputError
-from snapreport.ground.processes import SignalExit, ignore_further_signals, signals_as_by_default
+from snapreport.ground.files import latest_number
+from snapreport.ground.processes import (
+    SignalExit,
+    ignore_further_signals,
+    signals_as_by_default,
+    signals_held,
+)
 
 if TYPE_CHECKING:
     from snapreport.api.recording import Recording
@@ -36,9 +47,12 @@ MAX_ENTRIES = 1_000_000
 
 OF_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after the program's name belongs to the program."""
-program_argument = click.argument("program", metavar="PROGRAM.py|MODULE")
 rest_argument = click.argument(
-    "arguments", metavar="[ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
+    "arguments",
+    metavar="[ARGUMENT]...",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=lambda _context, _argument, begun: [CompletionItem(begun, type="file")],
 )
 module_option = click.option(
     "-m", "--module", is_flag=True, help="Run a module by its name, as python -m does."
@@ -56,7 +70,7 @@ formats_option = click.option(
 
 
 @click.command(context_settings=OF_PROGRAM)
-@program_argument
+@click.argument("program", metavar="PROGRAM.py|MODULE|COMMAND", type=click.Path())
 @rest_argument
 @module_option
 @click.option(
@@ -85,6 +99,18 @@ formats_option = click.option(
 @click.option("--compile-context", is_flag=True, help="Name the compiled region of each event.")
 @click.option("--pinned", is_flag=True, help="Record pinned host memory too.")
 @click.option(
+    "--forward-frames",
+    is_flag=True,
+    help="Name the line of forward behind memory of backward; slow. PyTorch 2.12 or newer.",
+)
+@click.option(
+    "--skip-actions",
+    metavar="ACTION",
+    multiple=True,
+    type=click.Choice(["free_requested", "snapshot"]),
+    help="Leave these events out: free_requested or snapshot. May be repeated.",
+)
+@click.option(
     "--rank",
     "ranks",
     metavar="N",
@@ -111,14 +137,25 @@ def record(
     or SIGHUP, and its exit status is kept. With a CUDA device PyTorch's memory history is recorded,
     without one the CPU's memory. Options for snapreport come before the program's name. Every
     recording is kept in a folder of its own: train.memory/1, train.memory/2; train.memory/latest is
-    the newest. If there are several processes, record each: let torchrun start snapreport, not the
-    reverse.
+    the newest. PROGRAM may also be a launcher, such as torchrun, or any other command: then each
+    Python process that it starts and that imports PyTorch (2.5 or newer) is recorded, and the ranks
+    of a run get a page together.
 
     \b
     Example:
       snapreport record train.py --epochs 1
-      torchrun --nproc-per-node 2 -m snapreport record train.py
+      snapreport record torchrun --nproc-per-node 2 train.py
+      snapreport record -o out -- bash job.sh
     """
+    command = find_command(program, module, arguments)
+    if command is not None:
+        launched = find_launched(program, module, arguments)
+        named = launched.program[0] if launched and launched.program else program
+        options |= {"title": title, "formats": formats, "ranks": ranks}
+        if options.pop("force"):
+            raise click.UsageError("--force is for a single program: a command may run several.")
+        folder = output or Path(f"{Path(named).stem}.memory")
+        sys.exit(_record_command(command, folder, options, quiet))
     stem = prepare(program, module, arguments)
     recording = snapreport.record(
         output or Path(f"{stem}.memory"),
@@ -143,15 +180,17 @@ def prepare(
         program: its file or module.
         module: whether it is a module's name.
         arguments: the program's own.
-        advise: says what to do instead if it is a launcher; by default to record what it starts.
+        advise: says what to do instead if it is a launcher.
 
     Raises:
         InputError: it cannot be run, or starts other processes.
     """
     _find(program, module)
     launched = find_launched(program, module, arguments)
-    if launched is not None:
-        raise InputError((advise or _record_those)(launched))
+    if launched is not None and advise is not None:
+        raise InputError(advise(launched))
+    for name in (ALL, ONLY_OOM):  # this process is seen to already
+        os.environ.pop(name, None)
     sys.argv = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.getcwd() if module else str(Path(program).resolve().parent)  # noqa: PTH109
@@ -282,24 +321,8 @@ def _of_program(trace: TracebackType | None) -> TracebackType | None:
 _FORECAST = str(Path(__file__).parents[1] / "recorders" / "forecast") + os.sep
 
 
-# Launchers, such as torchrun: record the programs that they start, not the launchers.
+# Launchers and other commands: the processes that they start record themselves.
 
-
-_LAUNCHERS = {
-    "torchrun": ("torchrun",),
-    "torch.distributed.run": ("torchrun",),
-    "torch.distributed.launch": ("python", "-m", "torch.distributed.launch"),
-    "accelerate": ("accelerate",),
-    "accelerate.commands.launch": ("accelerate", "launch"),
-    "accelerate.commands.accelerate_cli": ("accelerate",),
-    "deepspeed": ("deepspeed", "--no_local_rank"),
-    "deepspeed.launcher.runner": ("deepspeed", "--no_local_rank"),
-}
-"""How each launcher is called, by its module or file name; most take a module to run with ``-m``.
-
-DeepSpeed takes it with ``--module``, and puts ``--local_rank=0`` after the module's name unless
-given ``--no_local_rank``; programs find it in ``LOCAL_RANK`` as well.
-"""
 _MODULE = ("-m", "--module")
 
 
@@ -308,8 +331,6 @@ class Launched:
     """What a launcher was to start."""
 
     launcher: str
-    called: tuple[str, ...]
-    """How the launcher is called."""
     own: list[str]
     """Our own options."""
     given: list[str]
@@ -323,8 +344,7 @@ class Launched:
 def find_launched(program: str, module: bool, arguments: Sequence[str]) -> Launched | None:
     """Return what a program starts if it is a launcher, None if it is not."""
     name = program if module else Path(program).name
-    called = _LAUNCHERS.get(name)
-    if called is None:
+    if name not in LAUNCHERS:
         return None
     before = sys.argv[: len(sys.argv) - 1 - len(arguments)]
     ours = next((n for n, each in enumerate(before) if each in ("record", "forecast")), None)
@@ -335,19 +355,101 @@ def find_launched(program: str, module: bool, arguments: Sequence[str]) -> Launc
          if each in _MODULE or each.endswith(".py")),
         len(arguments),
     )  # fmt: skip
-    given = [each for each in arguments[:start] if each not in (*_MODULE, *called)]
+    given = [each for each in arguments[:start] if each not in (*_MODULE, *LAUNCHERS, "launch")]
     names_module = any(each in _MODULE for each in arguments[:start])
-    return Launched(name, called, own, given, list(arguments[start:]), names_module)
+    return Launched(name, own, given, list(arguments[start:]), names_module)
 
 
-def _record_those(found: Launched) -> str:
-    """Return a sentence with the command that records what a launcher starts."""
-    option = "--module" if "deepspeed" in found.called else "-m"
-    run = [option, "snapreport", "record", *found.own]
-    if found.module and found.program:
-        run.append("-m")
-    trains = [*found.called, *found.given, *run, *(found.program or ["train.py"])]
-    return (
-        f"{found.launcher} starts other processes, and recording it sees none of them. Record those"
-        f" instead: {shlex.join(trains)}"
-    )
+def find_command(program: str, module: bool, arguments: tuple[str, ...]) -> list[str] | None:
+    """Return how to start a program that is no Python program to run here, None if it is one."""
+    launcher = (program if module else Path(program).name) in LAUNCHERS
+    if module:
+        return [sys.executable, "-m", program, *arguments] if launcher else None
+    if not Path(program).exists():
+        found = shutil.which(program)
+        return None if found is None else [found, *arguments]
+    path = str(Path(program).absolute())
+    if launcher:
+        return [*([] if os.access(path, os.X_OK) else [sys.executable]), path, *arguments]
+    return None if _is_python(Path(path)) else [path, *arguments]
+
+
+def _is_python(path: Path) -> bool:
+    """Say whether a file or folder is a Python program: all that does not say otherwise is."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(200)
+    except OSError:  # a folder, or what _find() says
+        return True
+    if begin.startswith(b"#!"):
+        return b"python" in begin.partition(b"\n")[0]
+    packed = begin.startswith(b"PK") or path.suffix == ".pyc"
+    other = path.suffix.lower() in (".sh", ".bat", ".cmd", ".exe")
+    return packed or not (other or b"\0" in begin)
+
+
+def _record_command(command: list[str], folder: Path, options: dict[str, Any], quiet: bool) -> int:
+    """Run a command, let its processes record themselves, and say what they left.
+
+    Returns:
+        its exit status.
+
+    Raises:
+        InputError: it cannot be run.
+    """
+    words = [
+        name if value is True else f"{name}={_word(value)}"
+        for name, value in options.items()
+        if value not in (None, (), False)
+    ]
+    environment = {**os.environ, ALL: str(folder.absolute()), OPTIONS: shlex.join(words)}
+    environment.pop(ONLY_OOM, None)
+    before = latest_number(folder)
+    ended: SignalExit | None = None
+    process: subprocess.Popen[bytes] | None = None
+    while True:
+        try:
+            if process is None:
+                with signals_held():
+                    process = subprocess.Popen(command, env=environment)  # noqa: S603  (the user's)
+            status = process.wait()
+            break
+        except SignalExit as error:  # all of it is to end
+            ended = error
+            if process is not None:
+                process.send_signal(error.number)
+        except KeyboardInterrupt:
+            if process is not None and not os.isatty(0):  # a terminal sends it to the command, too
+                process.send_signal(signal.SIGINT)
+        except OSError as error:
+            raise InputError(f"{command[0]} cannot be run: {error.strerror}.") from error
+    ignore_further_signals()
+    if not quiet:
+        _tell(Path(command[0]).name, folder, before)
+    if ended is not None:
+        _end_by_signal(ended)
+    return 128 - status if status < 0 else status
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _tell(name: str, folder: Path, before: int) -> None:
+    """Say what the processes of a command left; make the page of a run of several."""
+    numbers = range(before + 1, latest_number(folder) + 1)
+    recorded = [folder / str(n) for n in numbers if any((folder / str(n)).glob("snapshot*"))]
+    for each in recorded:
+        if any(each.glob("snapshot.rank*")):
+            try:
+                page = each / "run.html"
+                run = snapreport.render_run(each, page, pages="none", force=True).loaded.run
+                of = f"{len(run.ranks)} of {run.expected}" if run.expected else str(len(run.ranks))
+                say(f"snapreport recorded {of} ranks: {page}")
+            except Exception as error:  # the command's own status counts
+                say(f"The ranks in {each} have no page together: {error}")
+    if not recorded:
+        say(
+            f"No process that {name} started was recorded: none of them allocated memory through"
+            " PyTorch, or their Python has no snapreport, or a PyTorch before 2.5."
+        )

@@ -184,10 +184,9 @@ def _nothing_allocated(tables: History) -> Finding:
         return nothing
     suggestions = (
         record_again(
-            "Record in the processes that train: have their launcher start these commands.",
-            "torchrun ... -m snapreport record train.py  # or accelerate launch ...\n"
-            "deepspeed --no_local_rank --module snapreport record train.py\n"
-            "mpirun ... python -m snapreport record train.py  # in place of python train.py\n"
+            "Record in the processes that train: all that such a command starts are recorded.",
+            "snapreport record torchrun ... train.py  # or accelerate, deepspeed, bash job.sh\n"
+            "SNAPREPORT=out mpirun ... python train.py  # where another program starts them\n"
             'with snapreport.record("out"): ...  # in the function that a worker of Ray runs',
         ),
     )

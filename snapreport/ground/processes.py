@@ -46,6 +46,9 @@ _came: list[int] | None = None
 """What came while signals are held; None while they are not."""
 _heard: set[int] = set()
 _deaf = False
+_answer: Callable[[int], None] | None = None
+"""What hears the signals instead, in a program that is not ours."""
+_hidden: AbstractContextManager[None] = nullcontext()
 
 
 class SignalExit(SystemExit):
@@ -68,7 +71,12 @@ class SignalExit(SystemExit):
     def end_as_by_default(self) -> NoReturn:
         """End this process as the signal would have ended it."""
         if os.name == "posix":
-            _set(self.number, signal.SIG_DFL)
+            if threading.current_thread() is threading.main_thread():
+                _set(self.number, signal.SIG_DFL)
+            else:  # where Python sets none
+                import ctypes
+
+                ctypes.CDLL(None).signal(self.number, 0)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [self.number])
             os.kill(os.getpid(), self.number)
         raise self
@@ -92,6 +100,24 @@ def raise_on_signals() -> None:
             _set(number, _hear)
 
 
+def answer_signals(answer: Callable[[int], None]) -> None:
+    """Let a function hear the signals that would end this process, of which it is to end.
+
+    It is called in the main thread, from which this is called, too. To all others it looks as if
+    the signals had no handler.
+    """
+    global _answer, _hidden
+    _answer = answer
+    _hidden = signals_as_by_default()  # for good: it ends where nothing refers to it
+    _hidden.__enter__()
+    raise_on_signals()
+
+
+def is_ours(number: int) -> bool:
+    """Tell whether a signal that ends this process by default is heard by us."""
+    return _get(number) is _hear
+
+
 def default_on_signals() -> None:
     """Let these signals end this process again: where none of ours has to be cleaned up."""
     for number in ENDING:
@@ -105,7 +131,9 @@ def _hear(number: int, _frame: FrameType | None) -> None:
     if _deaf or (number in _heard and signal_name(number) == "SIGHUP"):
         return
     _heard.add(number)
-    if _came is not None:
+    if _answer is not None:
+        _answer(number)
+    elif _came is not None:
         _came.append(number)
     else:
         _raise(number)

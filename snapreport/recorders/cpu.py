@@ -14,10 +14,11 @@ import contextlib
 import importlib
 import os
 import platform
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -76,7 +77,7 @@ class _Session:
                 profile_memory=True,
                 with_stack=self._options.context != "none",
             )
-            with temporary_environment(_QUIET):
+            with temporary_environment(_QUIET), _ours():
                 profiler.__enter__()
         except (AssertionError, AttributeError, ImportError, RuntimeError, TypeError) as error:
             raise RecordingError(f"torch.profiler cannot start: {error}") from error
@@ -134,6 +135,73 @@ class _Session:
             self._stages[int(number)] = stage
 
 
+_starting_ours = threading.local()
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    _starting_ours.now = True
+    try:
+        yield
+    finally:
+        _starting_ours.now = False
+
+
+_begun, _left = threading.Event(), threading.Event()
+_leave: Callable[[], None] | None = None
+"""Ends a recording that nobody asked for, in the thread that began it."""
+
+
+def give_way(leave: Callable[[], None]) -> None:
+    """Before the program starts a profiler or a recording of its own, let a function end ours.
+
+    The profiler can only be stopped by the thread that started it, the main one, from which this is
+    called. A signal that otherwise is ignored calls it there, even while it waits for a thread.
+    """
+    global _leave
+    from torch.autograd import profiler
+
+    prepare = profiler._prepare_profiler
+
+    def prepare_theirs(*args: Any, **kwargs: Any) -> Any:
+        if not getattr(_starting_ours, "now", False):
+            _make_way()
+        return prepare(*args, **kwargs)
+
+    def heard(*_: object) -> None:
+        _begun.set()
+        leave()
+        _left.set()
+
+    if _leave is None:
+        profiler._prepare_profiler = prepare_theirs
+        if hasattr(signal, "SIGURG") and signal.getsignal(signal.SIGURG) == signal.SIG_DFL:
+            signal.signal(signal.SIGURG, heard)
+    _leave = leave
+
+
+def _make_way() -> None:
+    import torch
+
+    if _leave is None:
+        return
+    elsewhere = set(_sessions) - {threading.get_ident()}
+    if not elsewhere:
+        _leave()
+        if torch._C._autograd._profiler_enabled():  # it was on in the process that forked this one
+            _sessions.clear()
+            torch._C._autograd._disable_profiler()
+    elif hasattr(signal, "SIGURG"):
+        _begun.clear()
+        _left.clear()
+        signal.pthread_kill(elsewhere.pop(), signal.SIGURG)
+        if _begun.wait(_PATIENCE_S):
+            _left.wait()
+
+
+_PATIENCE_S = 10.0
+
+
 _sessions: dict[int, _Session] = {}
 """The running session, by its thread."""
 _starting = threading.Lock()
@@ -174,6 +242,8 @@ class CpuRecorder:
             raise RecordingError(
                 "This recorder is already running; create another for a second recording."
             )
+        if set(_sessions) - {threading.get_ident()}:
+            _make_way()
         with _starting:
             session = _sessions.get(threading.get_ident())
             if session is not None:
@@ -191,6 +261,17 @@ class CpuRecorder:
             session.users += 1
         self._session, self._running = session, True
         self._pieces = slice(len(session.pieces), None)
+
+    def inherit(self) -> bool:
+        """Go on with what was on when this process was forked; say whether there is anything.
+
+        Then all of it is in the snapshot, also from before the fork.
+        """
+        self._session = _sessions.get(threading.get_ident())
+        if self._session is not None:
+            self._session.users = 1  # the parent's others are not here
+            self._running, self._pieces = True, slice(0, None)
+        return self._session is not None
 
     def snapshot(self) -> dict[str, Any]:
         """Return what was recorded since ``start()``; later snapshots share its lists of frames.

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from snapreport.ground.errors import RecordingError
@@ -37,6 +38,8 @@ class CudaRecorder:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._started = self._running = False
+        self._anomalies: tuple[bool, bool] | None = None
+        """Whether anomaly mode was on and looked for NaN, before we switched it on."""
         self.joined = False
         """Whether history was already on: its settings are then kept, and it stays on."""
 
@@ -58,6 +61,8 @@ class CudaRecorder:
             self.joined = _history_is_on()
             if not self.joined:
                 _switch_on(torch.cuda.memory._record_memory_history, self._options)
+                if self._options.forward_frames:
+                    self._note_forward(True)
         except (AttributeError, RuntimeError, TypeError, ValueError, AssertionError) as error:
             why = str(error).strip().split("\n", 1)[0] or type(error).__name__
             raise RecordingError(f"PyTorch cannot record CUDA memory: {why}") from error
@@ -90,6 +95,20 @@ class CudaRecorder:
             self._running = False
             if not self.joined:
                 torch.cuda.memory._record_memory_history(None)
+                self._note_forward(False)
+
+    def _note_forward(self, on: bool) -> None:
+        """Switch autograd's anomaly mode on, which keeps a call stack with each of its nodes."""
+        import torch
+
+        if not on:
+            if self._anomalies is not None:
+                torch.set_anomaly_enabled(*self._anomalies)
+        elif torch_version() < (2, 12):
+            _LOG.warning("This PyTorch does not note lines of forward: that needs 2.12 or newer.")
+        else:
+            self._anomalies = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+            torch.set_anomaly_enabled(True, self._anomalies[0] and self._anomalies[1])
 
     def mark(self, name: str) -> None:
         """Add an annotation that starts and ends now."""
@@ -153,7 +172,7 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
     context = options.context
     if context == "all" and _loses_exceptions():
         context = "alloc"
-        _LOG.warning(
+        _say_once(
             "This version of PyTorch breaks programs that use activation checkpointing when the"
             " call stacks of frees are recorded, so only allocations get call stacks."
         )
@@ -171,12 +190,19 @@ def _switch_on(record: Callable[..., None], options: Options) -> None:
         wanted["compile_context"] = True
     if options.pinned:
         wanted["record_pinned_host_memory"] = True
+    if options.skip_actions:
+        wanted["skip_actions"] = list(options.skip_actions)
     known = inspect.signature(record).parameters
     for name in sorted(set(wanted) - set(known)):
         del wanted[name]
-        if name in ("compile_context", "record_pinned_host_memory"):
+        if name in ("compile_context", "record_pinned_host_memory", "skip_actions"):
             _LOG.warning("This PyTorch has no %s; recording continues without it.", name)
     record(**wanted)
+
+
+@cache
+def _say_once(text: str) -> None:
+    _LOG.warning(text)
 
 
 def _loses_exceptions() -> bool:
@@ -187,11 +213,15 @@ def _loses_exceptions() -> bool:
     program then ends in ``SystemError: ... returned NULL without setting an exception``. Seen with
     2.11; source: pytorch#175196.
     """
+    return (2, 10) <= torch_version() < (2, 12)
+
+
+def torch_version() -> tuple[int, int]:
+    """Return PyTorch's version; zeros where it is none that we know."""
     import torch
 
-    first, fixed = (2, 10), (2, 12)
     numbers = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    return numbers is not None and first <= (int(numbers[1]), int(numbers[2])) < fixed
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 @contextmanager

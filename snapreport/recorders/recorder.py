@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 STACKS = ("python", "all")
 CONTEXTS = ("all", "alloc", "state", "none")
+ACTIONS = ("free_requested", "snapshot")
+"""Events that may be left out. PyTorch can leave out all; without the others, figures of the
+recording would be wrong, and nobody could tell."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,10 @@ class Options:
     """Name the compiled region of each event."""
     pinned: bool = False
     """Record pinned host memory too."""
+    forward_frames: bool = False
+    """Note with the memory of backward the line of forward that it belongs to."""
+    skip_actions: tuple[str, ...] = ()
+    """Kinds of events that are not kept, some of ``ACTIONS``."""
 
 
 class Recorder(Protocol):

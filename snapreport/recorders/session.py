@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from snapreport.ground.errors import RecordingError, SnapreportError
+from snapreport.ground.errors import OutputError, RecordingError, SnapreportError
 from snapreport.ground.files import write_atomically
 from snapreport.ground.processes import collector_off
 from snapreport.ground.units import format_bytes
@@ -73,6 +73,14 @@ class Settings:
     schedule: Schedule | None = None
     force: bool = False
     quiet: bool = False
+    only_oom: bool = False
+    """Leave files only if a request for memory fails."""
+    forked_us: int | None = None
+    """When this process was forked from one that recorded the CPU's memory, in microseconds since
+    1970: what it does since then is recorded. To read it takes as long as all of the parent's."""
+    elsewhere: Path | None = None
+    """The process did not ask for this recording: so it leaves nothing where nothing was allocated,
+    makes no folder before it has something to write, and takes this one where that fails."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Taken:
     label: str
     """Added to the name of every file made from it, such as ``.step5``."""
     part: str
-    """``end``, ``oom``, or ``step5``."""
+    """``end``, ``step5``, or ``oom`` for the last failed request that the program survived."""
 
 
 class Session:
@@ -102,6 +110,10 @@ class Session:
         self._taken: list[Taken] = []
         self._before: list[dict[str, Any]] = []
         self._oom: Taken | None = None
+        """That of the last failed request."""
+        self._survived: Taken | None = None
+        """The last one on disk of a failed request."""
+        self._failure: dict[str, Any] | None = None
         self._failing = threading.Lock()
         self._next_oom = 0.0
         self._failed = 0
@@ -109,6 +121,7 @@ class Session:
         self._children_s = 0.0
         self._steps = 0
         self._cleanup = contextlib.ExitStack()
+        self._cleanup.callback(self._leave_place)
 
     def open(self) -> None:
         """Start recording; on a rank that is not recorded this and all later calls do nothing.
@@ -121,10 +134,13 @@ class Session:
         """
         if not self._chosen():
             return
-        self._place = claim(self._settings.folder, self._settings.force)
-        self._cleanup.callback(self._place.close)
+        if self._settings.elsewhere is None:
+            self._claim(self._settings.folder)
         try:
-            self._recorder, self._joined = _join_recorder(self._settings.options)
+            if self._settings.forked_us is None:
+                self._recorder, self._joined = _join_recorder(self._settings.options)
+            else:
+                self._recorder, self._joined = _inherit_recorder(self._settings.options), True
             self._cleanup.callback(_leave_recorder, self._recorder)
             if self._settings.on_oom and self._recorder.kind != "cpu":
                 self._cleanup.enter_context(observe_oom(self._failed_request))
@@ -132,12 +148,44 @@ class Session:
         except BaseException:
             self._cleanup.close()
             raise
-        self._started_us = _now_us()
+        self._started_us = self._settings.forked_us or _now_us()
         self._children_s = system.children_seconds()
+
+    def _leave_place(self) -> None:
+        if self._place is not None:
+            self._place.close()
+
+    def _claim(self, folder: Path) -> None:
+        self._leave_place()
+        self._place = claim(folder, self._settings.force)
+
+    def _claim_somewhere(self) -> None:
+        try:
+            self._claim(self._settings.folder)
+        except OutputError as error:
+            self.move(error)
+
+    def move(self, error: OutputError) -> None:
+        """Go on elsewhere, as the folder cannot be written to.
+
+        Raises:
+            OutputError: the given one, if there is nowhere else.
+        """
+        elsewhere = self._settings.elsewhere
+        if elsewhere is None or self.folder.parent == elsewhere:
+            raise error
+        try:
+            elsewhere.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            raise error from None
+        if hasattr(os, "getuid") and elsewhere.lstat().st_uid != os.getuid():
+            raise error  # anyone may make such a folder, or a link, where all have their files
+        self._claim(elsewhere)
+        _LOG.warning("%s The recording goes into %s.", error, self.folder)
 
     @property
     def folder(self) -> Path:
-        """Where the files go: known once it is open, on a rank that is recorded."""
+        """Where the files go: known once there is one, on a rank that is recorded."""
         return self._settings.folder if self._place is None else self._place.folder
 
     @property
@@ -169,6 +217,29 @@ class Session:
             return taken.path
         return None
 
+    def note_failure(self, error: BaseException) -> None:
+        """Note that a request for memory failed while the program goes on; the first one stays.
+
+        The error itself is not kept: it would hold memory.
+        """
+        if self._failure is None:
+            with _logged("What failed could not be noted"):
+                failure = system.describe(error)
+                if system.out_of_memory(error) or failure["cpu_request"] is not None:
+                    self._failure = failure
+
+    def keep_failure(self, error: BaseException) -> Path | None:
+        """Write a snapshot of a failed request for the CPU's memory that the program survived.
+
+        None if that was not what failed, or if writing fails, which is logged.
+        """
+        with _logged("The snapshot of an out of memory error could not be written"):
+            failure = system.describe(error)
+            if failure["cpu_request"] is not None and self.recorder is not None:
+                self._survived = self._write("oom", failure)
+                return self._survived.path
+        return None
+
     def close(self, error: BaseException | None) -> list[Taken]:
         """End the recording, and return every snapshot that was taken, the last one first.
 
@@ -185,7 +256,10 @@ class Session:
                         # It is read when it is off; a snapshot before would start it once more,
                         # only to record how the snapshot is written.
                         _leave_recorder(recorder)
-                    self._taken.insert(0, self._last(error))
+                    last = self._last(error)
+                    self._taken = [*last, *self._taken]
+                    if self._survived is not None and self._survived.path.exists():
+                        self._taken.append(self._survived)
         finally:
             self._recorder = None
             with _logged("The recording could not be stopped"):
@@ -197,16 +271,21 @@ class Session:
         self._recorder = None
         self._cleanup.close()
 
-    def _last(self, error: BaseException | None) -> Taken:
-        """Return the last snapshot: that of the failed request if it ended the program."""
-        if self._oom is not None and system.out_of_memory(error):
+    def _last(self, error: BaseException | None) -> list[Taken]:
+        """Return the last snapshot, that of the failed request if it ended the program; if any."""
+        if self._oom is not None and (self._settings.only_oom or system.out_of_memory(error)):
             path = self._path("")
             self._oom.path.replace(path)
-            return Taken(path, self._label(""), "oom")
+            return [Taken(path, self._label(""), "end")]
+        if self._settings.only_oom:
+            return []
         failed = error is not None and not (
             isinstance(error, SystemExit) and error.code in (None, 0)
         )
-        return self._write("", system.describe(error) if error is not None and failed else None)
+        failure = system.describe(error) if error is not None and failed else self._failure
+        with contextlib.suppress(_NothingAllocatedError):
+            return [self._write("", failure)]
+        return []
 
     def _failed_request(self, device: int, size: int, total: int, free: int) -> None:
         """Write a snapshot while the failing thread waits, still holding all its memory."""
@@ -225,7 +304,7 @@ class Session:
                     f" {format_bytes(free)} of {format_bytes(total)} free",
                 }
                 self._oom = None
-                self._oom = self._write("oom", failure)
+                self._oom = self._survived = self._write("oom", failure)
                 if callable(self._settings.on_oom):
                     self._settings.on_oom(self._oom.path)
             took = time.monotonic() - began
@@ -235,9 +314,13 @@ class Session:
 
     def _write(self, part: str, failure: dict[str, Any] | None) -> Taken:
         assert self._recorder is not None
-        path = self._path(part)
         with collector_off():  # it would walk millions of new dicts again and again
             snapshot = self._recorder.snapshot()
+            if self._settings.elsewhere is not None:
+                if not (any(snapshot["segments"]) or any(map(len, snapshot["device_traces"]))):
+                    raise _NothingAllocatedError
+                if self._place is None:
+                    self._claim_somewhere()
             if self._joined:
                 cut_before(snapshot, self._started_us)
             cut_own_frames(snapshot)
@@ -247,7 +330,13 @@ class Session:
             hide_in_texts(snapshot, frames, known_here())
             own = snapshot.get("snapreport")
             snapshot["snapreport"] = self._metadata(self._recorder, failure, own)
-            _dump(snapshot, path, self._settings.compress)
+            path = self._path(part)
+            try:
+                _dump(snapshot, path, self._settings.compress)
+            except OutputError as error:
+                self.move(error)
+                path = self._path(part)
+                _dump(snapshot, path, self._settings.compress)
         if self._place is not None:
             with _logged("The link to the latest recording could not be updated"):
                 self._place.filled()
@@ -309,6 +398,10 @@ class Session:
     def _path(self, part: str) -> Path:
         ending = ".pickle.zst" if self._settings.compress else ".pickle"
         return self.folder / f"snapshot{self._label(part)}{ending}"
+
+
+class _NothingAllocatedError(SnapreportError):
+    """A recording that nobody asked for in this process has nothing to show."""
 
 
 _PROTOCOL = 4
@@ -387,6 +480,15 @@ def _join_recorder(options: Options) -> tuple[Recorder, bool]:
         recorder = _cuda[0] if joined else _start_cuda(options)
         _cuda.append(recorder)
     return recorder, joined or recorder.joined
+
+
+def _inherit_recorder(options: Options) -> Recorder:
+    from snapreport.recorders.cpu import CpuRecorder
+
+    recorder = CpuRecorder(options)
+    if not recorder.inherit():
+        raise RecordingError("Nothing was recorded when this process was forked.")
+    return recorder
 
 
 def _leave_recorder(recorder: Recorder) -> None:

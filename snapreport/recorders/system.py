@@ -15,7 +15,7 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
@@ -73,6 +73,32 @@ def cuda_is_there() -> bool:
     return bool(torch.cuda.is_available())
 
 
+def has_card() -> bool:
+    """Say whether there is a card for this process, without a context on it: a fork may follow."""
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return False
+    name = "_device_count_amdsmi" if torch.version.hip else "_device_count_nvml"
+    count = getattr(torch.cuda, name, lambda: -1)()
+    devices = ("nvidia[0-9]*", "kfd", "dxg", "nvmap")  # also of ROCm, WSL and Jetson
+    return bool(count > 0 or (count < 0 and any(any(_DEVICES.glob(each)) for each in devices)))
+
+
+def at_first_use_of_cuda(function: Callable[[], None]) -> None:
+    """Call a function when PyTorch has initialised CUDA; at once if it has already."""
+    import torch
+
+    torch.cuda._lazy_call(function)
+
+
+def after_each_step(function: Callable[..., None]) -> None:
+    """Call a function with the optimizer after each step of any optimizer of PyTorch."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(function)
+
+
 def allocator_backend() -> str:
     """Return the name of the CUDA allocator; only ``native`` keeps a history."""
     import torch
@@ -118,6 +144,7 @@ def versions() -> dict[str, str | None]:
     }
 
 
+_DEVICES = Path("/dev")
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -504,7 +531,7 @@ def announce(line: str, parent: Path, failed: bool, speaker: int) -> None:
     if failed or not (later or rank_of_process()[0] != speaker):
         if _silenced() or _logged_to_stderr() or sys.stderr is None:
             return
-        with suppress(OSError, ValueError):  # stderr may be closed
+        with suppress(OSError, ValueError, RuntimeError):  # closed, or a signal interrupted a line
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
 

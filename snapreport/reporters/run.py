@@ -237,7 +237,7 @@ def missing_text(findings: RunFindings) -> str:
         return ""
     ranks = ranks_in_words(findings.missing, most=_MISSING)
     these = "these ranks: " if ranks.startswith("every") else ""
-    return f"There is no file for {these}{ranks}."
+    return f"There is no file for {these}{ranks}. A process that is killed leaves none."
 
 
 def balance(findings: RunFindings) -> list[str]:

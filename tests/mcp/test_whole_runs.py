@@ -86,7 +86,7 @@ def test_it_says_what_load_run_says(place: SimpleNamespace, file: str) -> None:
     (first, *_) = heavier["differences"]
     assert first["held"]["bytes"] - first["usually"]["bytes"] == 4 * 16 * 2**20
     assert "softmax" in first["name"]
-    assert page["missing"] == "There is no file for rank 2."
+    assert page["missing"] == ("There is no file for rank 2. A process that is killed leaves none.")
     assert page["first_failure"]["rank"] == "rank 4"
     assert page["first_failure"]["asked_for"]["bytes"] == 512 * 2**20
     assert [each["file"] for each in page["broken"]] == ["rank5.pickle"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +15,11 @@ import pytest
 
 import snapreport
 from snapreport.api import recording
-from snapreport.commands.record import FORMATS, MAX_ENTRIES, prepare
+from snapreport.api.any_process import read_options
+from snapreport.commands.record import FORMATS, MAX_ENTRIES, find_command
+from tests.conftest import REPOSITORY
 from tests.recording import ready
+from tests.recording.forced_failures import COMMON, FAILURES, TORCHRUN
 from tests.thorough import IN_FULL
 
 needs_torch = pytest.mark.skipif(
@@ -231,59 +236,80 @@ from snapreport.commands import main
 @pytest.mark.parametrize(
     ("given", "command"),
     [
-        (
-            "-o out -m torch.distributed.run --nproc_per_node 2 train.py --lr 3",
-            "torchrun --nproc_per_node 2 -m snapreport record -o out train.py --lr 3",
-        ),
-        (
-            "-m torch.distributed.run --nproc_per_node=2 -m pack.train --lr 3",
-            "torchrun --nproc_per_node=2 -m snapreport record -m pack.train --lr 3",
-        ),
-        ("-m torch.distributed.run", "torchrun -m snapreport record train.py"),
-        ("torchrun train.py -m 3", "torchrun -m snapreport record train.py -m 3"),
-        (
-            "--stacks python accelerate launch --cpu train.py",
-            "accelerate launch --cpu -m snapreport record --stacks python train.py",
-        ),
-        (
-            "deepspeed --num_gpus 2 train.py --lr 3",
-            "deepspeed --no_local_rank --num_gpus 2 --module snapreport record train.py --lr 3",
-        ),
-        (
-            "deepspeed --no_local_rank --module pack.train",
-            "deepspeed --no_local_rank --module snapreport record -m pack.train",
-        ),
+        ("-m torch.distributed.run -n 2 train.py", "PYTHON -m torch.distributed.run -n 2 train.py"),
+        ("torchrun train.py -m 3", "PYTHON HERE/torchrun train.py -m 3"),
+        ("./job.sh 3", "HERE/job.sh 3"),
+        ("job.sh", "HERE/job.sh"),
+        ("bash job.sh", "BASH job.sh"),
+        ("-m pack.train --lr 3", None),
+        ("train.py", None),
+        ("script", None),
+        ("package", None),
+        ("missing.py", None),
     ],
-)
-def test_a_launcher_is_refused_with_the_command_that_records_the_ranks(
-    tmp_path: Path, given: str, command: str
-) -> None:
-    for name in ("torchrun", "accelerate", "deepspeed"):
-        (tmp_path / name).write_text("print('started')\n")
-    package = tmp_path / "torch" / "distributed"  # the fake torch has none
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "run.py").touch()
-    result = run(tmp_path, "", *given.split())
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.endswith(f"Record those instead: {command}\n")
-    assert not list(tmp_path.glob("*.memory"))
-
-
-def test_options_before_the_command_are_not_the_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+)  # fmt: skip
+def test_what_is_no_python_program_is_started_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, command: str | None
 ) -> None:
     (tmp_path / "torchrun").touch()
+    (tmp_path / "package").mkdir()
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n")
+    (tmp_path / "script").write_text("#!/usr/bin/env python3\n")
+    (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
-    line = "snapreport --max-unpacked 50GiB record --stacks python torchrun train.py"
-    monkeypatch.setattr(sys, "argv", line.split())
-    with pytest.raises(snapreport.InputError) as error:
-        prepare("torchrun", False, ("train.py",))
-    wanted = "Record those instead: torchrun -m snapreport record --stacks python train.py"
-    assert str(error.value).endswith(wanted)
+    module = given.startswith("-m ")
+    program, *arguments = given.removeprefix("-m ").split()
+    found = find_command(program, module, tuple(arguments))
+    if command is None:
+        assert found is None
+    else:
+        known = {"PYTHON": sys.executable, "HERE": str(tmp_path), "BASH": str(shutil.which("bash"))}
+        for word, path in known.items():
+            command = command.replace(word, path)
+        assert found == command.split()
+
+
+def test_a_command_gets_the_variable_and_keeps_its_status(tmp_path: Path) -> None:
+    given = ["-m", "snapreport", "record", "-o", "out", "--max-entries", "9", "--rank", "1",
+             "--title", "a b", "--compress", "--pinned", "--compile-context", "--forward-frames",
+             "--format", "pickle", "--stacks", "all", "--skip-actions", "snapshot",
+             "--", "bash", "-c", "echo $SNAPREPORT; echo $SNAPREPORT_OPTIONS; exit 7"]  # fmt: skip
+    result = ready.run(given, tmp_path, {}, ready.OURS)
+    assert result.returncode == 7
+    folder, options = result.stdout.splitlines()
+    assert folder == str(tmp_path / "out")
+    assert read_options(options) == {
+        "max_entries": 9, "ranks": (1,), "title": "a b", "compress": True, "pinned": True,
+        "compile_context": True, "forward_frames": True, "formats": ("pickle",), "stacks": "all",
+        "skip_actions": ("snapshot",),
+    }  # fmt: skip
+    assert result.stderr.startswith("No process that bash started was recorded: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_command_is_ended_with_its_own_signal(tmp_path: Path) -> None:
+    script = "trap 'echo heard; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    with subprocess.Popen(
+        [sys.executable, "-m", "snapreport", "record", "--", "bash", "-c", script],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True,
+    ) as started:  # fmt: skip
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        started.terminate()
+        assert started.stdout.read() == "heard\n"
+    assert started.returncode == -signal.SIGTERM
+
+
+@needs_torch
+def test_a_launchers_ranks_get_a_page_that_names_the_one_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COMMON + FAILURES["torchrun, one is killed"].source)
+    given = ["-m", "snapreport", "record", "-m", *TORCHRUN[1:], "program.py"]
+    result = ready.run(given, tmp_path, {"ON": "cpu"}, ready.OURS)
+    assert result.returncode == 1
+    page = tmp_path / "program.memory" / "1" / "run.html"
+    assert f"snapreport recorded 1 of 2 ranks: {page.relative_to(tmp_path)}" in result.stderr
+    assert "There is no file for rank 1. A process that is killed leaves none." in page.read_text()
 
 
 def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
@@ -295,9 +321,8 @@ def test_work_that_child_processes_did_is_noticed(tmp_path: Path) -> None:
     )
     assert "(Nothing was allocated in this process; child processes did the work)" in result.stderr
     report = (tmp_path / "train.memory" / "latest" / "report.md").read_text()
-    assert "torchrun ... -m snapreport record train.py" in report
-    assert "deepspeed --no_local_rank --module snapreport record train.py" in report
-    assert "mpirun ... python -m snapreport record train.py" in report
+    assert "snapreport record torchrun ... train.py" in report
+    assert "SNAPREPORT=out mpirun ... python train.py" in report
     page = (tmp_path / "train.memory" / "latest" / "report.html").read_text()
     assert "child processes did the work" in page
 

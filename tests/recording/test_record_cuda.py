@@ -73,6 +73,53 @@ def test_stacks_of_frees_are_not_recorded_where_that_breaks_checkpointing(
     assert gpu.calls[0]["context"] == context
 
 
+@pytest.mark.parametrize(("version", "noted"), [("2.11.0", False), ("2.12.0", True)])
+def test_lines_of_forward_are_noted_by_anomaly_mode_which_is_as_before_afterwards(
+    gpu: FakeGpu,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    version: str,
+    noted: bool,
+) -> None:
+    mode = [False, True]  # as PyTorch has it: off, and looking for NaN once it is on
+
+    def switch(on: bool, look: bool = True) -> None:
+        mode[:] = [on, look]
+
+    monkeypatch.setattr(gpu.torch, "__version__", version)
+    vars(gpu.torch).update(
+        is_anomaly_enabled=lambda: mode[0],
+        is_anomaly_check_nan_enabled=lambda: mode[1],
+        set_anomaly_enabled=switch,
+    )
+    with snapreport.record(tmp_path, formats="pickle", forward_frames=True, context="alloc"):
+        gpu.alloc(MIB)
+        assert mode == ([True, False] if noted else [False, True])
+    assert mode == [False, True]
+    assert ("2.12 or newer" in caplog.text) == (not noted)
+
+
+def test_kinds_of_events_are_left_out_where_pytorch_can(
+    gpu: FakeGpu, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given: list[Any] = []
+
+    def record(enabled: str | None, skip_actions: list[str] | None = None) -> None:
+        given.append(skip_actions)
+        gpu._record(enabled)
+
+    with snapreport.record(tmp_path, formats="pickle", skip_actions=["free_requested"]):
+        gpu.alloc(MIB)
+    assert "This PyTorch has no skip_actions" in caplog.text
+    gpu.torch.cuda.memory._record_memory_history = record
+    with snapreport.record(tmp_path, formats="pickle", skip_actions=["free_requested"]):
+        gpu.alloc(MIB)
+    assert given == [["free_requested"], None]
+    with pytest.raises(ValueError, match="skip_actions"):  # reserved memory would be told wrong
+        snapreport.record(tmp_path, skip_actions=["segment_alloc"])
+
+
 def test_a_history_that_was_on_stays_on_and_is_not_in_the_files(
     gpu: FakeGpu, tmp_path: Path
 ) -> None:

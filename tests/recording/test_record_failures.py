@@ -172,10 +172,10 @@ def test_a_report_that_fails_leaves_the_snapshot(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("snapreport.api.recording.save_report", fail)
+    monkeypatch.setattr("snapreport.api.recording.save_bundle", fail)
     with snapreport.record(tmp_path) as recording:
         gpu.alloc(MIB)
-    assert set(recording.files) == {"pickle", "zip"}
+    assert set(recording.files) == {"pickle", "html", "md"}
     assert f"snapreport render {tmp_path / '1' / 'snapshot.pickle'}" in caplog.text
 
 

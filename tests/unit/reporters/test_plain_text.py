@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -9,6 +11,7 @@ from snapreport.ground.safe_text import replaced
 from snapreport.reporters.markdown import code_span, escaped
 from snapreport.reporters.notes import tame_notes
 from snapreport.reporters.plain_text import cut_place, cut_site, location
+from snapreport.reporters.text import Page
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -165,3 +168,14 @@ def test_a_location_without_a_file_is_empty() -> None:
     assert location("??", 0) == location("", None) == location("none", 0) == ""
     assert location("train.py", None) == "train.py"
     assert location("train.py", 3) == "train.py:3"
+
+
+def test_text_made_in_a_notebook_is_returned_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    page = Page(80)
+    page.say("said")
+    assert page.render() == b"said\n"
+    assert capsys.readouterr().out == ""

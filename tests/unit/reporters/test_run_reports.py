@@ -71,7 +71,12 @@ def text(made: Made) -> str:
 
 def test_missing_ranks_in_a_row_are_a_range_and_a_pattern_is_named(small: Made) -> None:
     def said(*missing: int) -> str:
-        return missing_text(replace(small[1], missing=missing))
+        text, killed, rest = missing_text(replace(small[1], missing=missing)).partition(
+            " A process that is killed leaves none."
+        )
+        assert bool(killed) == bool(missing)
+        assert not rest
+        return text
 
     assert said() == ""
     assert said(4) == "There is no file for rank 4."
