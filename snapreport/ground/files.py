@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -447,6 +448,18 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
     if isinstance(path, RemotePath) and error.errno == errno.ENOENT:
         reason = "there is no such bucket or folder"
     return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")
+
+
+def gzipped(data: bytes, level: int) -> bytes:
+    """Compress data with gzip; equal data gives equal bytes on every system.
+
+    Its header has no date, and always the system Unix: zlib would write its own.
+
+    Source: RFC 1952, 2.3.1.
+    """
+    packer = zlib.compressobj(level, wbits=31)
+    made = packer.compress(data) + packer.flush()
+    return b"".join((made[:9], b"\x03", made[10:]))
 
 
 # The newest recording of a folder

@@ -15,6 +15,7 @@ import jinja2.bccache
 import jinja2.compiler
 from markupsafe import Markup
 
+from snapreport.ground.files import gzipped
 from snapreport.ground.safe_text import shown
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -121,9 +122,7 @@ def built(name: str) -> str:
 @cache
 def built_packed(name: str) -> str:
     """The same, gzip-compressed and in base64; equal files give equal text."""
-    packer = zlib.compressobj(level=9, wbits=31)
-    packed = packer.compress(built(name).encode()) + packer.flush()
-    return base64.b64encode(packed).decode("ascii")
+    return base64.b64encode(gzipped(built(name).encode(), 9)).decode("ascii")
 
 
 @cache

@@ -7,7 +7,6 @@ are multiples of 512, as PyTorch's block sizes are, it is stored in units of 512
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.files import gzipped
 from snapreport.ground.safe_text import shown
 from snapreport.model.run import (
     Cells,
@@ -152,8 +152,7 @@ def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
         ],
         "strings": strings.values,
     }
-    packer = zlib.compressobj(level=9, wbits=31)
-    return packer.compress(columns.with_header(header)) + packer.flush()
+    return gzipped(columns.with_header(header), 9)
 
 
 def _or_none(value: int | None) -> int:

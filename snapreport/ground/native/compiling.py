@@ -15,7 +15,24 @@ from pathlib import Path
 ZIG = "ziglang"
 """The package on PyPI that has a C compiler, for machines without one."""
 
-NAME = "_native.dll" if os.name == "nt" else "_native.so"
+PLATFORMS = {
+    "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",
+    "manylinux_2_17_aarch64": "aarch64-linux-gnu.2.17",
+    "musllinux_1_2_x86_64": "x86_64-linux-musl",
+    "musllinux_1_2_aarch64": "aarch64-linux-musl",
+    "macosx_11_0_arm64": "aarch64-macos.11.0",
+    "macosx_10_13_x86_64": "x86_64-macos.10.13",
+    "win_amd64": "x86_64-windows-gnu",
+}
+"""What each of our wheels is tagged with, and the target that zig compiles its library for."""
+
+
+def library_name(system: str) -> str:
+    """Return the name of the library's file on a system, which is named as in ``sys.platform``."""
+    return "_native." + {"win32": "dll", "darwin": "dylib"}.get(system, "so")
+
+
+NAME = library_name(sys.platform)
 _MARK = b"snapreport sources "  # as in identity.c
 
 # It reads strangers' files: an undiscovered fault must end the process and do no more.
@@ -26,9 +43,13 @@ OPTIONS = [
     "-fstack-protector-strong",
     "-U_FORTIFY_SOURCE",  # some compilers set it, and warn of another value
     "-D_FORTIFY_SOURCE=2",
-    *([] if os.name == "nt" else ["-fPIC"]),
-    *(["-Wl,-z,relro,-z,now"] if sys.platform == "linux" else []),
 ]
+_OPTIONS_ON = {
+    "linux": ["-fPIC", "-Wl,-z,relro,-z,now"],
+    # Its own name is in it, and would be the folder that it was compiled in.
+    "darwin": ["-fPIC", f"-Wl,-install_name,@rpath/{library_name('darwin')}"],
+    "win32": [],
+}
 
 _ZIG_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _ZIG_SYSTEMS = {"win32": "windows-gnu", "darwin": "macos"}
@@ -61,22 +82,28 @@ def is_fresh(folder: Path) -> bool:
     return _MARK + wanted.encode() in (folder / NAME).read_bytes()
 
 
-def find_compiler() -> list[str] | None:
-    """Return the command of a C compiler that works: CC's, the first one found, or ziglang's."""
+def find_compiler(target: str | None = None) -> list[str] | None:
+    """Return the command of a C compiler that works: CC's, the first one found, or ziglang's.
+
+    Args:
+        target: what to compile for, as zig calls it: ziglang's compiler. None is this machine.
+    """
     import importlib.util
     import shlex
     import shutil
 
-    if chosen := os.environ.get("CC"):
+    if target is None and (chosen := os.environ.get("CC")):
         return shlex.split(chosen, posix=os.name != "nt")
     # Compilers for Windows take other options.
-    for name in () if os.name == "nt" else ("cc", "gcc", "clang"):
+    for name in () if target or os.name == "nt" else ("cc", "gcc", "clang"):
         path = shutil.which(name)
         # Some come without the C headers, or only ask to be installed.
         if path is not None and _works([path]):
             return [path]
     if importlib.util.find_spec(ZIG) is not None:
-        return [sys.executable, "-m", ZIG, "cc", *zig_target()]
+        # Without the symbols for debuggers, which zig adds: they say in which folder it was made.
+        options = ["-target", target] if target else zig_target()
+        return [sys.executable, "-m", ZIG, "cc", "-s", *options]
     return None
 
 
@@ -103,10 +130,23 @@ def zig_target() -> list[str]:
     return ["-target", f"{machine}-{system}"]
 
 
-def compile_library(folder: Path) -> Path:
-    """Compile the sources in a folder, and put the library there in one step.
+def system_of(target: str | None) -> str:
+    """Return the system of a target, or of this machine, as ``sys.platform`` names it."""
+    for word, system in (("windows", "win32"), ("macos", "darwin"), ("linux", "linux")):
+        if target and word in target:
+            return system
+    return sys.platform
+
+
+def compile_library(folder: Path, target: str | None = None, into: Path | None = None) -> Path:
+    """Compile the sources in a folder, and put the library into one in one step.
 
     Several processes may do so at once.
+
+    Args:
+        folder: of the sources.
+        target: what to compile for, as zig calls it; None is this machine.
+        into: where to put the library; None is beside its sources.
 
     Raises:
         CompileError: it cannot be compiled.
@@ -114,16 +154,18 @@ def compile_library(folder: Path) -> Path:
     import subprocess
     import tempfile
 
-    compiler = find_compiler()
+    compiler, system, into = find_compiler(target), system_of(target), into or folder
+    if compiler is None and target:
+        raise CompileError(f"only {ZIG} compiles for {target}; pip install {ZIG}")
     if compiler is None:
         raise CompileError(f"there is no C compiler; install one, or: pip install {ZIG}")
     sources = sorted(path.name for path in folder.glob("*.c"))
     defined = f'-DSOURCES_HASH="{sources_hash(folder)}"'
     try:
-        with tempfile.TemporaryDirectory(prefix="_native.", suffix=".part", dir=folder) as made:
-            library = Path(made, NAME)
+        with tempfile.TemporaryDirectory(prefix="_native.", suffix=".part", dir=into) as made:
+            library, options = Path(made, library_name(system)), _OPTIONS_ON.get(system, ["-fPIC"])
             done = subprocess.run(  # noqa: S603  (the compiler that the user chose)
-                [*compiler, *OPTIONS, defined, "-o", str(library), *sources],
+                [*compiler, *OPTIONS, *options, defined, "-o", str(library), *sources],
                 cwd=folder,
                 env={**os.environ, "ZIG_LOCAL_CACHE_DIR": made},
                 capture_output=True,
@@ -135,7 +177,7 @@ def compile_library(folder: Path) -> Path:
                 said = done.stderr.strip().splitlines() or ["it printed nothing"]
                 first = next((line for line in said if "error" in line), said[0])
                 raise CompileError(f"the C compiler {compiler[0]} failed: {first.strip()[:300]}")
-            os.replace(library, folder / NAME)
+            os.replace(library, into / library.name)
     except OSError as error:
         raise CompileError(f"it cannot be compiled: {error}") from error
-    return folder / NAME
+    return into / library.name

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from typing import Any, BinaryIO
 
 import orjson
 
+from snapreport.ground.files import gzipped
 from snapreport.ground.protobuf import data, number, packed, text
 from snapreport.ground.safe_text import plain_json, visible
 from snapreport.ground.version import __version__
@@ -139,8 +139,7 @@ def write_pprof(export: Export, out: BinaryIO) -> None:
     parts.append(number(_PERIOD, 1))  # every byte counts: nothing was sampled
     parts.append(number(_DEFAULT_TYPE, strings.place("inuse_space")))
     parts += [text(_STRINGS, string) for string in strings.all]
-    # No date in the header, so that equal files give equal bytes.
-    out.write(gzip.compress(b"".join(parts), 6, mtime=0))
+    out.write(gzipped(b"".join(parts), 6))
 
 
 class _Strings:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from snapreport.ground import files
 from snapreport.ground.errors import OutputError, OutputExistsError
 from snapreport.ground.files import (
     check_output,
+    gzipped,
     output_path,
     remove_unfinished,
     write_atomically,
@@ -336,3 +340,12 @@ def test_a_link_that_leads_nowhere_is_written_through_by_force_alone(tmp_path: P
         out.write(b"x")
     assert link.is_symlink()
     assert there.read_bytes() == b"x"
+
+
+def test_what_gzip_makes_is_the_same_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = gzipped(b"a report", 6)
+    assert gzip.decompress(here) == b"a report"
+    of_windows = here[:9] + b"\x0a" + here[10:]  # zlib writes there by which system it was made
+    packer = SimpleNamespace(compress=lambda data: b"", flush=lambda: of_windows)
+    monkeypatch.setattr(files, "zlib", SimpleNamespace(compressobj=lambda level, wbits: packer))
+    assert gzipped(b"a report", 6) == here

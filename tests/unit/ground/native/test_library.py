@@ -96,7 +96,7 @@ def test_a_stale_library_without_a_compiler_is_one_line(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(checkout)
-    monkeypatch.setattr(compiling, "find_compiler", lambda: None)
+    monkeypatch.setattr(compiling, "find_compiler", lambda target: None)
     assert refusal(checkout) == (
         f"snapreport's native library {checkout / NAME} was not made from the sources beside it,"
         " and there is no C compiler; install one, or: pip install ziglang"
