@@ -159,7 +159,7 @@ def render(
     if many:
         _render_run(sources, output, format_, quiet, pages=pages, **vars(run), **options)
         if for_ == "github" and format_ != "md" and not quiet:
-            say("GitHub does not accept .html: zip the folder, or gzip -k the page that matters.")
+            say("Drag the page that matters into the issue, or a zip of the folder.")
         return
     with progress_bar(quiet) as progress:
         path = snapreport.render(sources[0], output, format=format_, progress=progress, **options)
@@ -196,8 +196,7 @@ def _render_run(
 def _how_to_attach(path: Path, format_: str) -> str:
     if format_ == "md":
         return f"gh issue comment NUMBER -F {path} posts it as a comment."
-    # GitHub issues take .zip and .gz, but not .html.
-    return f"GitHub does not accept .html: gzip -k {path}, and drag {path}.gz into the issue."
+    return f"Drag {path} into the issue: GitHub takes .html of up to {_GITHUB_LIMIT}."
 
 
 def _is_same(target: Path, notes: Path) -> bool:

@@ -116,15 +116,15 @@ def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
             *(Paragraph(note, is_note=True) for note in diff.notes),
             Drawing("both.html.j2", lambda: _picture(diff)),
             _figures(diff),
-            _changes(diff, diff.groups, diff.by, most, more),
+            changes_table(diff, diff.groups, diff.by, most, more),
             _parts(diff),
             *(
-                [_changes(diff, diff.roles, "role", most, more)]
+                [changes_table(diff, diff.roles, "role", most, more)]
                 if diff.roles and diff.by != "role"
                 else []
             ),
             *(
-                [_changes(diff, diff.categories, "category", most, more)]
+                [changes_table(diff, diff.categories, "category", most, more)]
                 if diff.by == "site"
                 else []
             ),
@@ -177,7 +177,9 @@ def _figures(diff: Diff) -> Table:
     )
 
 
-def _changes(diff: Diff, changes: Sequence[Change], by: str, most: int | None, more: str) -> Table:
+def changes_table(
+    diff: Diff, changes: Sequence[Change], by: str, most: int | None, more: str = ""
+) -> Table:
     """Return a table of changes, largest first; a call site says how it was matched."""
     shown, rest = _split_rows(changes, most)
     if not shown:  # nothing changed: show what there is

@@ -182,6 +182,7 @@ class Folded:
     """Parts that few readers need: folded where that can be done, else shown."""
 
     title: str
+    """Our own words alone: in Markdown it stands in HTML, where a backslash escapes nothing."""
     blocks: Sequence[Block]
     only_folded: bool = False
     """Left out where nothing can be folded."""

@@ -80,6 +80,7 @@ class Page:
             emoji=False,
             highlight=False,
             legacy_windows=False,
+            force_jupyter=False,  # else Rich shows each line in a notebook, and nothing is returned
         )
 
     def write(self, document: Document) -> None:

@@ -93,9 +93,7 @@ def test_for_github_fits_and_says_how_to_attach(run: Run, snapshot: Path, folder
     result = run("render", snapshot, "--for", "github")
     assert result.exit_code == 0
     assert result.stdout == "snap.html\n"
-    assert result.stderr == (
-        "GitHub does not accept .html: gzip -k snap.html, and drag snap.html.gz into the issue.\n"
-    )
+    assert result.stderr == "Drag snap.html into the issue: GitHub takes .html of up to 25MB.\n"
     assert run("render", snapshot, "--for", "github", "-q", "--force").stderr == ""
     result = run("render", snapshot, "-o", "a.md", "--for", "github")
     assert result.stderr == "gh issue comment NUMBER -F a.md posts it as a comment.\n"
