@@ -83,6 +83,11 @@ def find_commands(text: str) -> list[Example]:
     return found
 
 
+def find_cells(text: str) -> list[str]:
+    """Find what is for a notebook: the ``python`` and the ``ipython`` blocks."""
+    return [block[2] for block in _BLOCK.finditer(text) if block[1] in ("python", "ipython")]
+
+
 def find_python(text: str) -> list[Example]:
     """Find the ``python`` blocks, each with the ``text`` block that follows it at once."""
     blocks = list(_BLOCK.finditer(text))
@@ -125,10 +130,9 @@ def records(example: Example) -> bool:
 
 def host_of(example: Example) -> str | None:
     """Return the library that an example hooks into, None where it is none."""
-    if "import ray\n" in example.code:
-        return "ray"
-    found = re.search(r"from snapreport\.integrations\.(\w+) import", example.code)
-    return HOSTS[found[1]] if found else None
+    found = re.search(r"(?m)^(?:from|import) (ray|IPython)\b", example.code)
+    hook = re.search(r"from snapreport\.recorders\.hosts\.(\w+) import", example.code)
+    return found[1] if found else HOSTS[hook[1]] if hook else None
 
 
 def run_example(example: Example, folder: Path) -> str:

@@ -29,10 +29,13 @@ from tests.docs.examples import (
     run_example,
     run_python,
 )
+from tests.docs.tutorial import TUTORIAL
 from tests.ready_workers import fork_workers
 
 TORCH = find_spec("torch") is not None
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {TUTORIAL})]
+REAL_IN_PLACES = ("mlflow", "wandb", "torch.utils.tensorboard")
+"""Libraries with stand-ins here: ``make places`` runs the same blocks with the libraries."""
 
 
 def text_of(name: str) -> str:
@@ -68,10 +71,14 @@ def test_every_command_of_the_documents_prints_what_they_show(folder: Path) -> N
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_python_block_of_a_document_runs(folder: Path, document: Path) -> None:
+def test_every_python_block_of_a_document_runs(
+    folder: Path, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # What PyTorch records itself needs a GPU; the rest of the blocks is real.
     names: dict[str, Any] = {"torch": MagicMock(), "train_step": _train_step}
     names |= {"lightning": MagicMock(), "model": MagicMock(), "trainer": MagicMock()}
+    for library in REAL_IN_PLACES if document.name.startswith("howto-") else ():
+        monkeypatch.setitem(sys.modules, library, MagicMock())
     for example in find_python(document.read_text(encoding="utf-8")):
         host = host_of(example)
         if (records(example) and not TORCH) or (host and not find_spec(host)):
@@ -137,6 +144,14 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
+def test_make_places_runs_every_document_about_a_library() -> None:
+    places = text_of("tests/places/test_places.py")
+    asked = [path.name for path in DOCUMENTS if find_python(path.read_text("utf-8"))]
+    shown = {name for name in asked if name.startswith("howto-")}
+    assert shown == set(re.findall(r"howto-\w+\.md", places))
+    assert len(shown) == 4
+
+
 def test_dots_stand_for_left_out_lines_and_for_nothing_else() -> None:
     assert is_like("a\nb\nc\n", "a\n...\nc\n")
     assert is_like("a\nc\n", "a\n...\nc\n")
@@ -146,6 +161,7 @@ def test_dots_stand_for_left_out_lines_and_for_nothing_else() -> None:
 
 TOLD = [
     *DOCUMENTS,
+    TUTORIAL,
     *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "sample_snapshots/README.md")),
     *sorted((ROOT / "snapreport").rglob("*.py")),
     *sorted((ROOT / "templates" / "app").rglob("*.ts")),
