@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from snapreport.commands.console import Commands, say
 from snapreport.ground import processes
@@ -62,6 +63,15 @@ class _CommandLine(Commands):
         """Write each command with what it does."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the commands, again without importing them, and the options of all of them."""
+        items = [
+            CompletionItem(name, help=_COMMANDS[name])
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(

@@ -73,8 +73,10 @@ def source_argument(
     A folder alone with a single recording is that recording, unless ``folders`` are inputs.
     """
 
-    def taken(_context: object, _argument: object, given: Any) -> Any:
+    def taken(context: click.Context, _argument: object, given: Any) -> Any:
         if folders or not given or (several and len(given) > 1):
+            return given
+        if context.resilient_parsing:  # a shell completes what follows: nothing is opened
             return given
         return (the_recording(given[0]),) if several else the_recording(given)
 

@@ -23,7 +23,7 @@ _DIGITS = 20
 
 
 @click.command()
-@click.argument("sources", metavar="SNAPSHOT|BUNDLE", nargs=-1)
+@click.argument("sources", metavar="SNAPSHOT|BUNDLE", nargs=-1, type=click.Path())
 @click.option(
     "--fit",
     metavar="SIZE",

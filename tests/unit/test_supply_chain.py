@@ -99,6 +99,7 @@ def test_packages_are_installed_as_they_are_locked_everywhere() -> None:
         "dev/locked/all.txt",
         "dev/locked/dev.txt",
         "dev/locked/run.txt",
+        "dev/locked/places.txt",
         "dev/locked/compiler.txt",
         "dev/locked/installer.txt",
     ],
@@ -117,6 +118,7 @@ def test_every_package_is_locked_with_its_hashes(name: str) -> None:
         {line.partition(" ")[0] for line in pins(each.splitlines())} for each in (text, all_text)
     )
     assert versions <= all_versions or name in (
+        "dev/locked/places.txt",  # MLflow has upper limits of its own
         "dev/locked/compiler.txt",
         "dev/locked/installer.txt",
     )
