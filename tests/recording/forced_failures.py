@@ -131,7 +131,7 @@ Greedy.apply(x).sum().backward()
     "spawn": Failure("""
 import torch.multiprocessing as mp
 def work(i): fail()
-if __name__ == "__main__": mp.spawn(work, nprocs=2)
+if __name__ == "__main__": mp.spawn(work, nprocs=1)
 """),
     "fork": Failure("""
 import multiprocessing as mp

@@ -27,10 +27,7 @@ from tests.recording.forced_failures import FAILURES, force, may_mount, missing
 
 torch = needed("torch")
 
-QUICK = (
-    *("python -O", "spawn", "fork", "os._exit", "SIGTERM"),
-    *("folder not writable", "disk full", "IPython"),
-)
+QUICK = ("spawn", "fork", "SIGTERM", "folder not writable", "disk full", "IPython")
 """The others run with ``python -m tests.recording.forced_failures``, and on cards in gpu-check."""
 
 
