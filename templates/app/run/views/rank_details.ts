@@ -112,7 +112,9 @@ export class RankDetails {
     const others = rows.map((each) => data.cells(axis, "allocated")!.mostIn(each, level, cell)).filter((value) => value >= 0)
     const usual = others.length > 2 && allocated >= 0 ? medianOf(others.sort((a, b) => a - b)) : null
     const left = axis === "step" ? data.leftAfter(row, from) : null
-    return facts(`${axis === "time" ? "From " : "In "}${spanText(axis, from, to, origin)}`, [
+    const span = spanText(axis, from, to, origin)
+    const title = span.startsWith("at ") ? `A${span.slice(1)}` : `${axis === "time" ? "From" : "In"} ${span}`
+    return facts(title, [
       allocated < 0 ? ["Allocated", "nothing recorded"] : bytesFact("Allocated", allocated),
       usual !== null && ["Group\u2019s median", `${formatBytes(usual)} (${formatSignedBytes(allocated - usual)})`, formatExact(usual)],
       reserved >= 0 && bytesFact("Reserved", reserved),
