@@ -4,6 +4,7 @@ A module of its own, with a name that no program has: a user's own ``snapreport.
 would otherwise be loaded in our place, and ``import torch`` would fail.
 """
 
+import contextlib
 import os
 import sys
 
@@ -17,4 +18,5 @@ def begin() -> None:
 
         AnyProcess.from_environment().begin()
     except Exception as error:
-        print(f"snapreport: this process is not recorded: {error}", file=sys.stderr)  # noqa: T201
+        with contextlib.suppress(Exception):  # it may be closed or missing
+            sys.stderr.write(f"snapreport: this process is not recorded: {error}\n")

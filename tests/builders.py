@@ -191,6 +191,19 @@ def trace(ordinal: int = 0) -> TraceBuilder:
     return TraceBuilder(ordinal)
 
 
+def attention(size: int, name: str = "attend") -> TraceBuilder:
+    """A stage ``forward`` that peaks at ``size`` MiB, allocated by ``name``, and two more."""
+    return (
+        trace()
+        .segment("s", 20 * MIB)
+        .start("forward", 0)
+        .alloc("a", size * MIB, frames=[frame(name, "attention.py", 40)])
+        .alloc("b", 2 * MIB, frames=[frame("project", "attention.py", 49)])
+        .end("forward", 15)
+        .free("b")
+    )
+
+
 def read_bytes(data: bytes) -> RawSnapshot:
     """Read a snapshot file with this content, which is always called ``snap.pickle``."""
     with tempfile.TemporaryDirectory() as folder:

@@ -29,6 +29,7 @@ LAUNCHERS = frozenset((
 """Programs that start those to record, by their file or module."""
 _COMPILER = "compile_worker"
 """A part of the names of processes that ``torch.compile`` starts."""
+_MOST_RANKS = 1 << 20
 _KEPT_FOR_OOM = 100_000
 """Events kept where only a failure is waited for: the last steps, in some 100 MB of host memory."""
 
@@ -236,12 +237,13 @@ class AnyProcess:
         forked_us = time.time_ns() // 1000
 
         def ended() -> None:
+            from snapreport.api.recording import ambient
+            from snapreport.recorders.system import has_failed
+
             error = sys.exc_info()[1]
-            if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+            if not has_failed(error):
                 return
             try:
-                from snapreport.api.recording import ambient
-
                 made = ambient(self._folder, forked_us=forked_us, **self._arguments)
                 made.start().stop(error)
             except Exception as failure:
@@ -278,6 +280,8 @@ def _numbers(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         first, last = _range(part)
+        if last >= _MOST_RANKS:
+            raise ValueError
         found += range(first, last + 1)
     return tuple(found)
 
@@ -322,6 +326,7 @@ def _is_helper() -> bool:
 
 def _say(text: str) -> None:
     try:
-        print(f"snapreport: {text}", file=sys.stderr, flush=True)  # noqa: T201
-    except Exception:  # stderr may be closed, or a signal has interrupted a line on it
+        sys.stderr.write(f"snapreport: {text}\n")
+        sys.stderr.flush()
+    except Exception:  # it may be closed or missing, or a signal has interrupted a line on it
         return

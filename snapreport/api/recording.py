@@ -64,7 +64,7 @@ _workers: set[int] = set()
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Note that this thread is writing: what ends the process waits, or is for later."""
+    """Hold the lock while this thread writes; a signal in between is answered afterwards."""
     global _writer
     with _writing:
         before, _writer = _writer, threading.get_ident()
@@ -110,6 +110,7 @@ class Recording:
         """The folder of the last recording that began; before that, the one given to it."""
         self.files: dict[str, Path] = {}
         self._early: dict[str, Path] = {}
+        """Those made of a failed request while the program went on."""
         self.words = ""
         """A line with the report's path and its worst finding; empty before it is written."""
         self._headline = ""
@@ -215,11 +216,10 @@ class Recording:
             session.note_failure(error)
 
     def keep_failure(self, error: BaseException) -> None:
-        """Write what a failed request for the CPU's memory found, as is done for a card's."""
+        """Write files of a failed request for the CPU's memory, as is done for a card's."""
         session = self._session()
-        path = None if session is None else session.keep_failure(error)
-        if path is not None:
-            self._report_failure(path)
+        if session is not None and session.keep_failure(error):
+            self._report_failure()
 
     def snapshot(self, name: str) -> Path | None:
         """Take a snapshot now, ``snapshot.NAME.pickle``; its reports are made at the end.
@@ -271,14 +271,13 @@ class Recording:
         for kind, path in made.items():
             self.files.setdefault(kind + suffix, path)
 
-    def _report_failure(self, path: Path) -> None:
+    def _report_failure(self) -> None:
         """Make the reports of a failed request at once: the process may be killed after it."""
         session = self._session()
-        if session is not None and not self._early:
-            label = path.name.removeprefix(_STEMS["pickle"]).partition(".pickle")[0]
+        if session is not None and session.survived is not None and not self._early:
             made: dict[str, Path] = {}
             try:
-                self._convert(Taken(path, label, "oom"), session.folder, made)
+                self._convert(session.survived, session.folder, made)
             except (SnapreportError, OSError, MemoryError) as error:
                 _LOG.warning("No report was made of the failed request yet: %s", error)
             self._early = made
@@ -490,7 +489,7 @@ def ambient(
         only_oom=only_oom,
         forked_us=forked_us,
         elsewhere=elsewhere,
-        on_oom=lambda path: made._report_failure(path),
+        on_oom=lambda _: made._report_failure(),
     )
     made = Recording(settings, wanted._formats)
     return made

@@ -21,6 +21,7 @@ from snapreport.commands.record import (
     OF_PROGRAM,
     Launched,
     end,
+    folder_option,
     formats_option,
     module_option,
     prepare,
@@ -82,14 +83,7 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     help="The card: a name such as h100-80 or rtx-4090, or a size such as 24GB.",
 )
 @module_option
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Folder for the forecasts: 1, 2, ..., and latest, a link to the newest."
-    " By default named after the program: train.forecast.",
-)
+@folder_option("forecasts", "train.forecast")
 @click.option(
     "--steps",
     metavar="N",
@@ -102,8 +96,8 @@ def _ranks(values: tuple[str, ...]) -> tuple[int, ...]:
     metavar="NAME=VALUE",
     multiple=True,
     callback=reads(_assumptions),
-    help="Assume this of values that do not exist: a kind (bool, int, float, nonzero, unique,"
-    " bincount) or a place such as train.py:52. May be repeated.",
+    help="What to assume of values that a forecast does not have, by kind (bool, int, float,"
+    " nonzero, unique, bincount) or by place, such as train.py:52. May be repeated.",
 )
 @click.option(
     "--devices",
@@ -208,7 +202,7 @@ _AT_ONCE = 8
 
 
 def _each(ranks: tuple[int, ...], program: str, module: bool, arguments: tuple[str, ...]) -> int:
-    """Forecast ranks of one run, each in a process of its own; return the first status but 0."""
+    """Forecast ranks of one run, each in its own process; return the first status that is not 0."""
     before, rest = sys.argv[: -1 - len(arguments)], sys.argv[-1 - len(arguments) :]
     prepare(program, module, arguments, _forecast_one)
     own, options = before[before.index("forecast") + 1 :], []

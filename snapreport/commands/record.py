@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from snapreport.api.recording import Recording
 
 FORMATS = ("pickle", "zip", "html", "md")
-"""Copies of ``recording.FORMATS`` and ``MAX_ENTRIES``: importing that module is slow."""
+"""Copies of what ``recording`` has: importing that module is slow."""
 MAX_ENTRIES = 1_000_000
+ACTIONS = ("free_requested", "snapshot")
 
 
 # What the commands that run a program share.
@@ -60,6 +61,20 @@ module_option = click.option(
 title_option = click.option(
     "--title", metavar="TEXT", help="Title of the reports; by default the program's name."
 )
+
+
+def folder_option(what: str, example: str) -> Callable[[Any], Any]:
+    """Return the option for the folder of what a command makes, with its default's name."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=click.Path(path_type=Path),
+        help=f"Folder for the {what}: 1, 2, ..., and latest, a link to the newest."
+        f" By default named after the program: {example}.",
+    )
+
+
 formats_option = click.option(
     "--format",
     "formats",
@@ -73,14 +88,7 @@ formats_option = click.option(
 @click.argument("program", metavar="PROGRAM.py|MODULE|COMMAND", type=click.Path())
 @rest_argument
 @module_option
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Folder for the recordings: 1, 2, ..., and latest, a link to the newest."
-    " By default named after the program: train.memory.",
-)
+@folder_option("recordings", "train.memory")
 @title_option
 @formats_option
 @click.option("--compress", is_flag=True, help="Write snapshot.pickle.zst.")
@@ -107,8 +115,8 @@ formats_option = click.option(
     "--skip-actions",
     metavar="ACTION",
     multiple=True,
-    type=click.Choice(["free_requested", "snapshot"]),
-    help="Leave these events out: free_requested or snapshot. May be repeated.",
+    type=click.Choice(ACTIONS),
+    help="Record no events of this kind: free_requested or snapshot. May be repeated.",
 )
 @click.option(
     "--rank",
@@ -186,7 +194,7 @@ def prepare(
         InputError: it cannot be run, or starts other processes.
     """
     _find(program, module)
-    launched = find_launched(program, module, arguments)
+    launched = find_launched(program, module, arguments) if advise is not None else None
     if launched is not None and advise is not None:
         raise InputError(advise(launched))
     for name in (ALL, ONLY_OOM):  # this process is seen to already
@@ -328,7 +336,7 @@ _MODULE = ("-m", "--module")
 
 @dataclass(frozen=True)
 class Launched:
-    """What a launcher was to start."""
+    """What a launcher would start."""
 
     launcher: str
     own: list[str]

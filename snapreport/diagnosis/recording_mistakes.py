@@ -620,7 +620,7 @@ def _ended_early(curves: Curves) -> Finding:
     return Finding(
         "dumped-early",
         "note",
-        f"Memory was still growing where the forecast ended: {format_bytes(end)} at the end",
+        f"Memory was still growing when the forecast ended: {format_bytes(end)} at the end",
         "The peak is at the very end of the forecast, and memory was growing towards it. If the"
         " program goes on, its peak may be higher than the one shown.",
         suggestions=(

@@ -291,9 +291,7 @@ def _forecast_sentence(
     if verdict == "doubtful":
         said = f"Take the figures with care: {_doubt(facts)}."
     elif verdict == "later":
-        said = (
-            "The peak may be later than shown: memory was still growing where the forecast ended."
-        )
+        said = "The peak may be later than shown: memory was still growing when the forecast ended."
     elif verdict == "trusted":
         said = f"You can trust the figures as far as a forecast goes: {rests}."
     else:

@@ -111,7 +111,7 @@ class Session:
         self._before: list[dict[str, Any]] = []
         self._oom: Taken | None = None
         """That of the last failed request."""
-        self._survived: Taken | None = None
+        self.survived: Taken | None = None
         """The last one on disk of a failed request."""
         self._failure: dict[str, Any] | None = None
         self._failing = threading.Lock()
@@ -228,17 +228,18 @@ class Session:
                 if system.out_of_memory(error) or failure["cpu_request"] is not None:
                     self._failure = failure
 
-    def keep_failure(self, error: BaseException) -> Path | None:
+    def keep_failure(self, error: BaseException) -> bool:
         """Write a snapshot of a failed request for the CPU's memory that the program survived.
 
-        None if that was not what failed, or if writing fails, which is logged.
+        Returns:
+            whether it was written: not if something else failed; failing to write is logged.
         """
         with _logged("The snapshot of an out of memory error could not be written"):
             failure = system.describe(error)
             if failure["cpu_request"] is not None and self.recorder is not None:
-                self._survived = self._write("oom", failure)
-                return self._survived.path
-        return None
+                self.survived = self._write("oom", failure)
+                return True
+        return False
 
     def close(self, error: BaseException | None) -> list[Taken]:
         """End the recording, and return every snapshot that was taken, the last one first.
@@ -258,8 +259,8 @@ class Session:
                         _leave_recorder(recorder)
                     last = self._last(error)
                     self._taken = [*last, *self._taken]
-                    if self._survived is not None and self._survived.path.exists():
-                        self._taken.append(self._survived)
+                    if self.survived is not None and self.survived.path.exists():
+                        self._taken.append(self.survived)
         finally:
             self._recorder = None
             with _logged("The recording could not be stopped"):
@@ -279,10 +280,8 @@ class Session:
             return [Taken(path, self._label(""), "end")]
         if self._settings.only_oom:
             return []
-        failed = error is not None and not (
-            isinstance(error, SystemExit) and error.code in (None, 0)
-        )
-        failure = system.describe(error) if error is not None and failed else self._failure
+        failed = error if system.has_failed(error) else None
+        failure = self._failure if failed is None else system.describe(failed)
         with contextlib.suppress(_NothingAllocatedError):
             return [self._write("", failure)]
         return []
@@ -304,7 +303,7 @@ class Session:
                     f" {format_bytes(free)} of {format_bytes(total)} free",
                 }
                 self._oom = None
-                self._oom = self._survived = self._write("oom", failure)
+                self._oom = self.survived = self._write("oom", failure)
                 if callable(self._settings.on_oom):
                     self._settings.on_oom(self._oom.path)
             took = time.monotonic() - began

@@ -93,7 +93,7 @@ def at_first_use_of_cuda(function: Callable[[], None]) -> None:
 
 
 def after_each_step(function: Callable[..., None]) -> None:
-    """Call a function with the optimizer after each step of any optimizer of PyTorch."""
+    """After each step of one of PyTorch's optimizers, call a function with that optimizer."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     register_optimizer_step_post_hook(function)
@@ -220,6 +220,11 @@ def out_of_memory(error: BaseException | None) -> bool:
         isinstance(each, kind) or "out of memory" in _message(each).lower()
         for each in _led_to(error)
     )
+
+
+def has_failed(error: BaseException | None) -> bool:
+    """Say whether a program that an exception ended has failed, and did not only exit."""
+    return error is not None and not (isinstance(error, SystemExit) and error.code in (None, 0))
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.action.workflow import (
     Job,
     StepError,
 )
-from tests.builders import MIB, frame, trace
+from tests.builders import MIB, attention
 from tests.hostile_text import NAMES, write_snapshot
 from tests.ready_workers import fork_workers
 from tests.unit.reporters.test_hostile_outputs import check_markdown
@@ -43,15 +43,7 @@ LIMITS = {"snapshots": "out.pickle", "max_growth": "2%", "fail_on": "none"}
 
 def write(path: Path, size: int, name: str = "attend") -> Path:
     """Write a snapshot that peaks at ``size`` MiB and two more."""
-    made = (
-        trace()
-        .segment("s", 20 * MIB)
-        .start("forward", 0)
-        .alloc("a", size * MIB, frames=[frame(name, "attention.py", 40)])
-        .alloc("b", 2 * MIB, frames=[frame("project", "attention.py", 49)])
-        .end("forward", 15)
-        .free("b")
-    )
+    made = attention(size, name)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(pickle.dumps(made.snapshot()))
     return path

@@ -9,21 +9,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.builders import MIB, frame, trace
+from tests.builders import MIB, attention
 from tests.commands.conftest import Run
 from tests.commands.test_errors import assert_one_line_error
 
 
 def _write(path: Path, size: int, name: str = "attend") -> Path:
-    made = (
-        trace()
-        .segment("s", 20 * MIB)
-        .start("forward", 0)
-        .alloc("a", size * MIB, frames=[frame(name, "attention.py", 40)])
-        .alloc("b", 2 * MIB, frames=[frame("project", "attention.py", 49)])
-        .end("forward", 15)
-        .free("b")
-    )
+    made = attention(size, name)
     path.write_bytes(pickle.dumps(made.snapshot()))
     return path
 

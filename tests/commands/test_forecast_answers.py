@@ -224,7 +224,7 @@ def test_a_forecast_that_ended_while_memory_grew_asks_for_more_steps(
     snapshot["segments"].append({**segment, **held, "blocks": blocks})
     Path("grown.pickle").write_bytes(pickle.dumps(snapshot))
     text = _words(run("summary", "grown.pickle", "--recording").stdout)
-    assert "memory was still growing where the forecast ended" in text
+    assert "memory was still growing when the forecast ended" in text
     assert "Let the program make more steps." in text
     assert "_dump_snapshot" not in text
 

@@ -16,7 +16,8 @@ import pytest
 import snapreport
 from snapreport.api import recording
 from snapreport.api.any_process import read_options
-from snapreport.commands.record import FORMATS, MAX_ENTRIES, find_command
+from snapreport.commands.record import ACTIONS, FORMATS, MAX_ENTRIES, find_command
+from snapreport.recorders import recorder
 from tests.conftest import REPOSITORY
 from tests.recording import ready
 from tests.recording.forced_failures import COMMON, FAILURES, TORCHRUN
@@ -135,6 +136,7 @@ def test_a_program_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None
 def test_the_command_knows_the_formats_and_the_limit() -> None:
     assert FORMATS == recording.FORMATS
     assert MAX_ENTRIES == recording.MAX_ENTRIES
+    assert ACTIONS == recorder.ACTIONS
 
 
 def test_a_forked_child_that_ends_by_itself_is_no_trouble(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class NoRoomError(Exception):
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A block of a segment, as a snapshot has it."""
+    """A block of a segment, as a snapshot lists it."""
 
     address: int
     size: int
@@ -58,7 +58,7 @@ class LiveBlock:
 
 @dataclass(frozen=True)
 class LiveSegment:
-    """A segment, or a mapped part of an expandable one, as a snapshot has it."""
+    """A segment, or a mapped part of an expandable one, as a snapshot lists it."""
 
     address: int
     total_size: int

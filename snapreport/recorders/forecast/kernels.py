@@ -271,7 +271,7 @@ Source: aten/src/ATen/native/cuda/Blas.cpp; ``addr`` and ``outer`` are elementwi
 
 
 def uses_cublas(name: str, outputs: Sequence[Any], args: Sequence[Any] = ()) -> bool:
-    """Whether a call takes the cuBLAS handle: results and matrices without elements do not."""
+    """Whether a call takes the cuBLAS handle, which one with an empty matrix or result does not."""
     if name.partition(".")[0].rstrip("_") not in CUBLAS:
         return False
     first = next((value for value in outputs if _tensor(value)), None)

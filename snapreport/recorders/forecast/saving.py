@@ -42,7 +42,7 @@ def _is_stand_in(path: str) -> bool:
 
 
 def lacks_values(tensor: Any) -> bool:
-    """Say whether a tensor has no values: it is on a card, or came from there."""
+    """Say whether a tensor has no values: it is on the card, or was copied from it."""
     return (
         tensor.device.type == "cuda"
         or isinstance(tensor, Valueless)

@@ -46,7 +46,7 @@ class Valueless(torch.Tensor):
 
     @classmethod
     def of(cls, meta: torch.Tensor, requires_grad: bool = False) -> Any:
-        """Return one with the shape of a tensor on ``meta``."""
+        """Return a tensor without values, of the shape of one on ``meta``."""
         made = torch.Tensor._make_wrapper_subclass(
             cls, meta.shape, strides=meta.stride(), storage_offset=meta.storage_offset(),
             dtype=meta.dtype, device="cpu", requires_grad=requires_grad,
