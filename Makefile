@@ -114,7 +114,7 @@ gpu-check: $(VENV)/.dev ## record on a real GPU: figures against PyTorch's count
 	@$(BIN)/python -m tests.laboratory gpu || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.forecast gpu || [ $$? -eq 77 ]
 	@$(BIN)/python -m tests.recording.forced_failures --device cuda || [ $$? -eq 77 ]
-	@$(BIN)/python -m dev.benchmarks.idle_cost || [ $$? -eq 77 ]
+	@$(BIN)/python -m dev.benchmarks.idle_cost --gpu || [ $$? -eq 77 ]
 
 FUZZ_SECONDS ?= 60
 ATHERIS ?= atheris==3.0.0

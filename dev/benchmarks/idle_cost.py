@@ -3,11 +3,15 @@
 Three programs on a GPU: a language model, a convolutional network, and a network of tiny layers, in
 which a step is nothing but allocations and launches: the worst case. In one process each, turns of
 the same steps follow one another without recording and with it, and the medians of the turns are
-compared. Where there is no GPU nothing is recorded by SNAPREPORT_OOM, so there is nothing to pay.
+compared.
+
+Without a GPU, SNAPREPORT_OOM records nothing, and SNAPREPORT waits for its window of steps: smaller
+programs run in processes without either and with each, in turn.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -18,9 +22,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 SKIPPED = 77
 """The exit status by which test drivers know what could not be tested."""
 _TURNS, _TURN_S = 8, 0.5
+_ON = "cuda" if torch.cuda.is_available() else "cpu"
+_PAIRS = 5
+_WAITING = {
+    "without": {},
+    "SNAPREPORT_OOM": {"SNAPREPORT_OOM": "out"},
+    "SNAPREPORT, waiting": {"SNAPREPORT": "out", "SNAPREPORT_OPTIONS": "steps=1000000-1000001"},
+}
 
 WAYS: dict[str, dict[str, Any]] = {
     "SNAPREPORT_OOM": {"only_oom": True, "max_entries": 100_000},
@@ -31,39 +44,36 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def _language() -> Callable[[], None]:
-    """Return a step of a language model of 12 layers, width 1024."""
-    import torch
+    """Return a step of a language model of 12 layers, width 1024; on the CPU 4, width 256."""
     from torch import nn
 
-    layer = nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, device="cuda")
-    model = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
-    return _training(model, torch.randn(8, 512, 1024, device="cuda"))
+    width, batch, length, layers = (1024, 8, 512, 12) if _ON == "cuda" else (256, 4, 64, 4)
+    layer = nn.TransformerEncoderLayer(width, 16, 4 * width, batch_first=True, device=_ON)
+    model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    return _training(model, torch.randn(batch, length, width, device=_ON))
 
 
 def _images() -> Callable[[], None]:
     """Return a step of a convolutional network."""
-    import torch
     from torch import nn
 
     parts: list[Any] = [nn.Conv2d(3, 64, 3, padding=1)]
-    for _ in range(16):
+    for _ in range(16 if _ON == "cuda" else 4):
         parts += [nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU()]
-    model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten()).cuda()
-    return _training(model, torch.randn(64, 3, 96, 96, device="cuda"))
+    model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten()).to(_ON)
+    side = 96 if _ON == "cuda" else 16
+    return _training(model, torch.randn(side * 2 // 3, 3, side, side, device=_ON))
 
 
 def _tiny() -> Callable[[], None]:
     """Return a step of 200 layers of width 64."""
-    import torch
     from torch import nn
 
     parts = [part for _ in range(200) for part in (nn.Linear(64, 64), nn.ReLU())]
-    return _training(nn.Sequential(*parts).cuda(), torch.randn(16, 64, device="cuda"))
+    return _training(nn.Sequential(*parts).to(_ON), torch.randn(16, 64, device=_ON))
 
 
 def _training(model: Any, batch: Any) -> Callable[[], None]:
-    import torch
-
     optimizer = torch.optim.AdamW(model.parameters())
 
     def step() -> None:
@@ -79,8 +89,6 @@ PROGRAMS = {"language model": _language, "images": _images, "tiny layers": _tiny
 
 @contextmanager
 def _recorded(way: str, folder: Path) -> Iterator[None]:
-    import torch
-
     from snapreport.api.recording import ambient
 
     given = dict(WAYS[way])
@@ -96,8 +104,6 @@ def _recorded(way: str, folder: Path) -> Iterator[None]:
 
 def measure(program: str) -> None:
     """Print a program's row for each way."""
-    import torch
-
     step = PROGRAMS[program]()
 
     def turn(steps: int) -> float:
@@ -126,12 +132,45 @@ def measure(program: str) -> None:
             )
 
 
-def main() -> int:
-    import torch
+def measure_waiting() -> None:
+    """Print the seconds of a step of each program, the least of many turns."""
+    torch.set_num_threads(1)
+    for made in PROGRAMS.values():
+        step = made()
+        step()
+        least = float("inf")
+        for _ in range(24):
+            began = time.perf_counter()
+            step()
+            least = min(least, time.perf_counter() - began)
+        print(least)
 
-    if not torch.cuda.is_available():
+
+def compare_waiting() -> None:
+    """Print a row for each program on the CPU."""
+    seconds: dict[str, list[list[float]]] = {way: [] for way in _WAITING}
+    for _ in range(_PAIRS):
+        for way, variables in _WAITING.items():
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", "-m", __spec__.name, "--waiting"],
+                env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True,
+            )  # fmt: skip
+            seconds[way].append([float(line) for line in done.stdout.split()])
+    print(f"CPU, PyTorch {torch.__version__}: a step, the least of {_PAIRS} processes")
+    for number, program in enumerate(PROGRAMS):
+        least = {way: min(each[number] for each in seconds[way]) for way in _WAITING}
+        one = least["without"]
+        rows = (f"{way} {value / one - 1:+.2%}" for way, value in least.items() if way != "without")
+        print(f"{program:<15} {one * 1e3:8.2f} ms  {'  '.join(rows)}")
+
+
+def main() -> int:
+    if _ON == "cpu" and "--gpu" in sys.argv:
         print("idle-cost: skipped, PyTorch sees no CUDA GPU here.")
         return SKIPPED
+    if _ON == "cpu":
+        compare_waiting()
+        return 0
     print(f"{torch.cuda.get_device_name(0)}, PyTorch {torch.__version__}: a step without, recorded")
     for program in PROGRAMS:
         subprocess.run([sys.executable, "-m", __spec__.name, program], check=True)
@@ -139,7 +178,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] == ["--waiting"]:
+        measure_waiting()
+    elif sys.argv[1:] and sys.argv[1] in PROGRAMS:
         measure(sys.argv[1])
     else:
         sys.exit(main())

@@ -29,6 +29,7 @@ LAUNCHERS = frozenset((
 """Programs that start those to record, by their file or module."""
 _COMPILER = "compile_worker"
 """A part of the names of processes that ``torch.compile`` starts."""
+_WORKER_OF_RAY = "default_worker.py"
 _MOST_RANKS = 1 << 20
 _KEPT_FOR_OOM = 100_000
 """Events kept where only a failure is waited for: the last steps, in some 100 MB of host memory."""
@@ -172,10 +173,7 @@ class AnyProcess:
             processes.answer_signals(self._signalled)
         if not self._on_card:
             util.register_after_fork(self, AnyProcess._in_fork)
-            shell = sys.modules.get("IPython")
-            shell = None if shell is None else shell.get_ipython()
-            if shell is not None:
-                shell.events.register("post_run_cell", self._after_cell)
+            self._hear_of_errors()
 
     def _signalled(self, number: int) -> None:
         """Write what was recorded, and end as the signal would have ended the process."""
@@ -218,9 +216,26 @@ class AnyProcess:
             if number[0] in ENDING and is_ours(number[0]):
                 self._signalled(number[0])
 
-    def _after_cell(self, result: Any) -> None:
-        """Write what failed in a cell of a notebook, whose kernel has only seconds at its end."""
-        error = result.error_in_exec
+    def _hear_of_errors(self) -> None:
+        """Write what failed on the CPU at once where a host keeps an error from ending the program.
+
+        A kernel of a notebook has only seconds at its end, and a worker of Ray has none.
+        """
+        shell = sys.modules.get("IPython")
+        shell = None if shell is None else shell.get_ipython()
+        if shell is not None:
+            shell.events.register("post_run_cell", lambda cell: self._keep(cell.error_in_exec))
+        ray = sys.modules.get("ray.exceptions")
+        if ray is not None and Path(_program()).name == _WORKER_OF_RAY:
+            make = ray.RayTaskError.__init__
+
+            def make_and_keep(made: Any, *args: Any, **kwargs: Any) -> None:
+                make(made, *args, **kwargs)
+                self._keep(getattr(made, "cause", None))  # the task's own error
+
+            ray.RayTaskError.__init__ = make_and_keep
+
+    def _keep(self, error: BaseException | None) -> None:
         try:
             if error is not None and self._recording is not None:
                 self._recording.keep_failure(error)
@@ -311,17 +326,21 @@ _READERS: dict[str, Any] = {
 
 def _is_helper() -> bool:
     """Say whether this process only starts others, or compiles for them."""
+    program = _program()
+    return Path(program).name in LAUNCHERS or _COMPILER in program
+
+
+def _program() -> str:
+    """Return the file or module that Python runs; empty for none."""
     given = iter(getattr(sys, "orig_argv", sys.argv)[1:])
-    program = ""
     for each in given:
         if each in ("-X", "-W", "--check-hash-based-pycs"):
             next(given, None)
         elif each == "-m" or not each.startswith("-"):
-            program = next(given, "") if each == "-m" else each
-            break
+            return next(given, "") if each == "-m" else each
         elif each == "-c":
             break
-    return Path(program).name in LAUNCHERS or _COMPILER in program
+    return ""
 
 
 def _say(text: str) -> None:

@@ -381,6 +381,27 @@ def test_launchers_are_known_by_what_python_runs(
     assert any_process._is_helper() == helps
 
 
+@pytest.mark.parametrize("program", ["/ray/workers/default_worker.py", "train.py"])
+def test_an_error_of_a_ray_task_is_kept_in_its_worker_alone(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    class RayTaskError(Exception):  # which a driver makes once more, of what it is sent
+        def __init__(self, name: str, cause: BaseException) -> None:
+            self.cause = cause
+
+    module = types.SimpleNamespace(RayTaskError=RayTaskError)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", module)
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    monkeypatch.setattr(sys, "orig_argv", ["python", program])
+    process = AnyProcess("out", only_oom=False, steps=None, arguments={})
+    kept: list[Any] = []
+    monkeypatch.setattr(process, "_keep", kept.append)
+    process._hear_of_errors()
+    error = MemoryError()
+    assert RayTaskError("work", error).cause is error
+    assert kept == ([error] if "worker" in program else [])
+
+
 def test_waiting_for_a_failure_costs_nothing_without_a_card(tmp_path: Path) -> None:
     source = f"{LOADED}\nkept = torch.ones(9)\nprint(torch._C._autograd._profiler_enabled())"
     done = run(tmp_path, source, SNAPREPORT_OOM="out")
