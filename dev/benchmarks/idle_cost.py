@@ -5,18 +5,19 @@ which a step is nothing but allocations and launches: the worst case. In one pro
 the same steps follow one another without recording and with it, and the medians of the turns are
 compared.
 
-Without a GPU, SNAPREPORT_OOM records nothing, and SNAPREPORT waits for its window of steps: smaller
-programs run in processes without either and with each, in turn.
+Without a GPU, SNAPREPORT_OOM puts nothing into the process, and SNAPREPORT with a window of steps a
+function call after each step: it is timed beside the steps of smaller programs, as their own times
+differ by more from run to run.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,12 +29,6 @@ SKIPPED = 77
 """The exit status by which test drivers know what could not be tested."""
 _TURNS, _TURN_S = 8, 0.5
 _ON = "cuda" if torch.cuda.is_available() else "cpu"
-_PAIRS = 5
-_WAITING = {
-    "without": {},
-    "SNAPREPORT_OOM": {"SNAPREPORT_OOM": "out"},
-    "SNAPREPORT, waiting": {"SNAPREPORT": "out", "SNAPREPORT_OPTIONS": "steps=1000000-1000001"},
-}
 
 WAYS: dict[str, dict[str, Any]] = {
     "SNAPREPORT_OOM": {"only_oom": True, "max_entries": 100_000},
@@ -132,36 +127,19 @@ def measure(program: str) -> None:
             )
 
 
-def measure_waiting() -> None:
-    """Print the seconds of a step of each program, the least of many turns."""
-    torch.set_num_threads(1)
-    for made in PROGRAMS.values():
+def compare_waiting() -> None:
+    """Print what is called after each step while a window is waited for, beside each program's."""
+    from snapreport.api.any_process import AnyProcess
+
+    waiting = AnyProcess("out", only_oom=False, steps=(1 << 40, 1 << 40), arguments={})
+    optimizer = torch.optim.SGD([torch.zeros(1)])
+    call = min(timeit.repeat(lambda: waiting._count(optimizer), number=10_000, repeat=9)) / 10_000
+    print(f"CPU, PyTorch {torch.__version__}: a step, and {call * 1e6:.2f} µs after it")
+    for program, made in PROGRAMS.items():
         step = made()
         step()
-        least = float("inf")
-        for _ in range(24):
-            began = time.perf_counter()
-            step()
-            least = min(least, time.perf_counter() - began)
-        print(least)
-
-
-def compare_waiting() -> None:
-    """Print a row for each program on the CPU."""
-    seconds: dict[str, list[list[float]]] = {way: [] for way in _WAITING}
-    for _ in range(_PAIRS):
-        for way, variables in _WAITING.items():
-            done = subprocess.run(
-                [sys.executable, "-W", "ignore", "-m", __spec__.name, "--waiting"],
-                env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True,
-            )  # fmt: skip
-            seconds[way].append([float(line) for line in done.stdout.split()])
-    print(f"CPU, PyTorch {torch.__version__}: a step, the least of {_PAIRS} processes")
-    for number, program in enumerate(PROGRAMS):
-        least = {way: min(each[number] for each in seconds[way]) for way in _WAITING}
-        one = least["without"]
-        rows = (f"{way} {value / one - 1:+.2%}" for way, value in least.items() if way != "without")
-        print(f"{program:<15} {one * 1e3:8.2f} ms  {'  '.join(rows)}")
+        least = min(timeit.repeat(step, number=1, repeat=20))
+        print(f"{program:<15} {least * 1e3:8.2f} ms  {call / least:+.5%}")
 
 
 def main() -> int:
@@ -178,9 +156,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--waiting"]:
-        measure_waiting()
-    elif sys.argv[1:] and sys.argv[1] in PROGRAMS:
+    if sys.argv[1:] and sys.argv[1] in PROGRAMS:
         measure(sys.argv[1])
     else:
         sys.exit(main())
