@@ -14,7 +14,7 @@ from snapreport.ground.version import __version__
 
 if TYPE_CHECKING:
     from snapreport.api.comparison import batch_growth, diff, render_diff
-    from snapreport.api.device import Device, Moment
+    from snapreport.api.device import Asked, Changed, Device, Moment
     from snapreport.api.exporting import export
     from snapreport.api.forecasting import forecast
     from snapreport.api.gate import check
@@ -67,10 +67,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllocatorSettingsError",
+    "Asked",
     "Batch",
     "BudgetError",
     "BundleError",
     "CardError",
+    "Changed",
     "CutError",
     "Device",
     "DeviceError",
@@ -128,8 +130,7 @@ _HOME = {
         ("Batch", "LoadedRun", "Outcome", "RunReport", "convert_many", "load_run", "render_run"),
         "snapreport.api.runs",
     ),
-    "Device": "snapreport.api.device",
-    "Moment": "snapreport.api.device",
+    **dict.fromkeys(("Asked", "Changed", "Device", "Moment"), "snapreport.api.device"),
     **dict.fromkeys(("diff", "render_diff"), "snapreport.api.comparison"),
     "Diff": "snapreport.diagnosis.compare.diff_types",
     "Verdict": "snapreport.diagnosis.compare.gate",

@@ -18,7 +18,13 @@ from snapreport.figures.allocator.factual import ModelledDevice, failed_capacity
 from snapreport.figures.allocator.settings import replay_settings, table_of_settings
 from snapreport.figures.callsites import find_call_tree, name_sites
 from snapreport.figures.curves import find_amounts, find_profile, time_at
-from snapreport.figures.grouping import find_groups, find_lines, label_allocations, label_forward
+from snapreport.figures.grouping import (
+    find_changes,
+    find_groups,
+    find_lines,
+    label_allocations,
+    label_forward,
+)
 from snapreport.figures.moments import (
     check_event,
     entry_at,
@@ -28,6 +34,7 @@ from snapreport.figures.moments import (
     find_stage,
     peak_between,
 )
+from snapreport.figures.questions import change_between, find_signed
 from snapreport.figures.uses import curves_statistics, evidence_texts
 from snapreport.figures.what_if import (
     find_held,
@@ -47,6 +54,7 @@ from snapreport.model.answers import (
     CardFit,
     CurveStatistics,
     Group,
+    GroupChange,
     LineUse,
     LiveRows,
     Parts,
@@ -57,9 +65,13 @@ from snapreport.model.answers import (
     WhatIf,
 )
 from snapreport.model.asked import (
+    COUNTED,
     CURVES,
     Address,
     MomentWanted,
+    Question,
+    event_in_words,
+    parse_marker,
 )
 from snapreport.model.diagnoses import CurvePeak, Diagnosis, Trust
 from snapreport.model.findings import Amounts, CallTree, DeviceFigures, StageUse
@@ -69,6 +81,10 @@ from snapreport.model.roles import AllocationsWithRoles, Category, Roles, Rule, 
 from snapreport.model.snapshot import NO_ID, FrameTable
 from snapreport.roles.frames import classify_frames, tree_frames
 from snapreport.roles.stack_kinds import classify
+
+Marker = int | str
+"""An event, or a time, ``start``, ``peak`` or ``end``."""
+Span = tuple[Marker, Marker]
 
 
 class Device:
@@ -266,6 +282,60 @@ class Device:
         self._check_known(curve, found if first is None else first)
         return Moment(self, found, curve)
 
+    def ask(
+        self,
+        *,
+        made: Span | None = None,
+        freed: Span | None = None,
+        alive: Marker | Span | None = None,
+        curve: str = "allocated",
+    ) -> Asked:
+        """Return the allocations that were made, freed and alive at some moments; all have to hold.
+
+        A marker is an event, whose state counts (-1 is the start), a time such as ``"1.5s"``,
+        ``"start"``, ``"end"``, ``"peak"``, that of the curve, or the name of a stage: its start as
+        the first of two markers, else its end.
+
+        Args:
+            made: made after the first marker and by the second.
+            freed: freed after the first marker and by the second, as the curve counts it.
+            alive: alive at this marker; or at both of these, and so throughout.
+            curve: ``allocated``, ``requested`` or ``active``.
+
+        Raises:
+            MomentError: nothing is asked, there is no such moment, markers are in the wrong order,
+                the device has no history, or its allocations do not add up to this curve.
+        """
+        if made is freed is alive is None:
+            raise MomentError("say when allocations were made, freed or alive; all three are open.")
+
+        def events(span: Span | None) -> tuple[int, int] | None:
+            return None if span is None else self._span(span, curve)
+
+        if isinstance(alive, (int, str)):
+            _, at = self._span(("start", alive), curve)
+            alive = at, at
+        asked = Question(curve, events(made), events(freed), events(alive))
+        if asked.made and asked.alive and asked.alive[0] < asked.made[0]:
+            after, before = asked.made[0], event_in_words(asked.alive[0])
+            raise MomentError(
+                f"what is made after event {after:,} is not alive at {before}, before it."
+            )
+        return Asked(self, asked)
+
+    def changed(self, first: Marker, last: Marker, *, curve: str = "allocated") -> Changed:
+        """Return what came between two moments and stayed, and what went.
+
+        Args:
+            first: a marker, as in ``ask()``.
+            last: another one, not before it.
+            curve: ``allocated``, ``requested`` or ``active``.
+
+        Raises:
+            MomentError: as from ``ask()``.
+        """
+        return Changed(self, *self._span((first, last), curve), curve)
+
     def categories(
         self, rules: Sequence[Rule] | None = None
     ) -> tuple[NDArray[np.int32], tuple[Category, ...]]:
@@ -454,6 +524,36 @@ class Device:
         when = "is not known" if known >= self.events else f"is only known from event {known:,} on"
         raise MomentError(f"reserved memory of {self.name} {when}: events of segments are missing.")
 
+    def _span(self, span: Span, curve: str) -> tuple[int, int]:
+        """Return the events of two markers."""
+        if curve not in COUNTED:
+            known = ", ".join(COUNTED)
+            raise MomentError(f"allocations do not add up to {curve} bytes; name one of {known}.")
+        if not self.figures.recorded:
+            raise MomentError(f"{self.name} has no recorded history: nothing is made or freed.")
+        first, last = self._event(span[0], curve, 0), self._event(span[1], curve, 1)
+        if last < first:
+            early, late = event_in_words(last), event_in_words(first)
+            raise MomentError(f"{early} is before {late}; name the earlier one first.")
+        return first, last
+
+    def _event(self, marker: Marker, curve: str, side: int) -> int:
+        """Return the event of a marker; ``side``: 0 for the first of a span, 1 for the last."""
+        found = parse_marker(marker)
+        if isinstance(found, int):
+            return check_event(found, self.events)
+        if not isinstance(found, str):
+            return event_at_time(self.times, found.time_us or 0)
+        known = {"start": START, "peak": self.peaks[curve].event, "end": self.events - 1}
+        if found in known:
+            return known[found]
+        try:
+            stage = self.stages[find_stage(self.stages, found)]
+        except MomentError as error:
+            wanted = "an event, a time, start, peak or end"
+            raise MomentError(f"{found!r} is not {wanted}, and {error}") from None
+        return max((stage.start_event, stage.end_event)[side] - 1, START)
+
     def _counted(self, curve: str) -> NDArray[np.int64]:
         if curve == "reserved":
             raise ValueError("allocations do not add up to the reserved curve; name another.")
@@ -473,12 +573,151 @@ class Device:
         return f"<div><strong>{escape(repr(self)[1:-1])}</strong><p>{answer}</p>{amounts}</div>"
 
 
-class Moment:
+class Asked:
+    """The allocations of a device that answer a question about their lifetimes."""
+
+    def __init__(self, device: Device, question: Question) -> None:
+        """Take the question; ``Device.ask()`` is the usual way to get one."""
+        self.device = device
+        self.question = question
+        self.curve = question.curve
+
+    @cached_property
+    def allocations(self) -> LiveRows:
+        """The allocations, largest first."""
+        return _largest_first(self.device, self.question)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all of them."""
+        return int(self.allocations.bytes.sum())
+
+    def tree(self, *, upward: bool = False, folded: bool = False) -> CallTree:
+        """Return the call tree, whose root has the bytes of all, to the byte.
+
+        Args:
+            upward: begin at the allocating frame instead of the outermost one.
+            folded: leave out library-internal frames.
+        """
+        history, stacks = self.device.history, self.device.file.stacks
+        return find_call_tree(history, stacks, self.question, upward=upward, folded=folded)
+
+    def lines(
+        self, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> tuple[LineUse, ...]:
+        """Return bytes by source line, most first: the line of the innermost matching frame.
+
+        Args:
+            include: files to look for: parts of names, globs, or ``/regex/``; without any, the
+                line is the call site's.
+            exclude: files whose frames to skip, in the same form.
+
+        Raises:
+            PatternError: a pattern is invalid.
+        """
+        history, stacks = self.device.history, self.device.file.stacks
+        return find_lines(history, stacks, self.question, include, exclude)
+
+    def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
+        """Return them grouped by one of ``GROUPINGS``, most bytes first.
+
+        Raises:
+            ValueError: there is no such grouping.
+        """
+        device = self.device
+        return find_groups(device.file, device.history, self.question, grouping, rules)
+
+    def parts(self) -> Parts:
+        """Return how much of it is from before the recording, and how much is not."""
+        found = self.allocations
+        old = self.device.allocations.alloc_event[found.rows] < 0
+        return Parts(
+            baseline_bytes=int(found.bytes[old].sum()),
+            baseline_count=int(old.sum()),
+            dynamic_bytes=int(found.bytes[~old].sum()),
+            dynamic_count=int((~old).sum()),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Asked {self.device.name} {self.question}: {self.bytes:,} {self.curve} bytes>"
+
+    def _repr_html_(self) -> str:
+        rows = self.by("stack")
+        table = html_table(*rows_of(rows)) if rows else ""
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"
+
+
+class Changed:
+    """What came and what went on a device between two events: the change of a curve."""
+
+    def __init__(self, device: Device, first: int, last: int, curve: str) -> None:
+        """Name the events; ``Device.changed()`` is the usual way to get one."""
+        self.device = device
+        self.first = first
+        self.last = last
+        self.curve = curve
+        came, went = change_between(first, last, curve)
+        self.came = Asked(device, came)
+        """Made between them and still alive at the last."""
+        self.went = Asked(device, went)
+        """Alive at the first and freed between them."""
+
+    @property
+    def bytes(self) -> int:
+        """What came minus what went: the change of the curve, to the byte."""
+        return self.came.bytes - self.went.bytes
+
+    @cached_property
+    def allocations(self) -> LiveRows:
+        """Both, largest first; the bytes of what went are negative."""
+        return _largest_first(self.device, self.came.question, self.went.question)
+
+    def tree(self, *, upward: bool = False, folded: bool = False) -> CallTree:
+        """Return the call tree of the change, in which nodes that lost memory are negative.
+
+        Args:
+            upward: begin at the allocating frame instead of the outermost one.
+            folded: leave out library-internal frames.
+        """
+        history, stacks = self.device.history, self.device.file.stacks
+        both = self.came.question, self.went.question
+        return find_call_tree(history, stacks, *both, upward=upward, folded=folded)
+
+    def by(
+        self, grouping: str = "site", rules: Sequence[Rule] | None = None
+    ) -> tuple[GroupChange, ...]:
+        """Return the changes grouped by one of ``GROUPINGS``, the largest first.
+
+        Raises:
+            ValueError: there is no such grouping.
+        """
+        device, span = self.device, (self.first, self.last)
+        return find_changes(device.file, device.history, span, grouping, self.curve, rules)
+
+    def __repr__(self) -> str:
+        name, span = self.device.name, f"{self.first} to {self.last}"
+        return f"<Changed {name} events {span}: {self.bytes:+,} {self.curve} bytes>"
+
+    def _repr_html_(self) -> str:
+        rows = self.by()
+        table = html_table(*rows_of(rows)) if rows else ""
+        return f"<div><strong>{escape(repr(self)[1:-1])}</strong>{table}</div>"
+
+
+def _largest_first(device: Device, *asked: Question) -> LiveRows:
+    rows, held = find_signed(device.history.allocations, *asked)
+    order = np.lexsort((rows, -np.abs(held)))
+    return LiveRows(rows[order], held[order])
+
+
+class Moment(Asked):
     """What is live on a device after one event."""
 
     def __init__(self, device: Device, event: int, curve: str) -> None:
         """Name a moment; ``Device.at()`` is the usual way to get one."""
-        self.device = device
+        # Reserved memory belongs to no allocation.
+        counted = "active" if curve == "reserved" else curve
+        super().__init__(device, Question(counted, alive=(event, event)))
         self.event = event
         self.curve = curve
 
@@ -498,70 +737,13 @@ class Moment:
         """The curve's value."""
         return int(self.device.curve(self.curve)[self.event + 1])
 
-    def tree(self, *, upward: bool = False, folded: bool = False) -> CallTree:
-        """Return the call tree, whose root is the curve's value to the byte.
-
-        Args:
-            upward: begin at the allocating frame instead of the outermost one.
-            folded: leave out library-internal frames.
-        """
-        history, stacks = self.device.history, self.device.file.stacks
-        return find_call_tree(history, stacks, self.event, self._live, upward=upward, folded=folded)
-
-    def lines(
-        self, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> tuple[LineUse, ...]:
-        """Return bytes by source line, most first: the line of the innermost matching frame.
-
-        Args:
-            include: files to look for: parts of names, globs, or ``/regex/``; without any, the
-                line is the call site's.
-            exclude: files whose frames to skip, in the same form.
-
-        Raises:
-            PatternError: a pattern is invalid.
-        """
-        device = self.device
-        return find_lines(
-            device.history, device.file.stacks, self.event, self._live, include, exclude
-        )
-
-    def by(self, grouping: str, rules: Sequence[Rule] | None = None) -> tuple[Group, ...]:
-        """Return what is live, grouped by one of ``GROUPINGS``, most bytes first.
-
-        Raises:
-            ValueError: there is no such grouping.
-        """
-        device = self.device
-        return find_groups(device.file, device.history, self.event, grouping, self._live, rules)
-
     def live(self) -> LiveRows:
         """Return the live allocations, largest first."""
-        rows = self.device.allocations
-        live = np.flatnonzero(rows.live_at(self.event, self._live))
-        weight = rows.weights(self._live)[live]
-        order = np.lexsort((live, -weight))
-        return LiveRows(live[order].astype(np.int64), weight[order])
+        return self.allocations
 
     def entry(self) -> TraceEntry | None:
         """Return the trace entry of this moment's event; None at the start."""
         return entry_at(self.device.history, self.event)
-
-    def parts(self) -> Parts:
-        """Return how much of the live memory is from before the recording, and how much is not."""
-        live = self.live()
-        old = self.device.allocations.alloc_event[live.rows] < 0
-        return Parts(
-            baseline_bytes=int(live.bytes[old].sum()),
-            baseline_count=int(old.sum()),
-            dynamic_bytes=int(live.bytes[~old].sum()),
-            dynamic_count=int((~old).sum()),
-        )
-
-    @property
-    def _live(self) -> str:
-        """The curve that says what is live: reserved memory belongs to no allocation."""
-        return "active" if self.curve == "reserved" else self.curve
 
     def __repr__(self) -> str:
         return f"<Moment {self.device.name} event {self.event}: {self.bytes:,} {self.curve} bytes>"

@@ -315,6 +315,65 @@ moment_options = together(
 )  # fmt: skip
 
 
+# Options that ask about lifetimes: as ``Device.ask()`` takes it, or ``changed`` for its sibling.
+
+
+_Span = tuple[str, str]
+
+
+def _lifetimes(
+    made_between: _Span | None,
+    freed_between: _Span | None,
+    made_and_freed_between: _Span | None,
+    alive_at: str | None,
+    alive_throughout: _Span | None,
+    changed_between: _Span | None,
+) -> dict[str, Any]:
+    given = {name: value for name, value in locals().items() if value is not None}
+    for name, others in (
+        ("made_and_freed_between", {"made_between", "freed_between"}),
+        ("alive_throughout", {"alive_at"}),
+        ("changed_between", given.keys() - {"changed_between"}),
+    ):
+        if name in given and (refused := sorted(given.keys() & others)):
+            both = " and ".join(f"--{each.replace('_', '-')}" for each in (name, refused[0]))
+            raise click.UsageError(f"{both} exclude each other; give one of them.")
+    asked = {
+        "made": made_and_freed_between or made_between,
+        "freed": made_and_freed_between or freed_between,
+        "alive": alive_throughout or alive_at,
+        "changed": changed_between,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _span_option(name: str, what: str) -> Callable[[Any], Any]:
+    return click.option(name, type=str, nargs=2, metavar="A B", help=what)
+
+
+lifetime_options = together(
+    "lifetimes",
+    _lifetimes,
+    _span_option(
+        "--made-between",
+        "Instead of what is live at a moment, what was made after A, up to B. Each is an event, a "
+        "time such as 1.5s, start, peak, end or a stage: its start as A, its end as B or C.",
+    ),
+    click.option(
+        "--alive-at",
+        metavar="C",
+        help="What is alive at C. With other options, what fits all of them.",
+    ),
+    _span_option("--freed-between", "What was freed after A, up to B, whenever it was made."),
+    _span_option("--made-and-freed-between", "What was both made and freed between A and B."),
+    _span_option("--alive-throughout", "What is alive from A to B, all the time."),
+    _span_option(
+        "--changed-between",
+        "What came between A and B and stayed, and what went: why the curve changed.",
+    ),
+)  # fmt: skip
+
+
 # Options for how much of paths and names is shown: ``--keep-paths`` and ``--redact``.
 
 

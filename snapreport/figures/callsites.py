@@ -20,8 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.figures.questions import find_signed
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct, sum_groups
+from snapreport.model.asked import Question
 from snapreport.model.findings import MISSING_REASONS, NODE, OUTSIDE, CallSite, CallTree
 from snapreport.model.history import DeviceHistory
 from snapreport.model.snapshot import StackTable, add_up_paths, lowest_on_path, with_ancestors
@@ -295,34 +297,30 @@ class _Paths:
 def find_call_tree(
     history: DeviceHistory,
     stacks: StackTable,
-    event: int,
-    curve: str = "allocated",
-    *,
+    *asked: Question,
     upward: bool = False,
     folded: bool = False,
 ) -> CallTree:
-    """Merge what is live after an event by call stack.
+    """Merge what is asked for by call stack.
 
-    The root's bytes are the curve at that event, to the byte: allocations without frames are
-    children of the root, one for each reason.
+    The root's bytes are those of all of it, such as the curve at a moment, to the byte: allocations
+    without frames are children of the root, one for each reason.
 
     Args:
         history: the device.
         stacks: the tables of the file.
-        event: -1 for the start.
-        curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
+        asked: one question; or two, that of what came and that of what went, which counts less.
         upward: from the frame that allocated to the outermost one, not the other way round.
         folded: without library-internal frames.
     """
     rows = history.allocations
-    live = rows.live_at(event, curve)
-    weight = rows.weights(curve)[live]
-    reason = missing_reason(history, stacks)[live]
+    chosen, weight = find_signed(rows, *asked)
+    reason = missing_reason(history, stacks)[chosen]
     node = np.zeros(len(weight), np.int64)
     framed = reason == HAS_FRAMES
-    stack = rows.stack[live][framed]
-    asked = distinct(stack)[0].astype(np.int64) if upward else stack
-    paths = find_call_paths(stacks, asked, upward=upward, folded=folded)
+    stack = rows.stack[chosen][framed]
+    ends = distinct(stack)[0].astype(np.int64) if upward else stack
+    paths = find_call_paths(stacks, ends, upward=upward, folded=folded)
     # Node 0 is the root, then one for each reason, then the nodes of the paths.
     first_node = len(MISSING_REASONS)
     node[framed] = paths.end[stack] + first_node
@@ -345,16 +343,14 @@ def find_call_tree(
     first_framed = len(used) - len(of_tree)
     frame[first_framed:] = paths.frame[of_tree]
     depth[first_framed:] = paths.depth[of_tree]
-    order = np.lexsort((-total_bytes, parent, depth))  # level by level, siblings largest first
+    order = np.lexsort((-np.abs(total_bytes), parent, depth))  # by level, siblings largest first
     place = np.empty(len(used), np.int64)
     place[order] = np.arange(len(used))
     labels = {int(place[k]): MISSING_REASONS[used[k]] for k in range(1, first_framed)}
     return CallTree(
-        event=event,
-        curve=curve,
         parent=np.where(parent[order] < 0, -1, place[parent[order]]).astype(np.int32),
         frame=frame[order],
-        label={0: f"{curve} at event {event}", **labels},
+        label={0: f"{asked[0].curve} {'change' if asked[1:] else asked[0]}", **labels},
         bytes=total_bytes[order],
         own_bytes=own_bytes[order],
         count=add_up_paths(parent, own_count)[order],

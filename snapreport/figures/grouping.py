@@ -1,4 +1,4 @@
-"""Live allocations grouped by what they have in common: a stack, a file, a role, a size."""
+"""Allocations grouped by what they have in common: a stack, a file, a role, a size."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames, label_sites, site_text
+from snapreport.figures.questions import change_between, find_rows
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native.columns import distinct, medians, sum_groups, unique
 from snapreport.ground.patterns import compile_filter
@@ -21,11 +22,13 @@ from snapreport.model.answers import (
     NO_FORWARD,
     NONE,
     Group,
+    GroupChange,
     LineUse,
 )
 from snapreport.model.asked import (
     GROUPINGS,
     KEYED,
+    Question,
 )
 from snapreport.model.findings import MISSING_REASONS
 from snapreport.model.history import START, Allocations, DeviceHistory, History
@@ -62,29 +65,64 @@ Labels = tuple["NDArray[np.int64]", list[str]]
 def find_groups(
     file: History,
     history: DeviceHistory,
-    event: int,
+    asked: Question,
     by: str,
-    curve: str = "allocated",
     rules: Sequence[Rule] | None = None,
 ) -> tuple[Group, ...]:
-    """Return what is live after an event, grouped, most bytes first; the sum is the curve there.
+    """Return what is asked for, grouped, most bytes first; of what is live, the sum is the curve.
 
     Args:
         file: the tables of the file.
         history: the device.
-        event: -1 for the start.
+        asked: its curve is ``requested``, ``allocated`` or ``active``.
+        by: one of ``GROUPINGS``.
+        rules: for ``category``, instead of the built-in ones.
+    """
+    rows = history.allocations
+    chosen = find_rows(rows, asked)
+    number, names = label_allocations(file, history, by, rules)
+    found = group_up(rows, chosen, number[chosen], names, asked.curve, file.stacks)
+    if by != "stack":
+        return found
+    stack = {names[k]: i for k, i in zip(number[chosen], rows.stack[chosen].tolist(), strict=True)}
+    return tuple(replace(group, stack=stack[group.name]) for group in found)
+
+
+def find_changes(
+    file: History,
+    history: DeviceHistory,
+    span: tuple[int, int],
+    by: str,
+    curve: str = "allocated",
+    rules: Sequence[Rule] | None = None,
+) -> tuple[GroupChange, ...]:
+    """Return what came and went between two events, grouped, the largest change first.
+
+    The changes add up to that of the curve, to the byte.
+
+    Args:
+        file: the tables of the file.
+        history: the device.
+        span: the two events, in order; -1 for the start.
         by: one of ``GROUPINGS``.
         curve: ``requested``, ``allocated`` or ``active``.
         rules: for ``category``, instead of the built-in ones.
     """
     rows = history.allocations
-    live = np.flatnonzero(rows.live_at(event, curve))
     number, names = label_allocations(file, history, by, rules)
-    found = group_up(rows, live, number[live], names, curve, file.stacks)
-    if by != "stack":
-        return found
-    stack = {names[k]: i for k, i in zip(number[live], rows.stack[live].tolist(), strict=True)}
-    return tuple(replace(group, stack=stack[group.name]) for group in found)
+    columns: list[NDArray[np.int64]] = []
+    for asked in change_between(*span, curve):
+        chosen = find_rows(rows, asked)
+        group = number[chosen]
+        columns.append(sum_groups(group, rows.weights(curve)[chosen], len(names)))
+        columns.append(np.bincount(group, minlength=len(names)))
+    found = zip(names, *(column.tolist() for column in columns), strict=True)
+    changes = [
+        GroupChange(name, came - went, came, went, came_count, went_count)
+        for name, came, came_count, went, went_count in found
+        if came_count or went_count
+    ]
+    return tuple(sorted(changes, key=lambda each: (-abs(each.change), -each.came, each.name)))
 
 
 def group_up(
@@ -136,6 +174,8 @@ def label_allocations(
     rows = history.allocations
     if by not in GROUPINGS and not by.startswith(KEYED):
         raise ValueError(f"by is {by!r}, not one of {', '.join(GROUPINGS)}, {KEYED}KEY")
+    if by == "site":
+        return _joined(*label_sites(history, file.stacks))
     if by in ("stack", "line", "file", "function", "module"):
         return _by_frames(file.stacks, history, by)
     if by == "category":
@@ -277,10 +317,14 @@ def _by_layer(stacks: StackTable, history: DeviceHistory) -> Labels:
     number, sites = label_sites(history, stacks)
     of_stack, lines = label_forward(stacks)
     forward = of_stack[history.allocations.stack]
+    return _joined(np.where(forward > 0, len(sites) + forward, number), [*sites, *lines])
+
+
+def _joined(number: NDArray[np.int64], names: Sequence[str]) -> Labels:
+    """Make one group of those that share a name, and leave out those that nothing is in."""
     places: dict[str, int] = {}
-    at = [places.setdefault(name, len(places)) for name in (*sites, *lines)]
-    chosen = np.where(forward > 0, len(sites) + forward, number)
-    return _compact(np.array(at, np.int64)[chosen], list(places).__getitem__)
+    at = [places.setdefault(name, len(places)) for name in names]
+    return _compact(np.array(at, np.int64)[number], list(places).__getitem__)
 
 
 def own_labels(file: History, history: DeviceHistory) -> tuple[tuple[str, Labels], ...]:
@@ -357,21 +401,19 @@ _NONE = -1
 def find_lines(
     history: DeviceHistory,
     stacks: StackTable,
-    event: int,
-    curve: str = "allocated",
+    asked: Question,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> tuple[LineUse, ...]:
-    """Return every source line that holds memory after an event, most bytes first.
+    """Return every source line that has some of what is asked for, most bytes first.
 
-    The bytes sum to the curve at that event: allocations without frames, or without a matching
-    frame, are on a separate line named after the reason.
+    The bytes sum to those of all of it, such as the curve at a moment: allocations without frames,
+    or without a matching frame, are on a separate line named after the reason.
 
     Args:
         history: the device.
         stacks: the tables of the file.
-        event: -1 for the start.
-        curve: ``requested``, ``allocated`` or ``active``; decides who is live and what counts.
+        asked: its curve is ``requested``, ``allocated`` or ``active``.
         include: patterns for files (``compile_pattern``); the innermost frame of a matching file
             is the allocation's line. Without any pattern it is the call site.
         exclude: patterns for files that never match, even if included.
@@ -380,16 +422,16 @@ def find_lines(
         PatternError: a pattern is not valid.
     """
     rows = history.allocations
-    weight = rows.weights(curve)
+    weight = rows.weights(asked.curve)
     key = _keys(history, stacks, _line_frames(stacks, include, exclude))
     keys, group = distinct(key)
-    live = rows.live_at(event, curve)
-    count = np.bincount(group[live], minlength=len(keys))
-    held = sum_groups(group[live], weight[live], len(keys))
+    chosen = find_rows(rows, asked)
+    count = np.bincount(group[chosen], minlength=len(keys))
+    held = sum_groups(group[chosen], weight[chosen], len(keys))
     total = sum_groups(group, weight, len(keys))
-    middle = medians(weight[live], group[live], len(keys))
+    middle = medians(weight[chosen], group[chosen], len(keys))
     smallest = np.full(len(keys), np.iinfo(np.int64).max)
-    np.minimum.at(smallest, group[live], weight[live])
+    np.minimum.at(smallest, group[chosen], weight[chosen])
     shown = np.flatnonzero(count)
     shown = shown[np.lexsort((keys[shown], -held[shown]))]
     below = np.cumsum(held[shown])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.errors import MomentError
 from snapreport.ground.memoize import once_for_each, shared
+from snapreport.ground.units import format_duration
 from snapreport.model.answers import TraceEntry
 from snapreport.model.findings import StageUse
 from snapreport.model.history import START, DeviceHistory
@@ -88,12 +89,19 @@ def event_at_time(times: NDArray[np.int64], time_us: int) -> int:
         time_us: microseconds since 1970, or since the first event if smaller than the first time.
 
     Raises:
-        MomentError: the recording has no times.
+        MomentError: the recording has no times, or ends before this one.
     """
     first = first_time(times)
     if first is None:
         raise MomentError("this recording has no times; name an event instead.")
     wanted = time_us if time_us >= first else first + time_us
+    length = int(times.max()) - first
+    if wanted - first > length:
+        exact = f" ({length:,} µs)" if length >= 1000 else ""  # what is shown may be rounded up
+        raise MomentError(
+            f"{format_duration(wanted - first)} is past the end; this recording is"
+            f" {format_duration(length)}{exact} long."
+        )
     return START if wanted < first else event_from(times, wanted + 1) - 1
 
 
@@ -154,7 +162,7 @@ def find_stage(stages: Sequence[StageUse], name: str) -> int:
         return max(parts, key=lambda i: (stages[i].peak_bytes or 0, -i))
     every = sorted({stage.name for stage in stages})
     near = names or difflib.get_close_matches(name, every, n=5, cutoff=0.4) or every
-    some = ", ".join(repr(near_name) for near_name in near[:5]) + (", ..." if near[5:] else "")
+    some = ", ".join(map(repr, near[:5])) + (f" and {len(near) - 5} more" if near[5:] else "")
     fits = "several stages fit" if names else "no stage is named"
     raise MomentError(f"{fits} {name!r}; this recording has {some}.")
 

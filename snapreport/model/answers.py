@@ -41,6 +41,22 @@ class Group(Shown):
 
 
 @dataclass(frozen=True)
+class GroupChange(Shown):
+    """What a group gained and lost between two moments."""
+
+    name: str
+    """What its allocations have in common, as in ``Group``."""
+    change: int
+    """Bytes that came minus those that went: the change of what the group holds."""
+    came: int
+    """Bytes made between the two and still alive at the second."""
+    went: int
+    """Bytes alive at the first and freed between the two."""
+    came_count: int
+    went_count: int
+
+
+@dataclass(frozen=True)
 class LineUse(Shown):
     """What one source line holds at a moment, as a line-by-line memory tracer reports it."""
 
@@ -75,12 +91,12 @@ def sizes_of(line: LineUse) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class LiveRows(Shown):
-    """The allocations live at a moment, largest first; arrays of shape (n,)."""
+    """Allocations that were asked for, largest first; arrays of shape (n,)."""
 
     rows: NDArray[np.int64]
     """Rows of the device's ``Allocations``."""
     bytes: NDArray[np.int64]
-    """Of each, in the curve that was asked for."""
+    """Of each, in the curve that was asked for; in a change, negative for what went."""
 
 
 @dataclass(frozen=True)

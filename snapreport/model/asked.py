@@ -1,4 +1,4 @@
-"""What a user asks for: a moment, a grouping, a part of the recording, how names are treated.
+"""What a user asks for: moments, lifetimes, a grouping, a part of the recording, treated names.
 
 Nothing here needs NumPy: commands read it before they know what to do.
 """
@@ -15,6 +15,7 @@ from snapreport.ground.units import parse_size
 
 GROUPINGS = (
     "stack",
+    "site",
     "line",
     "file",
     "function",
@@ -107,6 +108,48 @@ class MomentWanted:
         return [name for name, value in vars(self).items() if name != "curve" and value is not None]
 
 
+MOMENTS = ("peak", "start", "end")
+"""Moments that every recording has."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which allocations are asked for, by when they live; every condition narrows the answer.
+
+    An allocation born at event ``b`` and freed at ``d``, as a curve counts it, is live after every
+    event ``s`` with ``b <= s < d``. An event stands for the state after it; -1 is the start.
+    """
+
+    curve: str = "allocated"
+    made: tuple[int, int] | None = None
+    """Markers A and B with ``A < b <= B``: what was live at A was made before."""
+    freed: tuple[int, int] | None = None
+    """Markers A and B with ``A < d <= B``."""
+    alive: tuple[int, int] | None = None
+    """Markers A and B with ``b <= A`` and ``B < d``: live at both and throughout; or one twice."""
+
+    def __str__(self) -> str:
+        """Say it: ``made between the start and event 793, alive at event 900``."""
+        spans = [("made", self.made), ("freed", self.freed)]
+        if self.made == self.freed:
+            spans = [("made and freed", self.made)]
+        said = [
+            f"{what} between {event_in_words(span[0])} and {event_in_words(span[1])}"
+            for what, span in spans
+            if span is not None
+        ]
+        if self.alive is not None:
+            first, last = map(event_in_words, self.alive)
+            at = "alive at" if said else "at"
+            said.append(f"{at} {first}" if first == last else f"alive from {first} to {last}")
+        return ", ".join(said)
+
+
+def event_in_words(event: int) -> str:
+    """Name an event within a sentence: ``event 793``, and ``the start`` for -1."""
+    return "the start" if event < 0 else f"event {event:,}"
+
+
 @dataclass(frozen=True)
 class Bound:
     """One end of a window: an event, or a time after the first event; the other one is None."""
@@ -195,6 +238,17 @@ def parse_bound(value: int | str | Bound) -> Bound:
     if match is None:
         raise CutError(f"{text!r} is neither an event nor a time; write 1200, 1.5s or 200ms.")
     return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
+
+
+def parse_marker(value: int | str) -> int | str | Bound:
+    """Read a marker: an event (-1 is the start) or a time, ``1.5s``; other text stays as it is."""
+    if isinstance(value, int) or re.fullmatch(r"\s*-\d{1,15}\s*", value):
+        return int(value)
+    try:
+        found = parse_bound(value)
+    except CutError:
+        return value
+    return found if found.event is None else found.event
 
 
 def cut_size(value: float | str) -> int:

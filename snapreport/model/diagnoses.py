@@ -234,6 +234,8 @@ class View:
     search: str = ""
     oom: bool = False
     """Whether the event is a failed request to be pinned."""
+    between: tuple[int, int] | None = None
+    """It is about what was made after the first of these events and is live after the second."""
 
 
 @dataclass(frozen=True)

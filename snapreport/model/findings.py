@@ -69,14 +69,13 @@ class Amounts(Shown):
 
 @dataclass(frozen=True, eq=False)
 class CallTree(Shown):
-    """Live allocations at one event merged by call stack, outermost frame first.
+    """Allocations merged by call stack, outermost frame first.
 
     Node 0 is the root. A node's parent has a smaller id; siblings come largest first.
-    ``bytes[i]`` is ``own_bytes[i]`` plus the bytes of its children, and ``bytes[0]`` the curve.
+    ``bytes[i]`` is ``own_bytes[i]`` plus the bytes of its children, and ``bytes[0]`` those of all:
+    the curve at a moment, its change between two.
     """
 
-    event: int
-    curve: str
     parent: NDArray[np.int32]
     frame: NDArray[np.int32]
     """Frame ids; -1 for the root and for nodes that stand for allocations without frames."""

@@ -1,6 +1,6 @@
-"""Answers about one device as documents: what was live at a moment, stages, memory by group.
+"""Answers about one device as documents: what was live at a moment, what lived between two, stages.
 
-Also the peak without some of the allocations, and the rows that a query returns.
+Also memory by group, the peak without some allocations, and the rows that a query returns.
 """
 
 from __future__ import annotations
@@ -8,10 +8,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from snapreport.ground.units import format_bytes, format_count, format_share, plural
+import numpy as np
+from numpy.typing import NDArray
+
+from snapreport.ground.units import (
+    format_bytes,
+    format_count,
+    format_share,
+    format_signed_bytes,
+    plural,
+)
 from snapreport.model.answers import (
     Cell,
     Group,
+    GroupChange,
     LineUse,
     LiveRows,
     Parts,
@@ -82,15 +92,110 @@ def live_document(
         *([Paragraph(led)] if led else []),
         Table([Column("memory", True), Column("size"), Column("bytes")], rows),
         Paragraph(
-            f"{format_bytes(parts.baseline_bytes)} in {plural(parts.baseline_count, 'allocation')}"
-            f" are from before the recording, {format_bytes(parts.dynamic_bytes)} in"
-            f" {format_count(parts.dynamic_count)} were made in it. Over the whole recording,"
-            f" {format_bytes(ever)} were allocated."
+            f"{_parts(parts)} Over the whole recording, {format_bytes(ever)} were allocated."
         ),
         held,
         *([Paragraph(note)] if note else []),
     ]
     return Document("What is live at a moment", blocks)
+
+
+def _parts(parts: Parts) -> str:
+    """Say how much is from before the recording, leaving out a part that is nothing."""
+    count = parts.baseline_count + parts.dynamic_count
+    if not count:
+        return "No allocations."
+    if parts.baseline_count and parts.dynamic_count:
+        return (
+            f"{format_bytes(parts.baseline_bytes)} in {plural(parts.baseline_count, 'allocation')}"
+            f" are from before the recording, {format_bytes(parts.dynamic_bytes)} in"
+            f" {format_count(parts.dynamic_count)} were made in it."
+        )
+    every = "all " if count > 1 else ""
+    since = "from before" if parts.baseline_count else "made in"
+    held = format_bytes(parts.baseline_bytes + parts.dynamic_bytes)
+    return f"{held} in {plural(count, 'allocation')}, {every}{since} the recording."
+
+
+def asked_document(said: str, parts: Parts, held: Block, note: str = "") -> Document:
+    """Say which allocations lived when it was asked for.
+
+    Args:
+        said: the question, and the bytes of all that answer it.
+        parts: how much is from before the recording.
+        held: the allocations, as in ``live_document``.
+        note: what to know about the lines in it.
+    """
+    blocks: list[Block] = [Paragraph(said, "title"), Paragraph(_parts(parts))]
+    if parts.baseline_count or parts.dynamic_count:
+        blocks += [held, *([Paragraph(note)] if note else [])]
+    return Document("What lived when", blocks)
+
+
+def change_document(
+    said: str,
+    curve: tuple[int, int],
+    came: NDArray[np.int64],
+    went: NDArray[np.int64],
+    held: Block,
+    note: str = "",
+) -> Document:
+    """Say what came and what went between two moments.
+
+    Args:
+        said: names the moments and the change.
+        curve: its bytes at both.
+        came: bytes of each allocation that came and stayed.
+        went: bytes of each allocation that went.
+        held: the changes: a table by group or by allocation, or a tree.
+        note: what to know about the lines in it.
+    """
+    gained, lost = int(came.sum()), int(went.sum())
+    before, after = map(format_bytes, curve)
+    blocks: list[Block] = [Paragraph(said, "title")]
+    if not (len(came) or len(went)):
+        blocks += [Paragraph(f"Nothing came and stayed, and nothing went: {before} at both.")]
+        return Document("What changed between two moments", blocks)
+    stayed = f"{format_bytes(gained)} in {plural(len(came), 'allocation')} came and stayed"
+    left = f"{format_bytes(lost)} in {plural(len(went), 'allocation')} went"
+    told = f"{stayed if len(came) else 'Nothing came and stayed'}, and"
+    exact = f"{Size(gained - lost, is_change=True, exact=True)} bytes"
+    blocks += [
+        Paragraph(
+            f"{told} {left if len(went) else 'nothing went'}. The curve goes from {before} to"
+            f" {after}: {exact}, and the rows add up to that, to the byte."
+        ),
+        held,
+        *([Paragraph(note)] if note else []),
+    ]
+    return Document("What changed between two moments", blocks)
+
+
+def changes_table(by: str, found: Sequence[GroupChange], most: int | None) -> Table:
+    """Return what came and went by what it has in common, the largest change first."""
+    shown, left = found[:most], found[len(found[:most]) :]
+    cut: Cut = "place" if by in ("line", "file") else "site" if by == "site" else "end"
+    change = format_signed_bytes(sum(each.change for each in left))
+    rest = f"{format_count(len(left))} more changed by {change} in all; {_ALL}."
+    total = [sum(getattr(each, name) for each in found) for name in _CHANGES]
+    return Table(
+        [Column("change", bar=True), *columns("came", "went", "count", text=by, cut=cut)],
+        [
+            (*_change_cells([getattr(each, name) for name in _CHANGES]), Code(each.name))
+            for each in shown
+        ],
+        total=(*_change_cells(total), "in all"),
+        rest=rest if left else "",
+    )
+
+
+_CHANGES = ("change", "came", "went", "came_count", "went_count")
+
+
+def _change_cells(figures: Sequence[int]) -> tuple[Words, ...]:
+    change, came, went, came_count, went_count = figures
+    count = f"+{format_count(came_count)} -{format_count(went_count)}"
+    return Size(change, is_change=True), Size(came), Size(went), count
 
 
 def group_table(
@@ -143,9 +248,15 @@ def line_table(found: Sequence[LineUse], most: int | None) -> Table:
 
 
 def allocation_table(
-    live: LiveRows, rows: Allocations, sites: Sequence[str], events: int, most: int | None
+    live: LiveRows,
+    rows: Allocations,
+    sites: Sequence[str],
+    events: int,
+    most: int | None,
+    *,
+    signed: bool = False,
 ) -> Table:
-    """Return the live allocations, largest first.
+    """Return the allocations, largest first.
 
     Args:
         live: the allocations.
@@ -153,6 +264,7 @@ def allocation_table(
         sites: the call site of each row of ``live`` that is shown.
         events: the device's number of events.
         most: the most rows to show; None for all.
+        signed: whether they are a change, in which the bytes of what went are negative.
     """
     shown = zip(live.rows[:most].tolist(), live.bytes[:most].tolist(), sites, strict=True)
     freed = rows.free_requested_event
@@ -160,7 +272,7 @@ def allocation_table(
         columns("bytes", "requested", "address", "made", "freed", text="call site"),
         [
             (
-                Size(held),
+                Size(held, is_change=signed),
                 Size(int(rows.size[i])),
                 f"{int(rows.addr[i]):x}_{int(rows.version[i])}",
                 event_name(int(rows.alloc_event[i])),
@@ -177,13 +289,16 @@ _SMALLEST, _DEEPEST = 0.005, 16
 """Nodes of a tree with a smaller share of it are left out; deeper ones are indented no further."""
 
 
-def tree_listing(tree: CallTree, frames: FrameTable, most: int | None) -> Listing:
+def tree_listing(
+    tree: CallTree, frames: FrameTable, most: int | None, *, signed: bool = False
+) -> Listing:
     """Draw a call tree, outermost frames first.
 
     Args:
         tree: the folded tree, without library-internal frames.
         frames: the file's frames, as they are named in trees.
         most: the most lines to draw, None for all; nodes left out are counted.
+        signed: whether it is a change, in which nodes that lost memory are negative.
     """
     held, parents = tree.bytes.tolist(), tree.parent.tolist()
     keys: list[int | str] = [
@@ -195,26 +310,27 @@ def tree_listing(tree: CallTree, frames: FrameTable, most: int | None) -> Listin
 
     def ranked(node: int) -> list[int]:
         """Return the children, smallest first: the next to be drawn is taken from the end."""
-        return sorted(children[node], key=lambda child: (held[child], str(keys[child])))
+        return sorted(children[node], key=lambda child: (abs(held[child]), str(keys[child])))
 
-    total = max(held[0], 1)
+    total = max(1, *map(abs, held))  # of all but a change, the root's
     lines: list[str] = []
     shares: list[float] = []
     left_out = 0
     waiting = [(node, 0) for node in ranked(0)]
     while waiting:
         node, depth = waiting.pop()
-        if held[node] < _SMALLEST * total or len(lines) == most:
+        if abs(held[node]) < _SMALLEST * total or len(lines) == most:
             left_out += 1
             continue
-        share, key = held[node] / total, keys[node]
+        share, key = abs(held[node]) / total, keys[node]
         if isinstance(key, str):
             name = f"({key})"
         else:
             place = location(frames.filenames[key], frames.line(key), 60)
             name = f"{cut_site(frames.names[key], 80)}  {place}".rstrip()
         indent = "  " * min(depth, _DEEPEST)
-        lines.append(f"{format_bytes(held[node]):>10} {share:6.1%}  {indent}{name}")
+        figures = f"{Size(held[node], signed)!s:>10}" + ("" if signed else f" {share:6.1%}")
+        lines.append(f"{figures}  {indent}{name}")
         shares.append(share)
         waiting += [(child, depth + 1) for child in ranked(node)]
     if left_out:

@@ -54,9 +54,7 @@ def test_the_peak_names_its_event_its_parts_and_who_held_it(run: Run, snapshot: 
     text = run("live", snapshot).stdout
     assert "at event 2" in text
     assert f"After alloc of 1.00 MiB at {SECOND:#x}." in text
-    assert (
-        "0 B in 0 allocations are from before the recording, 2.00 MiB in 2 were made in it." in text
-    )
+    assert "\n2.00 MiB in 2 allocations, all made in the recording. Over" in text
     found = orjson.loads(run("live", snapshot, "--json").stdout)
     assert (found["event"], found["bytes"]) == (2, 2 * MIB)
     assert found["entry"]["action"] == "alloc"
@@ -119,6 +117,79 @@ def test_lines_take_the_innermost_frame_of_a_matching_file(run: Run, staged: Pat
     ):
         chosen = run("live", staged, "--by", "line", "--json", *pattern).stdout
         assert [line["location"] for line in orjson.loads(chosen)["lines"]] == [place]
+
+
+def test_lifetimes_are_asked_between_two_moments(run: Run, staged: Path) -> None:
+    """Events: the free of old, 0 and 1, then twice a start, an alloc and a free."""
+    made = ("live", staged, "--made-between", "start", "end")
+    found = orjson.loads(run(*made, "--json", "--by", "site").stdout)
+    assert (found["made"], found["freed"], found["alive"]) == ([-1, 7], None, None)
+    assert [(group["name"], group["bytes"]) for group in found["groups"]] == [
+        ("loss  ~/loss.py:9", 3 * MIB),
+        ("forward  ~/model.py:7", MIB),
+    ]
+    text = run(*made, "--alive-at", "peak").stdout
+    assert text.startswith(
+        "cuda:0, made between the start and event 7, alive at event 5: 3.00 MiB allocated\n"
+        "3.00 MiB in 1 allocation, made in the recording.\n"
+    )
+    assert "loss < main" in text
+    text = run("live", staged, "--freed-between", "start", "0", "--by", "allocation").stdout
+    assert "\n2.00 MiB in 1 allocation, from before the recording.\n" in text
+    for asked in (
+        ("--made-between", "start", "end", "--freed-between", "start", "end"),
+        ("--made-and-freed-between", "start", "end"),
+    ):
+        found = orjson.loads(run("live", staged, *asked, "--by", "line", "--json").stdout)
+        assert [line["bytes"] for line in found["lines"]] == [3 * MIB, MIB]
+    for name, size in (("forward", 3), ("forward[1]", 1)):
+        found = orjson.loads(run("live", staged, "--made-between", name, name, "--json").stdout)
+        assert found["bytes"] == size * MIB
+    nothing = run("live", staged, "--alive-throughout", "start", "end").stdout
+    assert nothing.endswith("0 B allocated\nNo allocations.\n")
+
+
+def test_a_change_is_what_came_minus_what_went(run: Run, staged: Path) -> None:
+    changed = ("live", staged, "--changed-between", "-1", "peak")
+    found = orjson.loads(run(*changed, "--json").stdout)
+    assert (found["before"], found["after"], found["change"]) == (2 * MIB, 3 * MIB, MIB)
+    assert (found["came"]["bytes"], found["went"]["bytes"]) == (3 * MIB, 2 * MIB)
+    assert [(row["name"], row["change"]) for row in found["changes"]] == [
+        ("loss  ~/loss.py:9", 3 * MIB),
+        ("before recording", -2 * MIB),
+    ]
+    text = run(*changed, "--top", "1").stdout
+    assert text.startswith(
+        "cuda:0, from the start to event 5: +1.00 MiB allocated\n"
+        "3.00 MiB in 1 allocation came and stayed, and 2.00 MiB in 1 allocation went."
+    )
+    assert "+1,048,576 bytes, and the rows add up to that, to the byte." in " ".join(text.split())
+    assert text.endswith("1 more changed by -2.00 MiB in all; --full shows all.\n")
+    rows = orjson.loads(run(*changed, "--json", "--by", "allocation").stdout)["allocations"]
+    assert [row["bytes"] for row in rows] == [3 * MIB, -2 * MIB]
+    tree = orjson.loads(run(*changed, "--json", "--by", "tree").stdout)["tree"]
+    assert [node["bytes"] for node in tree] == [MIB, 3 * MIB, -2 * MIB, 3 * MIB]
+    lines = run(*changed, "--by", "tree").stdout.splitlines()
+    assert [line.split()[:3] for line in lines[-3:]] == [
+        ["+3.00", "MiB", "main"],
+        ["+3.00", "MiB", "loss"],
+        ["-2.00", "MiB", "(before"],
+    ]
+    for more in (("--md",), ("--by", "role", "--md"), ("--by", "tree", "--md")):
+        assert "to the byte" in run(*changed, *more).stdout
+
+
+def test_a_change_leaves_out_what_is_nothing(run: Run, staged: Path) -> None:
+    """Old is freed at 0, forward lives from 2 to 3 and loss from 6 to 7."""
+    said = {
+        ("-1", "0"): "Nothing came and stayed, and 2.00 MiB in 1 allocation went. The curve",
+        ("0", "2"): "1.00 MiB in 1 allocation came and stayed, and nothing went. The curve",
+        ("0", "1"): "Nothing came and stayed, and nothing went: 0 B at both.",
+    }
+    for span, told in said.items():
+        text = run("live", staged, "--changed-between", *span).stdout
+        assert text.splitlines()[1].startswith(told)
+    assert len(text.splitlines()) == 2  # no table of nothing
 
 
 @pytest.mark.parametrize("command", [("live",), ("live", "--by", "line")])
@@ -186,6 +257,26 @@ def test_long_answers_say_what_they_leave_out(run: Run, snapshot: Path) -> None:
         (("live", "--between", "3", "1"), "ends at event 1, before it begins at 3"),
         (("live", "--by", "line", "--include", "/(/"), "/(/ is not a regular expression"),
         (("live", "--device", "7"), "has no device '7'; it has cuda:0"),
+        (("live", "--made-between", "0", "9"), "there is no event 9; this device has -1 (the"),
+        (
+            ("live", "--made-between", "0", "noon"),
+            "'noon' is not an event, a time, start, peak or end, and this recording has no stages",
+        ),
+        (("live", "--made-between", "-5", "3"), "there is no event -5; this device has -1 (the"),
+        (
+            ("live", "--made-between", "1.5s", "end"),
+            "1.50 s is past the end; this recording is 30 µs long.",
+        ),
+        (("live", "--time", "31"), "31 µs is past the end;"),
+        (("live", "--freed-between", "3", "1"), "event 1 is before event 3; name the earlier"),
+        (
+            ("live", "--made-between", "2", "3", "--alive-at", "1"),
+            "what is made after event 2 is not alive at event 1, before it.",
+        ),
+        (
+            ("live", "--changed-between", "0", "1", "--curve", "reserved"),
+            "allocations do not add up to reserved bytes; name one of allocated, requested,",
+        ),
         (("profile", "--rules", '{"a": "("}'), "rule 1 (a): '(' is not a regular expression"),
         (("profile", "--rules", "[]"), "it has no rules"),
         (("profile", "--rules", "nowhere.json"), "nowhere.json cannot be read"),
@@ -219,6 +310,11 @@ def test_an_unknown_stage_is_answered_with_those_that_are_near(run: Run, staged:
         ("profile", "--json", "--csv"),
         ("profile", "--by", "stage", "--rules", '{"a": "b"}'),
         ("live", "--at", "alloc", "here"),
+        ("live", "--event", "1", "--alive-at", "2"),
+        ("live", "--alive-at", "2", "--alive-throughout", "1", "2"),
+        ("live", "--made-between", "0", "1", "--made-and-freed-between", "0", "1"),
+        ("live", "--changed-between", "0", "1", "--alive-at", "2"),
+        ("live", "--changed-between", "0", "1", "--by", "line", "--include", "model.py"),
     ],
 )
 def test_options_that_contradict_each_other_are_wrong_usage(

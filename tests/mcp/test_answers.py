@@ -29,6 +29,11 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("findings", {"id": "memory"}),
     *(("at", {"by": view}) for view in VIEWS),
     ("at", {"event": -1, "curve": "active"}),
+    *(
+        ("at", {**lived, "by": view})
+        for lived in ({"made": ["start", "peak"], "alive": ["end"]}, {"changed": ["start", "end"]})
+        for view in ("stack", "line", "tree", "allocation")
+    ),
     ("whatif", {}),
     ("whatif", {"by": "role"}),
     ("whatif", {"card": "24GB"}),
@@ -158,7 +163,8 @@ def test_large_numbers_are_texts(desk: DeskBelow) -> None:
 def test_an_answer_keeps_to_its_size_and_its_schema(
     desk: DeskBelow, samples: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
-    for file in ("out_of_memory.pickle.gz", "state_only.pickle", "cpu_profile.pickle"):
+    without_history = () if {"made", "changed"} & arguments.keys() else ("state_only.pickle",)
+    for file in ("out_of_memory.pickle.gz", "cpu_profile.pickle", *without_history):
         page = desk.ask(tool, file, **arguments)
         assert count_tokens(as_text(page)) <= USUAL, file
         jsonschema.validate(page, BY_NAME[tool].output_schema)
@@ -173,6 +179,33 @@ def test_pages_are_the_same_each_time_and_lose_nothing(desk: DeskBelow) -> None:
     assert len(pages) > 2
     assert every_row(pages) == every_row([whole])
     assert pages == desk.ask_all("at", "training_step.pickle", **asked, max_tokens=400)
+
+
+def test_lifetimes_have_the_figures_of_the_python_interface(desk: DeskBelow, samples: Path) -> None:
+    device = snapreport.load(samples / "training_step.pickle").device()
+    page = desk.ask("at", "training_step.pickle", made=[200, "peak"], alive=["end"], by="site")
+    asked = device.ask(made=(200, "peak"), alive="end")
+    assert page["held"]["bytes"] == asked.bytes
+    assert page["held"]["allocations"] == len(asked.allocations.rows)
+    assert (
+        page["answer"] == "made between event 200 and event 793, alive at event 1,247, in"
+        " allocated bytes"
+    )
+    assert [row[1] for row in rows(page, "by site")] == [each.bytes for each in asked.by("site")]
+    pages = desk.ask_all("at", "training_step.pickle", changed=[200, "peak"], by="role")
+    changed = device.changed(200, "peak")
+    assert pages[0]["change"]["bytes"] == changed.bytes
+    assert sum(row[1] for row in every_row(pages)) == changed.bytes
+    for wrong, message in (
+        ({"made": [1]}, "made takes two moments: events, times, start, peak or end."),
+        ({"alive": [1, 2, 3]}, "alive takes one moment or two"),
+        ({"freed": [1, None]}, "freed takes two moments"),
+        ({"changed": [1, 2], "alive": [3]}, "these do not mix"),
+        ({"made": [1, 2], "event": 3}, "these do not mix"),
+        ({"made": [2, 1]}, "event 1 is before event 2"),
+    ):
+        with pytest.raises(SnapreportError, match=message):
+            desk.ask("at", "training_step.pickle", **wrong)
 
 
 def test_a_cursor_belongs_to_its_question(desk: DeskBelow) -> None:

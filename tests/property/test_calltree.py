@@ -11,6 +11,7 @@ import pytest
 
 from snapreport.figures.callsites import find_call_tree, find_sites
 from snapreport.figures.curves import find_curves
+from snapreport.model.asked import Question
 from snapreport.model.findings import NODE, OUTSIDE, CallTree
 from snapreport.model.history import DeviceHistory, History
 from snapreport.roles.frames import classify_frames
@@ -25,7 +26,7 @@ def test_the_root_is_the_curve_at_the_event_to_the_byte(simulation: Simulated) -
         curves = find_curves(device)
         for event in some_events(device.events, 3):
             for curve in CURVES:
-                tree = find_call_tree(device, file.stacks, event, curve)
+                tree = find_call_tree(device, file.stacks, Question(curve, alive=(event, event)))
                 assert int(tree.bytes[0]) == int(curves[curve][event + 1])
 
 
@@ -34,7 +35,9 @@ def test_a_node_is_its_own_and_its_children(simulation: Simulated) -> None:
     for file, device in device_files(simulation):
         for event in some_events(device.events, 3):
             for curve in CURVES:
-                assert_adds_up(find_call_tree(device, file.stacks, event, curve))
+                assert_adds_up(
+                    find_call_tree(device, file.stacks, Question(curve, alive=(event, event)))
+                )
 
 
 def assert_adds_up(tree: CallTree) -> None:
@@ -57,7 +60,7 @@ def test_the_tree_holds_each_stack_with_a_recount_of_its_bytes(simulation: Simul
     for file, device in device_files(simulation):
         for event in some_events(device.events, 3):
             for curve in CURVES:
-                tree = find_call_tree(device, file.stacks, event, curve)
+                tree = find_call_tree(device, file.stacks, Question(curve, alive=(event, event)))
                 assert own_by_path(tree) == recount(file, device, event, curve)
 
 
@@ -145,7 +148,7 @@ def test_a_tree_of_nothing_is_a_root_alone(curve: str) -> None:
     from tests.builders import trace
 
     file = trace().file()
-    tree = find_call_tree(file.devices[0], file.stacks, -1, curve)
+    tree = find_call_tree(file.devices[0], file.stacks, Question(curve, alive=(-1, -1)))
     assert len(tree) == 1
     assert tree.bytes.tolist() == [0]
 
@@ -157,9 +160,8 @@ def test_upward_and_folded_trees_hold_each_stack_in_their_shape(simulation: Simu
         for event in some_events(device.events, 2):
             for curve in CURVES:
                 for upward, folded in ((True, False), (False, True), (True, True)):
-                    tree = find_call_tree(
-                        device, file.stacks, event, curve, upward=upward, folded=folded
-                    )
+                    asked = Question(curve, alive=(event, event))
+                    tree = find_call_tree(device, file.stacks, asked, upward=upward, folded=folded)
                     assert_adds_up(tree)
                     assert_no_twins(tree)
                     whole = recount(file, device, event, curve)

@@ -12,6 +12,8 @@ from hypothesis import given
 
 import snapreport
 from snapreport.diagnosis.compare.diff_types import EXACT, ONLY_BASE, ONLY_NEW, Change, Diff, Place
+from snapreport.diagnosis.compare.two_recordings import place_frames
+from snapreport.figures.callsites import find_site_frames
 from tests.builders import history_of
 from tests.edits import Edit, edited, installed_in, with_lines_moved
 from tests.property.simulated import Simulated, Test, for_simulations, simulations
@@ -156,3 +158,22 @@ def assert_moved(found: Diff, edit: Edit) -> None:
 
 def assert_moved_back(back: Diff, there: Diff) -> None:
     assert Counter(map(turned, back.sites)) == Counter(there.sites)
+
+
+@for_pairs(40)
+def test_places_of_frames_add_up_to_the_changes_of_call_sites(
+    base: Simulated, new: Simulated
+) -> None:
+    diff = snapreport.diff(snapshot(base), snapshot(new))
+    held: dict[int, list[int]] = {}
+    for k, (side, numbers) in enumerate(
+        zip((diff.base, diff.new), place_frames(diff), strict=True)
+    ):
+        rows, figures = side.figures.history.allocations, side.figures
+        sites = find_site_frames(side.file.stacks)
+        live = rows.live_at(side.event, diff.curve) & (figures.missing == 0)
+        for row in live.nonzero()[0].tolist():
+            number = int(numbers[sites[rows.stack[row]]])
+            held.setdefault(number, [0, 0])[k] += int(rows.block_size[row])
+    found = [(one.base_bytes, one.new_bytes) for one in diff.sites if one.kind == "site"]
+    assert Counter(map(tuple, held.values())) == Counter(found)

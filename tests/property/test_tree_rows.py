@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from snapreport.commands.explorer.tree_rows import ROOT, TreeRows
 from snapreport.diagnosis.compare.two_recordings import find_tree_change
 from snapreport.figures.callsites import find_call_tree
+from snapreport.model.asked import Question
 from snapreport.model.findings import CallTree
 from tests.property.simulated import Simulated, device_files, for_simulations, some_events
 from tests.thorough import tried
@@ -36,7 +37,13 @@ def test_rows_are_those_of_a_walk_and_keys_are_one_each(simulation: Simulated) -
     for file, device in device_files(simulation):
         for event in some_events(device.events, 2):
             for upward, folded in ((False, True), (True, False)):
-                tree = find_call_tree(device, file.stacks, event, upward=upward, folded=folded)
+                tree = find_call_tree(
+                    device,
+                    file.stacks,
+                    Question(alive=(event, event)),
+                    upward=upward,
+                    folded=folded,
+                )
                 rows = TreeRows(tree)
                 everything = set(range(len(tree)))
                 assert rows.in_sight(ROOT, rows.keys_of(np.arange(len(tree)))).tolist() == walk(
@@ -62,10 +69,14 @@ def test_any_tree_is_laid_out(parents: list[float]) -> None:
     n = len(parent)
     zeros = np.zeros(n, np.int64)
     tree = CallTree(
-        event=0, curve="allocated", parent=np.array(parent, np.int32),
-        frame=np.arange(-1, n - 1, dtype=np.int32), label={0: "root"},
-        bytes=zeros, own_bytes=zeros, count=zeros, own_count=zeros,
-    )  # fmt: skip
+        parent=np.array(parent, np.int32),
+        frame=np.arange(-1, n - 1, dtype=np.int32),
+        label={0: "root"},
+        bytes=zeros,
+        own_bytes=zeros,
+        count=zeros,
+        own_count=zeros,
+    )
     rows = TreeRows(tree)
     assert sorted(rows.rank.tolist()) == list(range(n))
     assert rows.in_sight(ROOT, rows.keys_of(np.arange(n))).tolist() == walk(
@@ -79,7 +90,7 @@ def test_the_change_of_two_moments_adds_up(simulation: Simulated) -> None:
         events = list(some_events(device.events, 2))
         for folded in (False, True):
             base, new = (
-                find_call_tree(device, file.stacks, event, folded=folded)
+                find_call_tree(device, file.stacks, Question(alive=(event, event)), folded=folded)
                 for event in (events[0], events[-1])
             )
             frames = file.stacks.frames

@@ -13,12 +13,13 @@ from typing import Any
 import mcp_types as types
 
 from snapreport.commands.mcp_server.reply import LEAST, MOST, USUAL, as_text, clean_text
-from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, MOMENTS
+from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
 from snapreport.model.asked import (
     COUNTED,
     CURVES,
     GROUPINGS,
+    MOMENTS,
     WHAT_IF_GROUPINGS,
 )
 
@@ -36,6 +37,9 @@ TEXTS: Schema = {"type": "array", "items": _TEXT}
 _SIZE: Schema = {"type": ["string", "integer"]}
 _OBJECT: Schema = {"type": "object"}
 _OBJECTS: Schema = {"type": "array", "items": _OBJECT}
+
+_EVENTS: Schema = {"type": "array"}
+"""What is in it is checked where it is used, to keep the list of tools short."""
 
 _PAGING: Mapping[str, Schema] = {
     "cursor": {**_TEXT, "description": "From the last answer; repeat its arguments"},
@@ -117,9 +121,10 @@ TOOLS: tuple[types.Tool, ...] = (
     _tool(
         "at",
         "What holds memory at a moment",
-        "What is live at a moment (default: the curve's peak). Name one moment: event (-1: start),"
-        " time_us, stage (its peak), between two events (their peak), alloc or free of an address."
-        " stack: the frames of a stack id. include, exclude: patterns of files, by line.",
+        "What is live at one moment (default: the peak): event (-1: start), time_us, stage or"
+        " between (its peak), alloc or free of an address. Or lifetimes, by events, start, peak,"
+        " end: made and freed [A, B], alive [C] or [A, B]; or changed [A, B]. stack: an id's"
+        " frames. include, exclude: file patterns, by line.",
         {
             "file": _FILE,
             "device": _DEVICE,
@@ -129,13 +134,17 @@ TOOLS: tuple[types.Tool, ...] = (
             "between": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
             "alloc": _TEXT,
             "free": _TEXT,
+            "made": _EVENTS,
+            "freed": _EVENTS,
+            "alive": _EVENTS,
+            "changed": _EVENTS,
             "curve": _one_of(CURVES),
             "by": _one_of(VIEWS, default="line"),
             "include": TEXTS,
             "exclude": TEXTS,
             "stack": {**_NUMBER, "minimum": 0},
         },
-        {**_ANSWER, "event": _NUMBER, "held": _OBJECT, "amounts": _OBJECT},
+        {**_ANSWER, "event": _NUMBER, "held": _OBJECT},
     ),
     _tool(
         "diff",
@@ -226,6 +235,9 @@ _GUIDE = """\
    bounds (`least`, `most`) and an estimate (`expected`).
 3. Then what the question needs:
    - what held the memory at a moment: `at` (`by`: line, role, stage, tree, allocation and others);
+   - what a part of the program left behind: `at` with `made` and `alive` (`made: [200, 800],
+     alive: ["end"]`; the name of a stage is its start as the first of two, else its end); what
+     changed between two moments: `at` with `changed`;
    - how far the peak falls without something: `whatif` with `without`, part of a name;
    - whether another setting or card would have helped: `whatif` with `settings`, `capacity` or
      `card`;

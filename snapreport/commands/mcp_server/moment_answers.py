@@ -32,7 +32,7 @@ from snapreport.reporters.json_report import frames_of, id_or_none
 from snapreport.reporters.plain_text import location, named_place
 
 if TYPE_CHECKING:
-    from snapreport.api.device import Moment
+    from snapreport.api.device import Asked, Changed, Device, Moment
 
 
 _FRAMES = 6
@@ -48,8 +48,10 @@ def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Repl
     about = {"file": recording.file.shown, "device": device.name}
     if (stack := arguments.get("stack")) is not None:
         return Reply(about, {"stack": stack}, (_frames(recording, stack),))
-    moment = device.moment(moment_of(arguments))
     by = arguments.get("by", "line")
+    if lived := {name: arguments[name] for name in _LIVED if arguments.get(name) is not None}:
+        return Reply(about, *_lived(device, lived, by, arguments))
+    moment = device.moment(moment_of(arguments))
     amounts, old = moment.amounts, moment.parts()
     head = {
         "event": moment.event,
@@ -61,7 +63,51 @@ def moment_reply(recording: KeptRecording, arguments: Mapping[str, Any]) -> Repl
         "live_allocations": amounts.live,
         "from_before_the_recording": size(old.baseline_bytes, allocations=old.baseline_count),
     }
-    return Reply(about, head, (_view(moment, by, arguments),))
+    title = f"Live after event {moment.event}, in {moment.curve} bytes, by {by}"
+    return Reply(about, head, (_view(moment, title, by, arguments),))
+
+
+_LIVED = ("made", "freed", "alive", "changed")
+
+
+def _lived(
+    device: Device, lived: dict[str, Any], by: str, arguments: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[Part, ...]]:
+    """Return the allocations that lived when it was asked for, or what changed in between.
+
+    Raises:
+        MomentError: they do not go together, or there is no such moment.
+    """
+    for name, markers in lived.items():
+        known = (1, 2) if name == "alive" else (2,)
+        if len(markers) not in known or {type(each) for each in markers} - {int, str}:
+            takes = "two moments" if known == (2,) else "one moment or two"
+            raise MomentError(f"{name} takes {takes}: events, times, start, peak or end.")
+    span, curve = lived.pop("changed", None), arguments.get("curve", "allocated")
+    if (span and lived) or moment_of(arguments).names:
+        raise MomentError("Name a moment, or made, freed and alive, or changed; these do not mix.")
+    if span is None:
+        if len(lived.get("alive", ())) == 1:
+            (lived["alive"],) = lived["alive"]
+        asked = device.ask(**lived, curve=curve)
+        said = f"{asked.question}, in {curve} bytes"
+        held = size(asked.bytes, allocations=len(asked.allocations.rows))
+        title = f"{said[:1].upper()}{said[1:]}, by {by}"
+        return {"answer": said, "held": held}, (_view(asked, title, by, arguments),)
+    found = device.changed(*span, curve=curve)
+    head = {
+        "answer": f"what changed after event {found.first}, by event {found.last}",
+        "curve": curve,
+        "change": size(found.bytes),
+        "came_and_stayed": size(found.came.bytes, allocations=len(found.came.allocations.rows)),
+        "went": size(found.went.bytes, allocations=len(found.went.allocations.rows)),
+    }
+    title = f"Changes in {curve} bytes, by {by}"
+    if by == "tree":
+        return head, (_tree(found, title),)
+    if by == "allocation":
+        return head, (_allocations(found, title),)
+    return head, (table_of(title, found.by(by), ((by, "text", "name"), *_CAME)),)
 
 
 def moment_of(arguments: Mapping[str, Any]) -> MomentWanted:
@@ -100,8 +146,7 @@ def _first_frames(moment: Moment, stack: int) -> list[str]:
     return [_frame_text(frames, each) for each in (python or telling or path)[:_FRAMES]]
 
 
-def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
-    title = f"Live after event {moment.event}, in {moment.curve} bytes, by {by}"
+def _view(moment: Asked, title: str, by: str, arguments: Mapping[str, Any]) -> Part:
     if by == "line":
         return _lines(moment, title, arguments)
     if by == "tree":
@@ -117,7 +162,7 @@ def _view(moment: Moment, by: str, arguments: Mapping[str, Any]) -> Part:
     return held_table(title, (by, "text", "name"), found, moment.bytes, *more)
 
 
-def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:
+def _lines(moment: Asked, title: str, arguments: Mapping[str, Any]) -> Part:
     found = moment.lines(arguments.get("include", ()), arguments.get("exclude", ()))
     fields: tuple[Field, ...] = (
         ("line", "text", "location"),
@@ -132,7 +177,7 @@ def _lines(moment: Moment, title: str, arguments: Mapping[str, Any]) -> Part:
     return table_of(title, found, fields if has_source else fields[:-1])
 
 
-def _tree(moment: Moment, title: str) -> Part:
+def _tree(moment: Asked | Changed, title: str) -> Part:
     tree, frames = moment.tree(folded=True), moment.device.tree_frames
 
     def name(node: int) -> str:
@@ -150,8 +195,8 @@ def _tree(moment: Moment, title: str) -> Part:
     return table_of(title, range(len(tree)), fields)
 
 
-def _allocations(moment: Moment, title: str) -> Part:
-    live, rows = moment.live(), moment.device.allocations
+def _allocations(moment: Asked | Changed, title: str) -> Part:
+    live, rows = moment.allocations, moment.device.allocations
     columns = (
         ("allocation id", "count"), ("held", "bytes"), ("call site", "text"), ("role", "text"),
         ("address", "text"), ("made at event", "event"), ("freed at event", "event"),
@@ -297,6 +342,13 @@ def _place(place: Place | None) -> str:
     return "" if place is None else location(place.filename, place.line)
 
 
+_CAME: tuple[Field, ...] = (
+    ("change", "bytes", "change"),
+    ("came and stayed", "bytes", "came"),
+    ("went", "bytes", "went"),
+    ("allocations that came", "count", "came_count"),
+    ("allocations that went", "count", "went_count"),
+)
 _CHANGE: tuple[Field, ...] = (
     ("name", "text", _name),
     ("change", "bytes", "change"),

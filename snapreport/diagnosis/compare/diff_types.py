@@ -14,6 +14,7 @@ from snapreport.model.asked import (
 )
 from snapreport.model.findings import Amounts, DeviceFigures
 from snapreport.model.forecasts import assumed_text, card_title, peak_range
+from snapreport.model.history import History
 from snapreport.model.snapshot import Forecast, Source
 
 if TYPE_CHECKING:
@@ -26,11 +27,8 @@ ONLY_BASE, ONLY_NEW = "only in BASE", "only in NEW"
 MATCHES = (EXACT, MOVED_LINE, MOVED_FILE, ONLY_BASE, ONLY_NEW)
 """How two call sites or groups were matched, or in which recording the only one is."""
 
-DIFF_GROUPINGS = ("site", *(each for each in GROUPINGS if each not in ("stack", "line")))
+DIFF_GROUPINGS = tuple(each for each in GROUPINGS if each not in ("stack", "line"))
 """What a comparison can be grouped by."""
-
-MOMENTS = ("peak", "start", "end")
-"""Moments that every recording has."""
 
 UNUSED = "reserved, in no live block"
 """The part of the reserved curve that no allocation holds."""
@@ -168,7 +166,8 @@ class StageChange:
 class DiffSide:
     """One of the two recordings, and its moment."""
 
-    source: Source
+    file: History
+    """All of the file; what is compared is one device of it."""
     figures: DeviceFigures
     event: int
     """-1 is the start."""
@@ -178,8 +177,16 @@ class DiffSide:
     count: int
     """Live allocations at the moment."""
     amounts: Amounts
-    forecast: Forecast | None = None
-    """None for a recording."""
+
+    @property
+    def source(self) -> Source:
+        """The file's name, size and SHA-256."""
+        return self.file.source
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """None for a recording."""
+        return self.file.forecast
 
     @property
     def device(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapreport.diagnosis.compare.diff_types import (
     EXACT,
@@ -102,6 +103,47 @@ def match_sites(base: SiteList, new: SiteList) -> list[Pair]:
     found += [Pair(at, (), ONLY_BASE) for at in sides[0].lone(matched)]
     matched = {place for pair in found for place in pair.new}
     return [*found, *(Pair((), at, ONLY_NEW) for at in sides[1].lone(matched))]
+
+
+def number_places(base: SiteList, new: SiteList) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the places in the code of all frames; a place of both recordings has one number.
+
+    Call sites are the same where ``match_sites`` says so: what is added up by these numbers are the
+    changes of a comparison. All other lines are matched in the same way.
+
+    Returns:
+        A number for each frame of BASE, and for each of NEW.
+    """
+    known: tuple[dict[Site, int], dict[Site, int]] = ({}, {})
+    number = itertools.count()
+    alone = set()
+    for pair in match_sites(base, new):
+        one = next(number)
+        if not pair.base or not pair.new:
+            alone.add(one)
+        known[0].update((base.sites[place], one) for place in pair.base)
+        known[1].update((new.sites[place], one) for place in pair.new)
+    every = [
+        SiteList(tuple(dict.fromkeys(frame_sites(side.stacks))), side.stacks)
+        for side in (base, new)
+    ]
+    for pair in match_sites(*every):
+        both = [
+            [side.sites[place] for place in places]
+            for side, places in zip(every, (pair.base, pair.new), strict=True)
+        ]
+        # A call site of one recording alone may be a caller in the other.
+        numbered = (of.get(site) for of, sites in zip(known, both, strict=True) for site in sites)
+        one = next((each for each in numbered if each in alone), next(number))
+        alone.discard(one)
+        for of, sites in zip(known, both, strict=True):
+            for site in sites:
+                of.setdefault(site, one)
+    first, second = (
+        np.array([of[site] for site in frame_sites(side.stacks)], np.int64)
+        for of, side in zip(known, (base, new), strict=True)
+    )
+    return first, second
 
 
 # Functions: those of both recordings, and those that moved to another file.
@@ -298,7 +340,8 @@ class _Matching:
         if len(base) == len(new) == 1:
             return [(base[0], new[0])]
         if self._left.take(_OF_A_PAIR * len(base) * len(new)):
-            return sorted(product(base, new), key=lambda pair: (*self._unlike(*pair), *pair))
+            every = itertools.product(base, new)
+            return sorted(every, key=lambda pair: (*self._unlike(*pair), *pair))
         by_code: dict[int, tuple[list[Group], list[Group]]] = defaultdict(lambda: ([], []))
         for side, groups in enumerate((base, new)):
             for group in sorted(groups):

@@ -23,7 +23,13 @@ from snapreport.diagnosis.compare.diff_types import (
     write_conclusion,
     write_notes,
 )
-from snapreport.diagnosis.compare.sites import Site, SiteList, frame_sites, match_sites
+from snapreport.diagnosis.compare.sites import (
+    Site,
+    SiteList,
+    frame_sites,
+    match_sites,
+    number_places,
+)
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.curves import find_amounts, time_at
 from snapreport.figures.grouping import label_allocations
@@ -128,14 +134,13 @@ class Side:
         """Return what a report says about this side."""
         figures = self.figures
         return DiffSide(
-            source=self.file.source,
+            file=self.file,
             figures=figures,
             event=self.event,
             time_us=time_at(figures.times, self.event),
             bytes=self.bytes,
             count=len(self.live),
             amounts=find_amounts(figures.history, figures.curves, figures.times, self.event),
-            forecast=self.file.forecast,
         )
 
 
@@ -151,6 +156,13 @@ def _list_sites(file: History, figures: DeviceFigures) -> tuple[NDArray[np.int64
     number = len(used) + figures.missing.astype(np.int64)
     number[framed] = of_stack[rows.stack[framed]]
     return number, SiteList(tuple(used), stacks)
+
+
+def place_frames(diff: Diff) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the places in the code of all frames, as ``number_places`` does."""
+    return number_places(
+        *(_list_sites(side.file, side.figures)[1] for side in (diff.base, diff.new))
+    )
 
 
 # What differs: by call site, by group, in stages and settings.

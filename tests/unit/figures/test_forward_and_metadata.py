@@ -17,6 +17,7 @@ from snapreport.figures.thinning import Cutter
 from snapreport.model.asked import (
     Cut,
     NamesWanted,
+    Question,
 )
 from snapreport.model.history import (
     History,
@@ -70,7 +71,7 @@ def sites(file: History) -> list[tuple[str, str, int | None]]:
 
 
 def groups(file: History, by: str) -> dict[str, int]:
-    found = find_groups(file, file.devices[0], 4, by)
+    found = find_groups(file, file.devices[0], Question(alive=(4, 4)), by)
     return {group.name: group.requested for group in found}
 
 
@@ -100,7 +101,7 @@ def test_memory_is_grouped_by_the_forward_line_behind_it() -> None:
 
 def test_a_layer_has_what_its_line_allocates_in_both_passes() -> None:
     file = recorded()
-    found = find_groups(file, file.devices[0], 4, "layer", "requested")
+    found = find_groups(file, file.devices[0], Question("requested", alive=(4, 4)), "layer")
     assert [(group.name, group.bytes, group.backward) for group in found[:2]] == [
         ("forward  model.py:52", MIB + 52 * KIB, 52 * KIB),
         ("forward  model.py:39", MIB + 39 * KIB, 39 * KIB),
@@ -115,7 +116,7 @@ def test_a_layer_has_what_its_line_allocates_in_both_passes() -> None:
 def test_a_line_and_its_gradients_are_one_line_named_after_the_line() -> None:
     made = trace().alloc("of before", KIB, frames=BACK, forward_frames=lines(39))
     file = made.alloc("act", MIB, frames=[frame("forward", "model.py", 39), STEP]).file()
-    (line,) = find_lines(file.devices[0], file.stacks, 1, "requested")
+    (line,) = find_lines(file.devices[0], file.stacks, Question("requested", alive=(1, 1)))
     assert (line.location, line.function, line.bytes) == ("model.py:39", "forward", MIB + KIB)
 
 
@@ -132,9 +133,10 @@ def test_the_forward_line_behind_a_segment_is_read_too() -> None:
 
 def test_without_any_forward_line_there_is_one_group() -> None:
     file = trace().alloc("a", KIB, frames=[STEP]).alloc("b", KIB).file()
-    assert [group.name for group in find_groups(file, file.devices[0], 1, "forward")] == [
-        "no forward line"
-    ]
+    assert [
+        group.name
+        for group in find_groups(file, file.devices[0], Question(alive=(1, 1)), "forward")
+    ] == ["no forward line"]
     assert find(file).devices[0].labels == ()
 
 

@@ -9,6 +9,7 @@ from snapreport.figures.curves import find_profile
 from snapreport.figures.grouping import find_groups, label_allocations
 from snapreport.figures.uses import evidence_texts, find_role_use
 from snapreport.ground.glossary import ROLE_MEANINGS
+from snapreport.model.asked import Question
 from snapreport.model.history import DeviceHistory
 from snapreport.model.roles import (
     ACTIVATION,
@@ -70,7 +71,7 @@ def test_roles_are_a_grouping_of_what_is_live_and_of_curves() -> None:
         .file()
     )
     device = file.devices[0]
-    groups = find_groups(file, device, 0, "role")
+    groups = find_groups(file, device, Question(alive=(0, 0)), "role")
     assert [(each.name, each.bytes) for each in groups] == [("temporary of forward", KIB)]
     number, names = label_allocations(file, device, "role")
     curves = find_profile(device, number, names, [""] * len(names)).groups

@@ -8,6 +8,7 @@ from snapreport.api.comparison import diff
 from snapreport.api.loading import Snapshot
 from snapreport.diagnosis.conclude import find
 from snapreport.figures.callsites import find_call_tree
+from snapreport.model.asked import Question
 from snapreport.model.findings import CallSite
 from snapreport.reporters.answers import tree_listing
 from snapreport.roles.frames import site_names, tree_frames
@@ -101,7 +102,9 @@ def test_a_folded_tree_has_one_node_for_a_compiled_backward() -> None:
     file = builder.alloc("b", 512, frames=[EMPTY, CALL | {"line": 190}, RUN, node]).file()
     (device,) = find(file).devices
     for upward in (False, True):
-        tree = find_call_tree(device.history, file.stacks, 1, upward=upward, folded=True)
+        tree = find_call_tree(
+            device.history, file.stacks, Question(alive=(1, 1)), upward=upward, folded=True
+        )
         names = [tree_frames(file.stacks).names[each] for each in tree.frame[1:].tolist()]
         words = ["backward of a custom autograd.Function (PyNode)", "compiled backward"]
         assert names == (words[::-1] if upward else words)
