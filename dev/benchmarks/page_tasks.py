@@ -126,8 +126,8 @@ def tasks(page: Page) -> Iterator[Task]:
     values = options.evaluate_all(VALUES)
     for value in [*values[1:], *values[:1]]:
         yield f"colour by {value}", colour(value)
-    yield "leave a group out", click(".legend .eye:visible")
-    yield "show it again", click(".legend .eye:visible")
+    yield "keep one group", click(".legend .filters button:visible")
+    yield "show all again", click(".chips .link:visible")
     for name in page.locator('[role="tab"]:visible').evaluate_all(NAMES):
         yield f"panel: {name}", tab(name)
         if name == "recording":
@@ -140,8 +140,10 @@ def tasks(page: Page) -> Iterator[Task]:
         for text in SEARCHES.get(name, ()):
             yield f"  {name}: search {text or 'nothing'}", typed(text)
     yield "requested curve", lambda page: page.get_by_text("Requested", exact=True).first.click()
-    yield "ruler", press("r", "]", "]")
-    yield "no ruler", press("Escape")
+    yield "pin A, and move on", press("1", "]", "]")
+    yield "pin B", press("2")
+    yield "what was made between", click(".kinds [data-ask=made]:visible")
+    yield "unpin", press("Escape", "Escape")
     link = page.evaluate("window.snapreport.link()")
     yield "follow a link", lambda page: page.evaluate(FOLLOW, link)
 

@@ -12,8 +12,9 @@ from typing import BinaryIO
 from snapreport.api.device import Device, Moment
 from snapreport.api.loading import PathLike, Snapshot, loaded
 from snapreport.diagnosis.advice.batch import SeveralSizes, find_growth, put_together
-from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, MOMENTS, Diff
+from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS, Diff
 from snapreport.diagnosis.compare.two_recordings import Side, find_diff
+from snapreport.diagnosis.conclude import find
 from snapreport.ground.errors import DeviceError, MomentError, OutputError, PlanError
 from snapreport.ground.files import (
     as_text,
@@ -32,6 +33,7 @@ from snapreport.model.answers import (
 )
 from snapreport.model.asked import (
     CURVES,
+    MOMENTS,
     REDACTED,
 )
 from snapreport.model.history import (
@@ -40,7 +42,6 @@ from snapreport.model.history import (
 from snapreport.model.roles import Rule
 
 _PROFILER = "profiler"
-_PAGE_ROWS = 200
 
 
 def diff(
@@ -164,9 +165,12 @@ def write_diff(found: Diff, out: BinaryIO, kind: str) -> None:
     from snapreport.reporters.comparison import DIFF_ROWS, diff_document
 
     if kind == "html":
-        from snapreport.reporters.html import write_html
+        from snapreport.reporters.page_report import write_diff_page
 
-        write_html(diff_document(found, _PAGE_ROWS), out)
+        base, new = (
+            find(side.file, [side.figures], allocator=False) for side in (found.base, found.new)
+        )
+        write_diff_page(found, base, new, out)
     else:
         from snapreport.reporters.markdown import write_markdown
 

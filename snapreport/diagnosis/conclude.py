@@ -49,6 +49,7 @@ from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
 from snapreport.history.allocator_settings import large_page
 from snapreport.history.segments import reserved_changes
+from snapreport.model.asked import Question
 from snapreport.model.diagnoses import (
     Diagnosis,
     Figure,
@@ -223,7 +224,7 @@ def find_figures(
         roles=roles,
         held_by_role=find_role_use(history, roles, event),
         missing=missing_reason(history, tables.stacks),
-        tree=find_call_tree(history, tables.stacks, event, folded=True),
+        tree=find_call_tree(history, tables.stacks, Question(alive=(event, event)), folded=True),
         sites=sites,
         stages=stages,
         steps=steps,

@@ -121,7 +121,7 @@ def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding
             Figure("to event", last, "event"),
         ),
         tables=(site_table(tables, history, chosen, "Where it was made"),),
-        view=View("stacks", event=last, curve="allocated"),
+        view=View("stacks", event=last, curve="allocated", between=(first - 1, last)),
         bytes=held,
     )
 
@@ -640,7 +640,9 @@ class _Words:
     def _view(self, site: SiteGrowth) -> View:
         known = self.device.history.allocations.stack[site.row] >= 0
         name = self.name(site).split("  ")[0] if known else ""
-        return View("stacks", event=self.turns.end - 1, curve="allocated", search=name)
+        first = int(self.turns.starts[min(site.since, len(self.turns) - 1)])
+        end = self.turns.end - 1
+        return View("stacks", end, "allocated", search=name, between=(first - 1, end))
 
     def key_value_cache(self, site: SiteGrowth) -> Finding:
         """Report a growing key-value cache, as is normal while text is generated."""

@@ -561,6 +561,8 @@ def find_held_over(
         "del outputs, loss",
         frees=frees,
     )
+    middle = len(turns) // 2
+    start, end = (int(bounds[k]) - 1 for k in (max(middle - 1, 0), middle))
     yield Finding(
         "outlives-step",
         "warning" if costs else "note",
@@ -582,7 +584,7 @@ def find_held_over(
             ),
         ),
         suggestions=(suggestion,) if frees.expected >= VISIBLE * peak else (),
-        view=View("live", event=int(turns.bounds[len(turns) // 2]) - 1),
+        view=View("live", event=end, between=(start, end)),
         bytes=max(frees.expected, typical),
     )
 

@@ -127,7 +127,7 @@ def built_packed(name: str) -> str:
 
 @cache
 def style_beside(name: str) -> str:
-    """The text of a style sheet beside the templates, such as ``document.css``."""
+    """The text of a style sheet beside the templates, such as ``diff.css``."""
     return (templates_folder() / name).read_text(encoding="utf-8")
 
 

@@ -255,7 +255,7 @@ class _Page:
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":
-            if data not in (built_packed("app.js"), built_packed("run.js")):
+            if data not in [built_packed(f"{each}.js") for each in ("app", "compare", "run")]:
                 code = self._unpack(data)
                 self._check_texts(len(code))
                 self._lines("script", code.decode("utf-8", "replace"))
@@ -317,7 +317,7 @@ def _attributes(inside: str) -> dict[str, str]:
 
 def _own_scripts(tag: str) -> tuple[str, ...]:
     if tag == "style":
-        return built("style.css"), style_beside("document.css"), style_beside("run.css")
+        return built("style.css"), style_beside("diff.css"), style_beside("run.css")
     return STARTER, LOADER
 
 

@@ -136,8 +136,7 @@ def diff_document(diff: Diff, most: int | None, more: str = "") -> Document:
 
 
 def _picture(diff: Diff) -> dict[str, object]:
-    pictures = draw_diff(diff)
-    return {"diff": diff, "pictures": pictures, "width": WIDTH, "height": HEIGHT}
+    return {"diff": diff, "picture": draw_diff(diff), "width": WIDTH, "height": HEIGHT}
 
 
 def _side(side: DiffSide) -> Words:

@@ -1,8 +1,8 @@
-"""Writes a document as HTML: a file that opens offline without any script, or the inner part."""
+"""Writes a document as HTML, to stand in a page."""
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -26,28 +26,16 @@ from snapreport.reporters.document import (
     with_content,
 )
 from snapreport.reporters.markdown import MARKS
-from snapreport.reporters.whole_page import NUMBERS, write_page
-
-
-def write_html(document: Document, out: BinaryIO) -> None:
-    """Write a document as a page in UTF-8."""
-    write_page(
-        out,
-        "document.html.j2",
-        style="document.css",
-        document=document,
-        heading=plain(document.title),
-        **_functions(),
-    )
+from snapreport.reporters.whole_page import NUMBERS
 
 
 def fragment(document: Document) -> str:
     """Return a document without its title as HTML to stand in a page, such as a notebook's."""
-    blocks: Any = environment().get_template("blocks.html.j2").make_module(_functions())
+    blocks: Any = environment().get_template("blocks.html.j2").make_module(block_functions())
     return f"<div>{blocks.show(document.blocks)}</div>"
 
 
-def _functions() -> dict[str, Any]:
+def block_functions() -> dict[str, Any]:
     """Return what the template of blocks calls."""
 
     def drawn(block: Drawing) -> Markup:

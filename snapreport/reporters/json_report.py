@@ -106,7 +106,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": [fields_of(each, "label value unit most meaning") for each in finding.evidence],
         "tables": [asdict(each) for each in finding.tables],
         "suggestions": [asdict(each) for each in finding.suggestions],
-        "view": None if view is None else fields_of(view, "tab event curve search"),
+        "view": None if view is None else fields_of(view, "tab event curve search between"),
     }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import orjson
+from markupsafe import Markup
 
+from snapreport.diagnosis.compare.diff_types import Diff
+from snapreport.diagnosis.compare.two_recordings import place_frames
 from snapreport.ground.glossary import GLOSSARY
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.diagnoses import (
@@ -20,12 +24,23 @@ from snapreport.model.diagnoses import (
     View,
 )
 from snapreport.model.findings import DeviceFindings, Findings
+from snapreport.model.snapshot import Source
 from snapreport.reporters import settings, words
-from snapreport.reporters.document import plain
+from snapreport.reporters.comparison import diff_document
+from snapreport.reporters.document import Drawing, plain
+from snapreport.reporters.html import block_functions
 from snapreport.reporters.json_report import findings_as_json, with_format
 from snapreport.reporters.notes import notes_as_html
-from snapreport.reporters.payload import FORMAT, pack
-from snapreport.reporters.svg import HEIGHT, WIDTH, CurvePicture, draw_curves
+from snapreport.reporters.payload import FORMAT, Compared, Packed, pack
+from snapreport.reporters.svg import (
+    HEIGHT,
+    SMALL_HEIGHT,
+    SMALL_WIDTH,
+    WIDTH,
+    CurvePicture,
+    draw_curves,
+    draw_small_curves,
+)
 from snapreport.reporters.whole_page import (
     Definitions,
     data_for_script,
@@ -203,6 +218,9 @@ def _fragment(view: View, device: int, oom: int | None) -> str:
     parts = {
         "device": str(device),
         "curve": view.curve or "",
+        "a": "" if view.between is None else str(view.between[0]),
+        "b": "" if view.between is None else str(view.between[1]),
+        "ask": "" if view.between is None else "stayed",
         "event": "" if view.event is None else str(view.event),
         "oom": "" if oom is None else str(oom),
         "tab": view.tab,
@@ -226,6 +244,30 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Brief:
+    """A device in a few words, for the head of a page that is one screen."""
+
+    figure: str
+    label: str
+    """What the figure counts."""
+    failed: bool
+    """Whether the figure is of a request that failed, and the program with it."""
+    sentence: str
+    card: FindingCard | None
+    """The finding to act on."""
+    action: str
+    """What to do about it, or else what it is."""
+    frees: str
+    """How much its lead frees; ``""`` if it has none."""
+    oom: int | None
+    """The index of a failed request; None if none failed."""
+    when: str
+    """When that was, and what was missing."""
+    trust: tuple[str, str]
+    """A mark, and whether the figures can be trusted."""
+
+
+@dataclass(frozen=True)
 class DevicePage:
     """What the template says about one device."""
 
@@ -244,10 +286,13 @@ class DevicePage:
     moment: str
     """When the figures hold."""
     findings_cards: tuple[FindingCard, ...]
+    brief: Brief
     curves: tuple[str, ...]
     """The curves whose peaks are listed; without an allocator they are equal, so only one."""
     cut: CutText | None
     """What is not drawn one by one."""
+    lines_note: str
+    """What the lines of call sites stand for, if not for the lines that ran."""
 
     @property
     def unused(self) -> bool:
@@ -257,39 +302,111 @@ class DevicePage:
         return nothing and not found.peak.reserved
 
 
+@dataclass(frozen=True)
+class FilePage:
+    """What the template says about one file."""
+
+    source: Source
+    layout: str
+    forecast: tuple[str, ...]
+    """What a forecast says of itself, the first sentence first; empty for a recording."""
+    file_findings: tuple[FindingCard, ...]
+    notes: Markup
+    settings: tuple[tuple[str, str], ...]
+
+
 def write_report(findings: Findings, out: BinaryIO) -> None:
-    """Write the page as UTF-8."""
+    """Write the page of a recording as UTF-8."""
     summary = with_format("summary", findings_as_json(findings))
-    packed = pack(findings, summary)
     pages = [_device_page(findings, *each) for each in enumerate(findings.devices)]
-    write_page(
+    _write(
         out,
         "report.html.j2",
-        script="app.js",
-        format=FORMAT,
-        workers=True,
-        findings=findings,
-        forecast=[
-            plain(each.words) for each in words.forecast_note(findings.history, in_full=True)
-        ],
-        file_findings=lay_out_of_file(findings.warnings),
-        source=findings.history.source,
-        pages=pages,
+        pack(findings, summary),
+        pages,
+        summary=json_for_script(_short(summary)),
+        title=findings.title,
+        default=findings.default,
         # The one that failed or used the most comes first: so it is read, and printed.
         articles=sorted(pages, key=lambda each: each.place != findings.default),
+        **vars(_file_page(findings)),
+    )
+
+
+DIFF_PAGE_ROWS = 200
+"""The most rows of each table in the page of a comparison."""
+
+
+def write_diff_page(diff: Diff, base: Findings, new: Findings, out: BinaryIO) -> None:
+    """Write the page of a comparison as UTF-8: what differs, and the full reports of both devices.
+
+    Args:
+        diff: what differs.
+        base: what was found on its device of BASE, and only on that.
+        new: the same for NEW.
+    """
+    both = (base, new)
+    title = f"{new.title} against {base.title}"
+    devices = [each for found in both for each in findings_as_json(found)["devices"]]
+    summary = {"title": title, "default": len(devices), "devices": devices}
+    compared = Compared(new, place_frames(diff), (diff.base.event, diff.new.event), diff.curve)
+    pages = [_device_page(found, place, found.devices[0]) for place, found in enumerate(both)]
+    conclusion, *changes = diff_document(diff, DIFF_PAGE_ROWS).blocks
+    picture = next(block for block in changes if isinstance(block, Drawing))
+    _write(
+        out,
+        "diff.html.j2",
+        pack(base, summary, compared),
+        pages,
+        style="diff.css",
+        summary="",
+        title=title,
+        default=len(pages),
+        articles=pages,
+        files=[_file_page(found) for found in both],
+        diff=diff,
+        conclusion=conclusion,
+        picture=picture,
+        changes=[block for block in changes if block is not picture],
+        **block_functions(),
+    )
+
+
+def _file_page(findings: Findings) -> FilePage:
+    history = findings.history
+    said = words.forecast_note(history, in_full=True)
+    return FilePage(
+        source=history.source,
+        layout=history.layout,
+        forecast=tuple(plain(each.words) for each in said),
+        file_findings=lay_out_of_file(findings.warnings),
         notes=notes_as_html(findings.notes, findings.notes_of_file),
-        lines_note=lines_note(findings.history),
-        settings=[
-            *recording_rows(findings.history, findings.devices),
+        settings=(
+            *recording_rows(history, findings.devices),
             *(
                 (key, value if isinstance(value, str) else orjson.dumps(value).decode())
                 for key, value in findings.settings.items()
             ),
-        ],
+        ),
+    )
+
+
+def _write(
+    out: BinaryIO, template: str, packed: Packed, pages: Sequence[DevicePage], **values: Any
+) -> None:
+    """Write a page with a payload."""
+    write_page(
+        out,
+        template,
+        script="compare.js" if template == "diff.html.j2" else "app.js",
+        format=FORMAT,
+        workers=True,
         payload={name: data_for_script(block) for name, block in packed._asdict().items()},
-        summary=json_for_script(_short(summary)),
         width=WIDTH,
         height=HEIGHT,
+        pages=pages,
+        small=draw_small_curves([page.findings for page in pages]),
+        small_box=f"0 0 {SMALL_WIDTH} {SMALL_HEIGHT}",
         rows=ROWS_WITHOUT_SCRIPT,
         events=event_range,
         definitions=Definitions,
@@ -299,6 +416,7 @@ def write_report(findings: Findings, out: BinaryIO) -> None:
         setting_words=settings,
         cut_words=CUT_WORDS,
         place=_place,
+        **values,
     )
 
 
@@ -322,10 +440,17 @@ def _short(summary: dict[str, Any]) -> dict[str, Any]:
 
 def _device_page(findings: Findings, place: int, device: DeviceFindings) -> DevicePage:
     moment = "at the peak" if device.recorded else "when the snapshot was written"
+    figures = _figures(device, moment)
+    cards = lay_out(
+        # The answer above the findings has already said it.
+        [each for each in device.diagnosis.findings if each.explanation != device.answer],
+        place,
+        device.ooms,
+    )
     return DevicePage(
         findings=device,
         place=place,
-        figures=_figures(device, moment),
+        figures=figures,
         bar=reserved_parts(device),
         expected=words.expected_peak(findings.history, device),
         span=_span(device) if findings.history.forecast is None else "",
@@ -337,13 +462,50 @@ def _device_page(findings: Findings, place: int, device: DeviceFindings) -> Devi
             if name in device.peaks and (name == "allocated" or "reserved" in device.curves)
         ),
         cut=cut_text(findings, device),
-        findings_cards=lay_out(
-            # The answer above the findings has already said it.
-            [each for each in device.diagnosis.findings if each.explanation != device.answer],
-            place,
-            device.ooms,
-        ),
+        lines_note=lines_note(findings.history),
+        findings_cards=cards,
+        brief=_brief(device, figures[0], cards),
     )
+
+
+def _brief(device: DeviceFindings, peak: Figure, cards: tuple[FindingCard, ...]) -> Brief:
+    failure = next((each for each in cards if each.oom is not None), None)
+    oom = len(device.ooms) - 1 if failure is None else failure.oom
+    opened = next((each for each in cards if each.opens), None)
+    act_on = (
+        opened if opened and opened.lead else next((each for each in cards if each.lead), opened)
+    )
+    lead = act_on and act_on.lead
+    brief = Brief(
+        figure=peak.value,
+        label=peak.label.lower(),
+        failed=False,
+        sentence=device.card.text if device.card else _first_sentence(device.answer),
+        card=act_on,
+        action=lead.text if lead else act_on.finding.title if act_on else "",
+        frees=saving_text([lead]) if lead else "",
+        oom=None,
+        when="",
+        trust=words.trust_in_short(device.trust),
+    )
+    if oom is None or oom < 0:
+        return brief
+    request = device.ooms[oom]
+    evidence = failure.finding.evidence if failure else ()
+    missing = next((each for each in evidence if each.label == "missing"), None)
+    when = f"Failed at event {format_count(request.event)}"
+    if request.time_us is not None and device.first_time_us is not None:
+        when += f", after {format_duration(request.time_us - device.first_time_us)}"
+    when += "" if missing is None else f": {words.figure_text(missing)} missing"
+    brief = replace(brief, oom=oom, when=when)
+    if failure is None or failure.finding.severity != "critical":
+        return brief  # the program went on
+    return replace(brief, figure=format_bytes(request.size), label="failed request", failed=True)
+
+
+def _first_sentence(text: str) -> str:
+    """Return what comes before the first full stop that another sentence follows."""
+    return re.split(r"(?<=\.) (?=[A-Z\d])", text, maxsplit=1)[0]
 
 
 def _figures(device: DeviceFindings, moment: str) -> tuple[Figure, ...]:

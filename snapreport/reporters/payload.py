@@ -11,8 +11,9 @@ need are a second block, which the page unpacks later.
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from snapreport.ground.native.columns import distinct, stable_order, sum_groups,
 from snapreport.ground.safe_text import shown
 from snapreport.model.answers import NO_FORWARD, NONE
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings
-from snapreport.model.history import Allocations, Drawn
+from snapreport.model.history import Allocations, Drawn, History
 from snapreport.model.replays import SegmentLives
 from snapreport.model.roles import Steps
 from snapreport.model.snapshot import (
@@ -55,50 +56,60 @@ class Packed(NamedTuple):
     """The other columns, without a header."""
 
 
-def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
+@dataclass(frozen=True)
+class Compared:
+    """The recording that another one is compared with, in the same page."""
+
+    new: Findings
+    places: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """The number of the place in the code of each frame of BASE, and of NEW (``place_frames``)."""
+    events: tuple[int, int]
+    """The compared moment of each; -1 is the start."""
+    curve: str
+
+
+def pack(findings: Findings, summary: dict[str, Any], compared: Compared | None = None) -> Packed:
     """Pack what the page draws and reads; equal input gives equal bytes.
 
     Args:
-        summary: ``findings_as_json`` of the same findings.
+        findings: of the recording, or of BASE.
+        summary: ``findings_as_json`` of it, with the devices of NEW after its own.
+        compared: what it is compared with, if anything.
     """
-    history = findings.history
+    recordings = [findings] if compared is None else [findings, compared.new]
+    colours = {each.colour for each in recordings}
+    colour = colours.pop() if len(colours) == 1 else "site"  # a colour has one meaning in a page
     columns, later = Columns(), Columns(later=True)
     strings = Strings()
-    drawn = _drawn_devices(findings)
-    used = _used_stacks(drawn)
-    subset = _StackSubset(history.stacks, used, findings.stack_sites[used])
+    drawn = [_drawn_devices(each) for each in recordings]
+    subsets: list[_StackSubset] = []
+    stacks: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    for each, devices in zip(recordings, drawn, strict=True):
+        used = _used_stacks(devices)
+        after = subsets[-1].ends if subsets else _Ends()
+        subset = _StackSubset(each.history.stacks, used, each.stack_sites[used], after)
+        for name, values in _stack_columns(each, subset, strings).items():
+            stacks[name].append(values)
+        subsets.append(subset)
+    if compared is not None:
+        stacks["frame_same"] = [_stand_ins(compared.places, subsets)]
     # Most nodes come after their parents, so the parents' ids grow, too.
     shared = {
-        name: columns.add(values, delta=name == "node_parent")
-        for name, values in subset.columns(strings).items()
+        name: columns.add(np.concatenate(parts), delta=name == "node_parent")
+        for name, parts in stacks.items()
+        if name != "frame_code" or any((part >= 0).any() for part in parts)
     }
-    shared["frame_kind"] = columns.add(findings.frame_kinds[subset.frames])
-    shared["stack_site"] = columns.add(subset.renumber_frames(findings.stack_sites[subset.used]))
-    sites = set(findings.stack_sites[subset.used].tolist())
-    called = [short_name(name) for name in history.stacks.frames.names]
-    in_trees, as_sites = findings.tree_frames.names, findings.site_frames.names
-    for column, names, known in (
-        ("tree_name", in_trees, called),
-        ("site_name", [name if i in sites else "" for i, name in enumerate(as_sites)], in_trees),
-    ):
-        ids = [
-            strings.id(names[frame]) if names[frame] not in ("", known[frame]) else -1
-            for frame in subset.frames.tolist()
-        ]
-        shared[column] = columns.add(np.array(ids, np.int64))
-    pools = [pool_name(pool) for pool in history.pools]
-    devices = [
-        _pack_device(
-            device, pools, history.strings, (columns, later), strings, subset, findings.colour
-        )
-        for device in drawn
+    packed = [
+        _pack_device(device, each.history, (columns, later), strings, subset, colour)
+        for each, devices, subset in zip(recordings, drawn, subsets, strict=True)
+        for device in devices
     ]
     if findings.picture is not None:
-        for packed, device, part in zip(devices, drawn, findings.picture.devices, strict=True):
+        for one, device, part in zip(packed, drawn[0], findings.picture.devices, strict=True):
             # What the page needs to know about the allocations that it does not draw: which rows it
             # draws, their versions, which it cannot count, and the sum of the rest.
-            packed["window"] = part.window
-            packed["columns"] |= {
+            one["window"] = part.window
+            one["columns"] |= {
                 "row": columns.add(part.rows, delta=True),
                 "version": columns.add(device.history.allocations.version),
                 **{
@@ -106,6 +117,7 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
                     for name, values in vars(part.rest).items()
                 },
             }
+    histories = [each.history for each in recordings]
     header = {
         "format": FORMAT,
         "summary": shown_data(
@@ -113,14 +125,50 @@ def pack(findings: Findings, summary: dict[str, Any]) -> Packed:
         ),
         "strings": strings.values,
         "missing_reasons": MISSING_REASONS,
-        "colour": findings.colour,
+        "colour": colour,
         "role_meanings": list(ROLE_MEANINGS.items()),
-        "packages": history.names.packages,
-        "lines_note": lines_note(history),
+        "packages": list(dict.fromkeys(name for each in histories for name in each.names.packages)),
+        "lines_note": next(filter(None, map(lines_note, histories)), ""),
         "columns": shared,
-        "devices": devices,
+        "devices": packed,
     }
+    if compared is not None:
+        header["compared"] = {"events": compared.events, "curve": compared.curve}
     return Packed(_compressed(columns.with_header(header)), _compressed(later.tobytes()))
+
+
+def _stack_columns(
+    findings: Findings, subset: _StackSubset, strings: Strings
+) -> dict[str, NDArray[np.int64]]:
+    """Return the tables of frames, nodes and stacks as columns."""
+    columns = subset.columns(strings)
+    columns["frame_kind"] = findings.frame_kinds[subset.frames].astype(np.int64)
+    columns["stack_site"] = subset.renumber_frames(findings.stack_sites[subset.used])
+    sites = set(findings.stack_sites[subset.used].tolist())
+    called = [short_name(name) for name in findings.history.stacks.frames.names]
+    in_trees, as_sites = findings.tree_frames.names, findings.site_frames.names
+    for column, names, known in (
+        ("tree_name", in_trees, called),
+        ("site_name", [name if i in sites else "" for i, name in enumerate(as_sites)], in_trees),
+    ):
+        ids = [
+            strings.id(names[frame]) if names[frame] not in ("", known[frame]) else NO_ID
+            for frame in subset.frames.tolist()
+        ]
+        columns[column] = np.array(ids, np.int64)
+    return columns
+
+
+def _stand_ins(
+    places: tuple[NDArray[np.int64], ...], subsets: list[_StackSubset]
+) -> NDArray[np.int64]:
+    """Return for each frame the one that stands for its place: the first of NEW, else of BASE."""
+    place = np.concatenate([of[each.frames] for of, each in zip(places, subsets, strict=True)])
+    turned = np.roll(np.arange(len(place)), -len(subsets[0].frames))  # NEW's first
+    _, first, number = np.unique(place[turned], return_index=True, return_inverse=True)
+    found = np.empty(len(place), np.int64)
+    found[turned] = turned[first[number]]
+    return found
 
 
 def _drawn_devices(findings: Findings) -> list[DeviceFindings]:
@@ -193,8 +241,7 @@ def _shown_key(key: str) -> str:
 
 def _pack_device(
     device: DeviceFindings,
-    pools: list[str],
-    texts: list[str],
+    file: History,
     blocks: tuple[Columns, Columns],
     strings: Strings,
     subset: _StackSubset,
@@ -202,6 +249,7 @@ def _pack_device(
 ) -> dict[str, Any]:
     columns, later = blocks
     history = device.history
+    pools, texts = [pool_name(pool) for pool in file.pools], file.strings
     allocations, other = history.allocations, history.other
     origin, event_time = _times_by_event(device)
     actions = sorted(set(other.action))
@@ -519,13 +567,28 @@ class Strings:
         return new[place]
 
 
+class _Ends(NamedTuple):
+    """How many rows the tables have up to the end of a recording's."""
+
+    frames: int = 0
+    nodes: int = 0
+    stacks: int = 0
+
+
 class _StackSubset:
     """Some stacks of a table, with only their nodes and frames."""
 
     def __init__(
-        self, stacks: StackTable, used: NDArray[np.int64], sites: NDArray[np.int32]
+        self,
+        stacks: StackTable,
+        used: NDArray[np.int64],
+        sites: NDArray[np.int32],
+        after: _Ends,
     ) -> None:
-        """``used``: stack ids, ascending and distinct; ``sites``: frame ids to keep, or -1."""
+        """``used``: stack ids, ascending and distinct; ``sites``: frame ids to keep, or -1.
+
+        New ids count on ``after`` those of the recording before.
+        """
         self._stacks = stacks
         self.used = used
         """Old ids of the stacks, ascending and distinct."""
@@ -534,47 +597,55 @@ class _StackSubset:
         frames = np.concatenate([stacks.node_frame[self._nodes], sites[sites >= 0]])
         self.frames = unique(frames).astype(np.int64)
         """Old ids of the frames, ascending; a frame's new id is its index here."""
+        self._after = after
+        self.ends = _Ends(
+            after.frames + len(self.frames),
+            after.nodes + len(self._nodes),
+            after.stacks + len(used),
+        )
 
     def renumber(self, stack_ids: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the new ids of stacks; negative ids, and those outside the subset, become -1."""
-        return _position(self.used, np.asarray(stack_ids, dtype=np.int64))
+        return _position(self.used, np.asarray(stack_ids, dtype=np.int64), self._after.stacks)
 
     def renumber_frames(self, frame_ids: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the new ids of frames; negative ids, and those outside the subset, become -1."""
-        return _position(self.frames, np.asarray(frame_ids, dtype=np.int64))
+        return _position(self.frames, np.asarray(frame_ids, dtype=np.int64), self._after.frames)
 
     def columns(self, strings: Strings) -> dict[str, NDArray[np.int64]]:
         """Return the tables as columns; names and files go into ``strings``."""
-        stacks, frames = self._stacks, self._stacks.frames
+        stacks, frames, before = self._stacks, self._stacks.frames, self._after.nodes
         names = [strings.id(frames.names[f]) for f in self.frames]
         files = [strings.id(frames.filenames[f]) for f in self.frames]
         code = [frames.code(int(f)) for f in self.frames]
-        codes = np.array([strings.id(text) if text else -1 for text in code], np.int64)
+        codes = [strings.id(text) if text else NO_ID for text in code]
         return {
-            **({"frame_code": codes} if any(code) else {}),
+            "frame_code": np.array(codes, np.int64),
             "frame_name": np.array(names, dtype=np.int64),
             "frame_file": np.array(files, dtype=np.int64),
             "frame_line": frames.lines[self.frames],
-            "node_parent": _position(self._nodes, stacks.node_parent[self._nodes]),
-            "node_frame": _position(self.frames, stacks.node_frame[self._nodes]),
-            "stack_node": _position(self._nodes, stacks.stack_node[self.used]),
+            "node_parent": _position(self._nodes, stacks.node_parent[self._nodes], before),
+            "node_frame": self.renumber_frames(stacks.node_frame[self._nodes]),
+            "stack_node": _position(self._nodes, stacks.stack_node[self.used], before),
         }
 
 
-def _position(table: NDArray[np.int64], ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the index of each id in a sorted table, -1 if it is not there."""
+def _position(
+    table: NDArray[np.int64], ids: NDArray[np.integer[Any]], before: int
+) -> NDArray[np.int64]:
+    """Return the index of each id in a sorted table, after so many others; -1 if not there."""
     if not len(table):
         return np.full(len(ids), -1, dtype=np.int64)
     last = int(table[-1])
     if int(table[0]) >= 0 and last < len(ids):  # enough ids for a table: no search needed
         place = np.full(last + 2, -1, dtype=np.int64)
-        place[table] = np.arange(len(table))
+        place[table] = np.arange(before, before + len(table))
         return place[np.where((ids >= 0) & (ids <= last), ids, last + 1)]
     at = np.minimum(np.searchsorted(table, ids), len(table) - 1)
-    return np.where(table[at] == ids, at, -1)
+    return np.where(table[at] == ids, at + before, -1)
 
 
-# Orders in which long columns compress best; ``templates/app/lib/data/orders.ts`` restores the
+# Orders in which long columns compress best; ``templates/app/lib/data/read_device.ts`` restores the
 # original.
 
 

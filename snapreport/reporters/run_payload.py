@@ -1,7 +1,7 @@
 """Packs a run into the block of typed columns that its page unpacks.
 
 The layout is that of ``reporters/payload.py``, with a header of its own;
-``templates/app/run/data/run_payload.ts`` reads it. A column of bytes is exact: if all its values
+``templates/app/run/data/run_data.ts`` reads it. A column of bytes is exact: if all its values
 are multiples of 512, as PyTorch's block sizes are, it is stored in units of 512 bytes.
 """
 

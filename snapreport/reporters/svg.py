@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.units import format_bytes, format_count
+from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.findings import DeviceFindings, StageUse
+from snapreport.model.snapshot import NO_TIME
 
 WIDTH, HEIGHT = 1000, 260
 """The picture's own units; the page scales it."""
@@ -65,6 +67,96 @@ def draw_curves(device: DeviceFindings) -> CurvePicture:
         all_stages=all_stages,
         marks=_point_marks(device, top),
     )
+
+
+SMALL_WIDTH, SMALL_HEIGHT = 200, 40
+"""The units of a small curve."""
+
+
+@dataclass(frozen=True)
+class SmallCurve:
+    """One device's allocated bytes, on axes that several devices share."""
+
+    path: str
+    """Path data of the filled area; empty without a history."""
+    ooms: tuple[float, ...]
+    """Where requests failed, in percent of the width."""
+
+
+@dataclass(frozen=True)
+class SmallCurves:
+    """The curves of several devices, one above the other."""
+
+    first_us: int | None
+    """When the axis of time begins; None where the width is each device's own events."""
+    span_us: int
+    """How much time the width is; 0 where it is events."""
+    curves: tuple[SmallCurve, ...]
+
+    @property
+    def axes(self) -> str:
+        """What the axes are, in words."""
+        over = "the events of each device"
+        if self.first_us is not None:
+            over = f"the {format_duration(self.span_us)} of all devices"
+        return f"Allocated bytes on one scale, over {over}"
+
+
+def draw_small_curves(devices: Sequence[DeviceFindings]) -> SmallCurves:
+    """Draw a curve for each device on one axis of bytes, and of time if their times overlap."""
+    recorded = [
+        each for each in devices if each.recorded and (len(each.history.allocations) or each.ooms)
+    ]
+    known = [each.times[each.times != NO_TIME] for each in recorded]
+    spans = [(int(times[0]), int(times.max())) for times in known if len(times)]
+    timed = bool(spans) and len(spans) == len(recorded)
+    timed = timed and max(first for first, _ in spans) < min(last for _, last in spans)
+    first = min(first for first, _ in spans) if timed else None
+    span = max(last for _, last in spans) - first if first is not None else 0
+    top = max((each.peak.allocated for each in recorded), default=0) or 1
+
+    def draw(device: DeviceFindings) -> SmallCurve:
+        if device not in recorded:
+            return SmallCurve("", ())
+        events, ooms = device.history.events, np.array([oom.event for oom in device.ooms], int)
+        if first is None:
+            values, start = maxima(device.curves["allocated"], SMALL_WIDTH), 0.0
+            at = [_event_place(event, events) for event in ooms.tolist()]
+            return SmallCurve(_small_area(values, start, SMALL_WIDTH / len(values), top), tuple(at))
+        place = _in_time(device.times, first) * (SMALL_WIDTH / span)
+        column = np.minimum(place, SMALL_WIDTH - 1).astype(int)
+        values = _maxima_of_columns(device.curves["allocated"], column)
+        at = np.round(100 * place[ooms] / SMALL_WIDTH, 2).tolist()
+        return SmallCurve(_small_area(values, int(column[0]), 1, top), tuple(at))
+
+    return SmallCurves(first, span, tuple(draw(each) for each in devices))
+
+
+def _in_time(times: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Return microseconds after a moment; where time is unknown or steps back, it stands still."""
+    known = times[times != NO_TIME]
+    return np.maximum.accumulate(np.where(times == NO_TIME, known[0], times)) - first
+
+
+def _maxima_of_columns(curve: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the most in each column from the first event's to the last one's.
+
+    Args:
+        curve: bytes at the start and after each event, shape (n_events + 1,).
+        column: of each event, ascending, shape (n_events,).
+    """
+    columns = np.arange(column[0], column[-1] + 1)
+    values = curve[np.searchsorted(column, columns)]  # what a column begins with
+    np.maximum.at(values, column - column[0], curve[1:])
+    return values
+
+
+def _small_area(values: NDArray[np.int64], start: float, width: float, top: int) -> str:
+    """Return path data of an area; equal values that follow one another are one step."""
+    ys = np.round(SMALL_HEIGHT * (1 - values / top), 1).tolist()
+    ends = np.flatnonzero(np.append(np.diff(ys) != 0, True))
+    steps = (f"V{ys[k]:g}H{round(start + (k + 1) * width, 1):g}" for k in ends.tolist())
+    return f"M{start:g} {SMALL_HEIGHT}{''.join(steps)}V{SMALL_HEIGHT}Z"
 
 
 def step_line(values: NDArray[np.int64], width: float, top: float) -> str:

@@ -104,9 +104,9 @@ def write_page(
     out: BinaryIO,
     template: str,
     *,
+    script: str,
+    format: int,  # noqa: A002  (the bundle and JSON call it that)
     style: str = "",
-    script: str = "",
-    format: int | None = None,  # noqa: A002  (the bundle and JSON call it that)
     workers: bool = False,
     **values: Any,
 ) -> None:
@@ -115,26 +115,24 @@ def write_page(
     Args:
         out: the file to write to.
         template: the template's name.
-        style: the name of the page's own style sheet, added after the common one.
-        script: the name of the built script; ``""`` for a page without one.
+        script: the name of the built script.
         format: the format of the page's data.
+        style: the name of the page's own style sheet, added after the common one.
         workers: whether the script may run itself as a worker.
         values: what the template shows.
     """
     styles = {"built/style.css": built("style.css")}
     if style:
         styles[style] = style_beside(style)
-    scripts = {}
-    if script:
-        scripts = {"starts": STARTER, "unpacks the next": LOADER, f"built/{script}": built(script)}
-        # Not escaped: these are not a stranger's, and their hashes are of the text as it is.
-        values |= {"starter": Markup(STARTER), "loader": Markup(LOADER)}  # noqa: S704
-        values |= {"app": Markup(built_packed(script))}  # noqa: S704
+    scripts = {"starts": STARTER, "unpacks the next": LOADER, f"built/{script}": built(script)}
+    # Not escaped: these are not a stranger's, and their hashes are of the text as it is.
+    values |= {"starter": Markup(STARTER), "loader": Markup(LOADER)}  # noqa: S704
+    values |= {"app": Markup(built_packed(script))}  # noqa: S704
     about = about_page(styles, scripts, format)
     # Nothing may be fetched, framed or submitted.
     policy = [
         "default-src 'none'",
-        *([f"script-src {' '.join(about['scripts'].values())}"] if scripts else []),
+        f"script-src {' '.join(about['scripts'].values())}",
         f"style-src {' '.join(about['styles'].values())}",
         *(["worker-src blob:"] if workers else []),
         "base-uri 'none'",
@@ -149,14 +147,14 @@ def write_page(
 def about_page(
     styles: Mapping[str, str],
     scripts: Mapping[str, str],
-    format: int | None,  # noqa: A002
+    format: int,  # noqa: A002
 ) -> dict[str, Any]:
     """Return what a page says about itself, with the hashes of scripts and styles in its policy.
 
     Args:
         styles: the text of each style sheet by its file, below the folder of the templates.
         scripts: the text of each script by its file, or by what it does.
-        format: the format of the page's data; None for a page without data.
+        format: the format of the page's data.
     """
     return {
         "version": __version__,

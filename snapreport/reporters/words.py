@@ -433,6 +433,23 @@ def difference_text(parts: ReservedParts) -> str:
     return f"{parts.difference:+,} bytes off" if parts.difference else ""
 
 
+def trust_in_short(trust: Trust) -> tuple[str, str]:
+    """Say in a mark and a few words whether the figures of a device can be trusted."""
+    if trust.verdict in _DOUBTS:
+        return _DOUBTS[trust.verdict]
+    closing = trust.facts.closing
+    return "✓", "adds up" if closing is not None and closing.closes else "no contradiction"
+
+
+_DOUBTS = {
+    "doubtful": ("✗", "does not add up"),
+    "earlier": ("?", "the peak may be earlier"),
+    "later": ("?", "the peak may be later"),
+    "no history": ("?", "no history"),
+    "nothing": ("?", "nothing to judge"),
+}
+
+
 def exactness(peak: CurvePeak) -> str:
     """Say whether a peak is exact, or by how much it may be higher."""
     if peak.bound:

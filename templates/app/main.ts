@@ -1,13 +1,18 @@
 /** Starts the page; in a worker made of this same script, starts the painting instead. */
 
-import { readStacks } from "./lib/data/read_device"
+import { type Device, readStacks } from "./lib/data/device"
+import { once } from "./lib/data/known"
+import { sameFrames } from "./lib/tables/joined"
 import type { Link } from "./lib/text/link"
-import { Payload, type Summary, unpack } from "./lib/data/payload"
-import type { Window } from "./lib/picture/window"
+import { Payload, unpack } from "./lib/data/payload"
 import { Surface } from "./gl/surface"
-import { Address } from "./views/page/address"
-import { DevicePage } from "./views/page/device_page"
-import { textOf } from "./views/shared/dom"
+import { Address, PASSING } from "./views/page/address"
+import { ComparePage } from "./views/page/compare_page"
+import { DeviceRows } from "./views/page/device_rows"
+import { FindDialog } from "./views/page/find_dialog"
+import { formatBytes } from "./lib/text/format"
+import { addLiveStyle, h, textOf } from "./views/shared/dom"
+import { answerIn, DevicePage, groupIn } from "./views/page/device_page"
 import { cannotStart, showUncaught } from "./views/shared/failure"
 import { listenPageKeys, oneStop } from "./views/shared/keys"
 import { showWords } from "./views/timeline/help"
@@ -15,32 +20,20 @@ import { themeSwitch } from "./views/page/theme_switch"
 import { RasterClient } from "./worker/client"
 import { type DedicatedWorkerGlobalScopeLike, serve } from "./worker/server"
 
-/** The page's interface for scripts, `window.snapreport`. */
-interface PageApi {
-  /** The findings, as `snapreport summary --json` prints them. */
-  summary: Summary
-  /** The part of the axis and the bytes that the timeline shows. */
-  window(): Window | null
-  /** Whether the timeline has caught up with its window. */
-  settled(): boolean
-  /** The strips as drawn, without axes and labels. */
-  pixels(): ImageData | null
-  /** The fragment that opens the present view. */
-  link(): string
-}
-
-function publish(api: PageApi): void {
-  Object.assign(globalThis, { snapreport: api })
-}
+/** Whether this is the program of a page that compares two recordings: build.mjs makes one for these, and a smaller one for all others. */
+declare const COMPARES: boolean
 
 /** Unpacks the data and wakes the device of the link, or the default; the others wait until they are chosen. */
 async function startPage(script: string): Promise<void> {
   const root = document.documentElement
   performance.mark("script")
+  addLiveStyle()
   const unpacking = unpack(textOf("payload"))
   const client = new RasterClient(script)
   const surface = new Surface()
-  document.querySelector(".masthead")!.append(themeSwitch())
+  const finding = new FindDialog()
+  const tools = h("div.page-tools", finding.opener, themeSwitch())
+  document.querySelector(".masthead")!.append(tools)
   const payload = new Payload(await unpacking)
   performance.mark("unpacked")
   const stacks = readStacks(payload)
@@ -48,85 +41,118 @@ async function startPage(script: string): Promise<void> {
     try {
       payload.add(await unpack(await later()))
     } catch (error) {
-      root.classList.remove("starting") // what panels would show instead is there to read
+      root.classList.remove("starting") // what panels would show instead is there to read, and what their first tab would hold
+      document.body.classList.remove("one-screen")
       throw error
     }
   })
-  const articles = [...document.querySelectorAll<HTMLElement>("article.device")].sort(byDevice)
+  const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
+  articles.sort((one, other) => Number(one.dataset.device) - Number(other.dataset.device)) // the page has the most important one first
   const opening = Math.max(
     articles.findIndex((article) => "default" in article.dataset),
     0,
   )
   let shown = -1
+  const { compared, columns, devices, summary } = payload.header
   const address = new Address(
     () => pages[shown]?.link(shown === opening ? undefined : shown) ?? {},
-    (link) => void whole().then(() => show(link.device ?? opening, link)),
+    // Where two recordings are compared, A and B are the cursors.
+    ({ device = opening }) => (COMPARES && device >= devices.length ? [...PASSING, "a", "b"] : PASSING),
+    (link) => whole().then(() => void show(link.device ?? opening, link)),
   )
-  const pages = articles.map((article, index) => new DevicePage(article, payload, stacks, index, whole, () => address.touch()))
-  const links = [...document.querySelectorAll<HTMLAnchorElement>(".switch a")].sort(byDevice)
+  const rows = new DeviceRows(document.querySelector(".switch"), (device, at) => void showDevice(device, at))
+  const mark = () => rows.show(shown, pages[shown]?.moment ?? null)
+  /** Has the address and the rows of devices follow the view. */
+  const tell = () => {
+    address.touch()
+    mark()
+  }
+  const read: Device[] = []
+  const shared = COMPARES && compared ? sameFrames(stacks, payload.ints(columns.frame_same)) : stacks
+  const pages = articles.map((article, index) =>
+    !COMPARES || index < devices.length
+      ? new DevicePage(article, payload, read, stacks, index, whole, tell)
+      : new ComparePage(article, payload, read, shared, new RasterClient(script), tell),
+  )
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
     pages.forEach((page, k) => k !== index && page.hide())
-    links.forEach((each, k) => (k === index ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current")))
-    links[index]?.closest("details")?.setAttribute("open", "")
     shown = index
     pages[index].show(surface, client, link, () => {
       performance.mark("first picture")
       root.dataset.ready = String(index)
     })
+    mark()
+    whole().then(mark, () => {}) // by then times are known
   }
-  links.forEach((each, index) =>
-    each.addEventListener("click", (event) => {
-      event.preventDefault()
-      void whole().then(() => {
-        show(index, null)
-        address.touch()
-      })
+  const showDevice = async (index: number, at: [number, number] | null = null) => {
+    await whole()
+    show(index, null)
+    const { moment } = pages[index]
+    if (moment && at) moment.goTo(rows.eventIn(moment, at))
+    tell()
+  }
+  const names = compared ? ["BASE", "NEW", "Compare"] : devices.map(({ id }) => id)
+  finding.serve(
+    () => pages[shown]?.findable ?? null,
+    (articles.length > 1 ? articles : []).map((_, at) => {
+      const detail = at in devices ? `peak ${formatBytes(summary.devices[at].peaks.allocated.bytes)}` : ""
+      return { kind: "device", name: names[at], detail, goal: { to: "device", at }, bytes: null }
     }),
+    (device) => void showDevice(device).then(() => articles[device].querySelector<HTMLElement>(".plot")?.focus()),
   )
   // A finding's link changes the address; what it is about is in the panels under the timeline.
   document.querySelector("main")!.addEventListener("click", (event) => {
     if (!(event.target as Element).closest("a.show")) return
     setTimeout(() => articles[shown]?.querySelector(".moment, .panels")?.scrollIntoView({ block: "start" }))
   })
-  document.querySelectorAll<HTMLElement>(".switch").forEach((each) => oneStop(each, true))
+  document.querySelectorAll<HTMLElement>(".brief-do").forEach((each) => oneStop(each, true))
   document.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
   // One key tells what all words mean; to click one still does.
   document.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
-  listenPageKeys({ "/": () => pages[shown]?.search(), g: showWords })
-  publish({
-    summary: payload.header.summary,
-    window: () => pages[shown]?.window ?? null,
-    settled: () => pages[shown]?.settled ?? true,
-    pixels: () => pages[shown]?.pixels() ?? null,
+  listenPageKeys({ "/": () => pages[shown]?.panels?.search(), g: showWords })
+  const timelines = () => pages[shown]?.timelines ?? []
+  /** The page's interface for scripts. */
+  const snapreport = {
+    /** The findings, as `snapreport summary --json` prints them. */
+    summary,
+    /** The part of the axis and the bytes that the timeline shows; and that of every timeline in view. */
+    window: () => timelines()[0]?.window ?? null,
+    windows: () => timelines().map((each) => each.window),
+    /** Whether the timelines have caught up with their windows. */
+    settled: () => timelines().every((each) => each.settled),
+    /** The strips as drawn, without axes and labels. */
+    pixels: () => timelines()[0]?.pixels() ?? null,
+    /** What the panels of the present view list. */
+    answer: () => answerIn(pages[shown]?.asks),
+    /** The index of an allocation's group in a colouring, for `only` and `without` in links; null without such an allocation. */
+    group: (colouring: string, row: number) => groupIn(pages[shown]?.asks, colouring, row),
+    /** The fragment that opens the present view. */
     link: () => address.fragment,
-  })
+  }
+  Object.assign(globalThis, { snapreport })
   if (!pages.length) {
     root.classList.remove("starting")
     root.dataset.ready = root.dataset.complete = ""
     return
   }
+  finding.opener.disabled = false
+  oneStop(tools, true)
   const wanted = Address.read()
   const plain =
-    !Object.keys(wanted).length && ["site", "role"].includes(payload.header.colour) && articles[opening].querySelector(".stage-slot")
+    !compared &&
+    !Object.keys(wanted).length &&
+    ["site", "role"].includes(payload.header.colour) &&
+    articles[opening].querySelector(".stage-slot")
   if (!plain) await whole() // the first picture may be of what comes later
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
-}
-
-/** The page shows the most important device first; devices are counted as in the file. */
-function byDevice(one: HTMLElement, other: HTMLElement): number {
-  return Number(one.dataset.device) - Number(other.dataset.device)
+  address.write()
 }
 
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */
 async function later(): Promise<string> {
   if (document.readyState === "loading") await new Promise((done) => addEventListener("DOMContentLoaded", done, { once: true }))
   return textOf("later")
-}
-
-function once<T>(make: () => T): () => T {
-  let made: T | undefined
-  return () => (made ??= make())
 }
 
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)

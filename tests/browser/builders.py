@@ -253,7 +253,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         ),
         held_by_role=(),
         missing=np.array([row.stack is None for row in spec.rows], dtype=np.int8),
-        tree=_no_tree(peak),
+        tree=_no_tree(),
         sites=_sites(spec.rows, peak),
         steps=None,
         stages=tuple(_stage(spec, allocated, k) for k in range(len(spec.stages))),
@@ -363,9 +363,9 @@ def _no_segments() -> Segments:
     )  # fmt: skip
 
 
-def _no_tree(peak: int) -> CallTree:
+def _no_tree() -> CallTree:
     none, ids = _ints([]), _ids([])
-    return CallTree(peak, "allocated", ids, ids, {}, none, none, none, none)
+    return CallTree(ids, ids, {}, none, none, none, none)
 
 
 USER: Frame = ("forward", "/home/me/model.py", 42)

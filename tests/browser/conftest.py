@@ -284,7 +284,7 @@ _AT_FIRST = """async () => {
   delete navigator.clipboard?.writeText
   document.activeElement.blur()
   scrollTo(0, 0)
-  document.querySelectorAll(".view").forEach((each) => each.scrollTo(0, 0))
+  document.querySelectorAll(".view, .panel").forEach((each) => each.scrollTo(0, 0))
   const drawn = () => new Promise(requestAnimationFrame)
   await drawn()
   await drawn()
@@ -399,7 +399,7 @@ class FilePage:
     def show(self, device: int) -> Locator:
         """Show a device, where there are several; returns its part of the page."""
         if len(self.found.devices) > 1:
-            self.page.locator(".switch a").nth(device).click()
+            self.page.locator(".switch a b").nth(device).click()
             if device not in self.made:
                 self.page.wait_for_selector(f"html[data-complete='{device}']")
                 self.made.add(device)

@@ -239,6 +239,7 @@ def test_a_click_on_a_block_pins_its_allocation(open_page: Opener) -> None:
     )
     page = open_panel(open_page, built(builder))
     marks = page.locator(".strip .marks")
+    marks.scroll_into_view_if_needed()
     box = marks.bounding_box()
     assert box is not None
     # Three rows of a third each: the second block begins in the middle of the second.

@@ -254,6 +254,24 @@ def test_no_attack_fires_in_any_panel(watched: Watched) -> None:
     assert [text for text in page.evaluate("copied") if not is_calm(text)] == []
 
 
+def test_no_attack_fires_in_the_finder(watched: Watched) -> None:
+    page = watched.page
+    for name in ("picture-that-fails", "svg-that-loads", "clobbered-names", "bidi-override", "sql"):
+        page.keyboard.press("Control+k")
+        page.locator(".finder input").fill(ATTACKS[name][:40])
+        page.wait_for_timeout(150)
+        watched.check()
+        page.locator(".finder input").fill(ATTACKS[name][:4])
+        page.wait_for_timeout(50)
+        watched.check()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        frames(page)
+        watched.check()
+        if page.locator(".finder").is_visible():
+            page.keyboard.press("Escape")
+
+
 def test_no_attack_fires_in_the_timeline_and_what_it_says(watched: Watched) -> None:
     page = watched.page
     box = page.locator(".strips").bounding_box()

@@ -47,6 +47,9 @@ def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
 ) -> None:
     page = kept_page(small).page
     cut = page.evaluate("window.snapreport.summary.devices[0].cut")
+    head = page.locator(".brief-cut")
+    expect(head).to_contain_text(f"{cut['not_drawn']} of 464 allocations")
+    head.click()
     line = page.locator(".peak .cut-line")
     expect(line).to_be_visible()
     expect(line).to_contain_text(f"{cut['not_drawn']} of 464 allocations")
@@ -61,6 +64,7 @@ def test_the_line_is_near_the_headline_and_the_rest_in_the_panel(
 def test_every_panel_adds_up_to_the_figures_of_the_whole(kept_page: KeptPage, small: Path) -> None:
     whole = snapreport.load(_SAMPLE).device()
     page = kept_page(small).page
+    page.set_viewport_size({"width": 1280, "height": 1700})  # for all rows of the lists
     for moment in (whole.at(), whole.at(event=300)):
         go_to(page, moment.event)
         expect(page.locator("[data-total=allocated] dd")).to_have_attribute(

@@ -95,7 +95,7 @@ def test_every_event_is_listed_as_the_trace_has_it(file_page: FilePage) -> None:
     counts = Counter(events.actions[code] for code in events.action.tolist())
     chips = {
         chip.get_attribute("data-action"): chip.locator("small").inner_text().strip()
-        for chip in page.locator(".chip").all()
+        for chip in page.locator(".action-chip").all()
     }
     assert chips == {action: format_count(count) for action, count in counts.items()}
     expect(page.locator(".events-list")).to_have_attribute("aria-rowcount", str(len(events) + 1))
@@ -148,7 +148,7 @@ def test_text_finds_call_sites_and_frames(open_page: Opener) -> None:
 
 def test_an_action_is_switched_by_its_chip(kept_page: KeptPage) -> None:
     page = show(kept_page(trained).page)
-    chip = page.locator(".chip[data-action=alloc]")
+    chip = page.locator(".action-chip[data-action=alloc]")
     chip.click()
     expect(chip).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".event-search")).to_have_value("alloc")
@@ -159,6 +159,7 @@ def test_an_action_is_switched_by_its_chip(kept_page: KeptPage) -> None:
 
 def test_a_chosen_event_moves_everything_there(kept_page: KeptPage) -> None:
     page = show(kept_page(trained).page)
+    page.set_viewport_size({"width": 1280, "height": 1400})  # for all rows of the list
     search(page, "alloc", 11)
     page.locator(".events-list [data-row='3']").click()
     expect(page.locator(".moment h2")).to_contain_text("event 12")

@@ -114,6 +114,7 @@ def test_lines_of_a_def_are_said_to_be_those(open_page: Opener, kept_page: KeptP
 
 def test_a_filter_that_is_no_expression_says_so_and_filters_nothing(kept_page: KeptPage) -> None:
     page = kept_page(trained).page
+    page.set_viewport_size({"width": 1280, "height": 1400})  # for all rows of the list
     lines = table(page)
     expect(lines.locator(".view .row")).to_have_count(12)
     box = page.get_by_role("searchbox")

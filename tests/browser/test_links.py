@@ -129,9 +129,11 @@ def test_a_pinned_allocation_outside_of_a_links_focus_leaves_it(kept_page: KeptP
     [
         ("colour=nothing&without=0", ""),
         ("colour=pool", ""),  # one pool made all: the page offers no such colouring
-        ("colour=size&without=0,77,-1,1", "#colour=size&without=0-1"),
-        ("colour=size&only=77", "#colour=size"),
-        ("without=99", ""),
+        ("colour=size&without=site:0,77,-1,1", "#colour=size&without=site:0-1"),
+        ("colour=size&only=size:77", "#colour=size"),
+        ("without=site:99;nothing:1;pool:0", ""),
+        ("a=1e9&b=30&ask=nothing", "#b=30"),
+        ("ask=made&c=3", "#c=3"),
         ("tab=nothing&search=layer", ""),
         ("tab=lines&search=layer", "#tab=lines&search=layer"),
         ("stacks=sideways&frames=some&focus=99999", ""),
@@ -173,11 +175,15 @@ _KINDS = [
     ("device=0", "0", [".moment h2:has-text('peak (event 60)')", ".legend li"]),
     ("tab=events", "1", [".events-list .row.now"]),
     ("device=0&event=20&tab=live", "0", [".live-list [data-allocation='0']"]),
-    ("device=0&allocation=0&only=1", "0", [".details", ".filter-chip:has-text('Only forward')"]),
+    ("device=0&allocation=0&only=site:1", "0", [".details", ".chip:has-text('is forward')"]),
     ("device=0&view=10,40,0,2000000&axis=time", "0", [".toolbar label:has(:checked) >> text=Time"]),
     ("device=2&tab=lines", "2", [".lines-list .view .row"]),
-    ("oom=0&view=10,40,0,90000000&ruler=12,0,20,50000000", "1", [".details[data-oom='0']"]),
-    ("stacks=flame&frames=all&focus=2&without=1", "1", [".trail [aria-current]", ".filter-chip"]),
+    (
+        "oom=0&view=10,40,0,90000000&a=12&b=20",
+        "1",
+        [".kinds [data-ask=change][aria-pressed=true]", ".details[data-oom='0']"],
+    ),
+    ("stacks=flame&frames=all&focus=2&without=site:1", "1", [".trail [aria-current]", ".chip"]),
 ]
 
 
@@ -185,7 +191,10 @@ def test_a_link_to_a_tab_scrolls_to_it(kept_page: KeptPage) -> None:
     opened = kept_page(trained)
     panel = "document.querySelector('.panel').getBoundingClientRect()"
     in_sight = f"scrollY > 100 && {panel}.top < 0.7 * innerHeight"
-    again = reopen(opened, f"{opened.path.as_uri()}#tab=lines")
+    again = reopen(opened, opened.path.as_uri())
+    again.set_viewport_size({"width": 900, "height": 900})  # a page that scrolls
+    again.goto("about:blank")
+    again.goto(f"{opened.path.as_uri()}#tab=lines")
     until(again, in_sight)
     again.evaluate("scrollTo(0, 0)")
     again.evaluate("location.hash = '#tab=live&event=30'")
@@ -194,6 +203,7 @@ def test_a_link_to_a_tab_scrolls_to_it(kept_page: KeptPage) -> None:
     again.evaluate("location.hash = '#event=20'")  # about the timeline
     expect(again.locator(".moment h2")).to_contain_text("event 20")
     assert again.evaluate("scrollY") == 0
+    again.set_viewport_size({"width": 1280, "height": 900})
 
 
 def _opens_every_kind_of_link(open_page: Opener) -> None:

@@ -46,7 +46,7 @@ _IN_SIGHT = """(list) => {
 
 def table(page: Page) -> Locator:
     page.get_by_role("tab", name="Allocations").click()
-    return page.locator("article:visible").get_by_role("treegrid", name="Live allocations")
+    return page.locator("article:visible").get_by_role("treegrid", name="Allocations")
 
 
 @pytest.mark.parametrize("curve", ["allocated", "requested"])
@@ -190,7 +190,7 @@ def test_a_list_opened_by_a_link_draws_all_rows_in_sight(
     opened = kept_page(samples / "training_step.pickle")
     page = reopen(opened, f"{opened.path.as_uri()}#tab=live&allocation=226&event=622")
     frames(page)
-    part = page.get_by_role("treegrid", name="Live allocations")
+    part = page.get_by_role("treegrid", name="Allocations")
     rows, bare = part.evaluate(_IN_SIGHT)
     assert bare == []
     assert "226" in rows

@@ -111,7 +111,8 @@ def test_the_same_strips_are_drawn_after_a_filter_and_another_axis(
 ) -> None:
     page = complete(open_page, long)
     before = pixels(page)
-    page.locator(".legend .eye").first.click()
+    page.locator(".legend li").first.hover()
+    page.locator(".legend .filters button").first.click()
     page.mouse.move(2, 2)
     without = pixels(page)
     assert (without != before).any()
@@ -119,7 +120,7 @@ def test_the_same_strips_are_drawn_after_a_filter_and_another_axis(
     by_time = pixels(page)
     page.get_by_text("Events", exact=True).first.click()
     np.testing.assert_array_equal(pixels(page), without)
-    page.locator(".legend .eye").first.click()
+    page.get_by_role("button", name="Show all").click()
     page.mouse.move(2, 2)  # a group under the pointer is brought out
     np.testing.assert_array_equal(pixels(page), before)
     assert (by_time != before).any()

@@ -74,7 +74,7 @@ def test_clicking_a_strip_shows_its_call_stack(open_page: Opener, before: str) -
     expect(details).to_contain_text("76 events")
     # The call stack first; the rest is folded until it is opened, and then for the next one, too.
     assert details.locator("h4, summary").all_inner_texts()[0] == "Call stack"
-    facts = details.locator(".facts-list")
+    facts = details.locator("details .facts-list")
     expect(facts).to_be_hidden()
     details.get_by_text("Sizes, lifetime").click()
     expect(facts).to_be_visible()
@@ -157,7 +157,7 @@ def test_devices_are_switched_between(open_page: Opener) -> None:
     expect(page.locator("article.device:visible")).to_have_count(1)
     expect(page.locator("#device-1")).to_be_visible()
     for index, value in ((0, "484.0 MiB"), (1, "1.00 MiB"), (0, "484.0 MiB")):
-        page.locator(".switch a").nth(index).click()
+        page.locator(".switch a b").nth(index).click()
         page.wait_for_selector(f"html[data-ready='{index}']")
         expect(page.locator(f"#device-{index} .headline dd")).to_have_text(value)
         assert len(strip_colours(page)) > 1
@@ -305,13 +305,16 @@ def failed() -> Findings:
     return findings(spec)
 
 
-@pytest.mark.parametrize("way", ["mark", "finding"])
+@pytest.mark.parametrize("way", ["mark", "head", "finding"])
 def test_a_failed_request_shows_its_figures_and_call_stack(kept_page: KeptPage, way: str) -> None:
     opened = kept_page(failed)
     page = opened.page
     if way == "mark":
         page.mouse.click(*opened.strip_point(50, 484 * MIB))
+    elif way == "head":
+        page.get_by_role("button", name="Failed at event 50").click()
     else:
+        page.get_by_role("tab", name="Findings").click()
         page.get_by_role("button", name="Show its call stack").first.click()
     details = page.locator(".details[data-oom='0']")
     for text in ("700.0 MiB", "3.00 MiB", "484.0 MiB", "512.0 MiB", "event 50", "1 of 2"):
@@ -357,8 +360,9 @@ def test_the_page_s_own_code_is_small(kept_page: KeptPage) -> None:
     opened = kept_page(trained)
     parts = re.findall(r"<(style|script)([^>]*)>(.*?)</\1>", opened.path.read_text(), re.DOTALL)
     code = sum(len(text) for _, kind, text in parts if 'id="app"' in kind or not kind)
-    # The rest of the file is what it says of the recording.
-    assert 100_000 < code < 155_000
+    # The rest of the file is what it says of the recording: 152 kB for a real step of 22,000
+    # events, whose page may take 320 kB in all.
+    assert 100_000 < code < 167_000
 
 
 def test_a_browser_that_cannot_unpack_shows_the_page_and_says_so(open_page: Opener) -> None:

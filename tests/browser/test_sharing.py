@@ -66,7 +66,7 @@ def test_a_link_names_its_device_and_an_older_view_is_followed_at_once(open_page
     found = findings(training(), DeviceSpec([Row(MIB, 2, 50)], ordinal=1))
     opened = open_page(found)
     page = opened.page
-    page.locator(".switch a").nth(1).click()
+    page.locator(".switch a b").nth(1).click()
     until(page, "location.hash === '#device=1'")
     page.evaluate("location.hash = '#event=12'")
     expect(page.locator("#device-0 .moment h2")).to_contain_text("event 12")
@@ -229,7 +229,7 @@ def test_paper_has_every_devices_summary_each_on_a_page_of_its_own(open_page: Op
     small = DeviceSpec([Row(MIB, 2, 50, ((HOSTILE, "/me/a.py", 1),))], ordinal=1)
     found = findings(training(), small, DeviceSpec([Row(2 * MIB, 1, 9)], ordinal=2))
     page = open_page(found).page
-    page.locator(".switch a").nth(1).click()
+    page.locator(".switch a b").nth(1).click()
     names = page.locator(".device-name")
     expect(names.first).to_be_hidden()
     page.emulate_media(media="print")

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from snapreport.figures.callsites import find_call_tree
 from snapreport.ground.units import format_bytes, format_count
+from snapreport.model.asked import Question
 from snapreport.model.findings import CallTree
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, trained, training
 from tests.browser.conftest import KeptPage, Opener
@@ -62,7 +63,9 @@ def test_every_row_is_the_models_at_any_event(
     for event in (-1, device.peak.event, device.history.events // 3, device.history.events - 1):
         go_to(page, event)
         page.get_by_role("button", name="Expand all").click()
-        tree = find_call_tree(device.history, found.history.stacks, event, curve)
+        tree = find_call_tree(
+            device.history, found.history.stacks, Question(curve, alive=(event, event))
+        )
         assert shown_paths(tree_of(page)) == model_paths(tree, found.tree_frames)
 
 
@@ -192,6 +195,7 @@ def test_a_click_on_the_arrow_opens_and_on_the_row_selects(kept_page: KeptPage) 
 
 def test_searching_counts_marks_and_walks_the_matches(kept_page: KeptPage) -> None:
     page = kept_page(trained).page
+    page.set_viewport_size({"width": 1280, "height": 1400})  # for all rows of the tree
     collapse(page)
     tree_of(page).focus()
     page.keyboard.press("/")
@@ -232,7 +236,7 @@ def test_a_subtree_in_focus_stands_alone_until_back(open_page: Opener) -> None:
     expect(tree_of(page).locator(".view .row").first).to_have_attribute("aria-level", "1")
     trail = page.get_by_role("navigation", name="Focused subtree")
     expect(trail.get_by_role("listitem")).to_have_text(
-        ["All live allocations", "<module> train.py:7", "layer model.py:10"]
+        ["Everything", "<module> train.py:7", "layer model.py:10"]
     )
     trail.get_by_role("button", name="<module>").click()
     expect(tree_of(page)).to_have_attribute("aria-rowcount", "24")
@@ -283,7 +287,7 @@ def test_the_flame_graph_zooms_and_moves_by_key(kept_page: KeptPage) -> None:
     expect(tree.get_by_role("treeitem").first).to_contain_text("<module>")
     expect(tree.locator(":focus")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("b")
-    expect(tree.get_by_role("treeitem").first).to_contain_text("All live allocations")
+    expect(tree.get_by_role("treeitem").first).to_contain_text("Everything")
     tree.get_by_role("treeitem", name="forward").dblclick()
     expect(tree.get_by_role("treeitem")).to_have_count(1)
 
@@ -335,7 +339,12 @@ def test_an_allocation_pinned_in_the_timeline_is_revealed(kept_page: KeptPage) -
     collapse(page)
     # Layer 3 lives from event 12 to 88, on top of the baseline and the three layers below it.
     page.mouse.click(*opened.strip_point(30, (64 + 3 * 32 + 16) * MIB))
-    expect(tree_of(page).locator(".view .leaf-end")).to_contain_text("layer model.py:13")
+    revealed = tree_of(page).locator(".view .leaf-end")
+    expect(revealed).to_contain_text("layer model.py:13")
+    expect(revealed).to_be_in_viewport(ratio=1)
+    expect(tree_of(page).locator(".view .pinned")).to_have_count(2)
+    tree_of(page).hover()
+    page.mouse.wheel(0, -1000)  # the root is above what the list shows
     expect(tree_of(page).locator(".view .pinned")).to_have_count(3)
     go_to(page, 95)
     expect(page.locator(".stacks .pin-note")).to_contain_text("not live at this event")
@@ -359,10 +368,10 @@ def test_each_panel_keeps_its_own_search(open_page: Opener) -> None:
 def test_nothing_live_says_so(open_page: Opener) -> None:
     page = open_page(findings(DeviceSpec([Row(MIB, 5, 9, (("f", "/me/a.py", 1),))]))).page
     go_to(page, -1)
-    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
+    expect(page.locator(".stacks .empty:visible")).to_have_text("No allocations.")
     page.get_by_text("Flame", exact=True).click()
     frames(page)
-    expect(page.locator(".stacks .empty:visible")).to_have_text("Nothing is live at this event.")
+    expect(page.locator(".stacks .empty:visible")).to_have_text("No allocations.")
 
 
 def test_escape_lets_go_of_what_is_selected(kept_page: KeptPage) -> None:

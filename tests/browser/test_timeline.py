@@ -1,14 +1,12 @@
-"""The timeline in a browser: cursor, axes, box, ruler and map."""
+"""The timeline in a browser: cursor, axes, box and map."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.builders import MIB, findings, trained, training
-from tests.browser.conftest import KeptPage, Opener, OpenPage
+from tests.browser.conftest import KeptPage, Opener
 from tests.browser.timeline_tools import (
     SAMPLES,
     legend,
@@ -40,14 +38,15 @@ def test_a_click_moves_the_cursor_and_everything_shows_that_event(kept_page: Kep
     assert [size for _, size in legend(page)[1:]] == ["32.00 MiB"] * 8
 
 
-def test_dragging_on_the_axis_scrubs_the_cursor(kept_page: KeptPage) -> None:
+def test_dragging_its_number_on_the_axis_moves_the_cursor(kept_page: KeptPage) -> None:
     opened = kept_page(trained)
     page = opened.page
     box = strips_box(page)
     y = box["y"] + box["height"] + 14
+    page.mouse.click(opened.strip_point(20, 0)[0], y)
+    assert view(page)["event"] == "20"
     page.mouse.move(opened.strip_point(20, 0)[0], y)
     page.mouse.down()
-    assert view(page)["event"] == "20"
     page.mouse.move(opened.strip_point(70, 0)[0], y)
     page.mouse.move(opened.strip_point(71, 0)[0], y)
     page.mouse.up()
@@ -96,7 +95,7 @@ def test_a_box_is_zoomed_to(kept_page: KeptPage, way: str) -> None:
     opened = kept_page(trained)
     page = opened.page
     if way == "tool":
-        page.get_by_role("button", name="Drag to zoom", exact=True).click()
+        page.get_by_role("button", name="Box", exact=True).click()
     page.mouse.move(*opened.strip_point(19.5, 100 * MIB))
     if way == "shift":
         page.keyboard.down("Shift")
@@ -108,85 +107,8 @@ def test_a_box_is_zoomed_to(kept_page: KeptPage, way: str) -> None:
     shown = window(page)
     assert (shown["x0"], shown["x1"]) == pytest.approx((20, 40), abs=0.3)
     assert (shown["y0"], shown["y1"]) == pytest.approx((100 * MIB, 300 * MIB), rel=0.02)
-    tool = page.get_by_role("button", name="Drag to zoom", exact=True)
+    tool = page.get_by_role("button", name="Box", exact=True)
     expect(tool).not_to_have_attribute("aria-pressed", "true")  # one box, then moving again
-
-
-def drag_ruler(opened: OpenPage) -> None:
-    """Measure from event 20 to event 60, beginning at 100 and ending at 200 MiB."""
-    page = opened.page
-    page.get_by_role("button", name="Ruler", exact=True).click()
-    page.mouse.move(*opened.strip_point(20, 100 * MIB))
-    page.mouse.down()
-    end = opened.strip_point(60, 200 * MIB)
-    page.mouse.move(end[0] - 9, end[1])
-    page.mouse.move(*end)
-    page.mouse.up()
-
-
-def test_the_ruler_measures_events_time_and_bytes(kept_page: KeptPage) -> None:
-    opened = kept_page(trained)
-    page = opened.page
-    drag_ruler(opened)
-    said = page.locator(".live [aria-live]")
-    # Along the curve, wherever the pointer is: six layers live at event 20, ten at 60.
-    expect(said).to_contain_text("40 events")
-    expect(said).to_contain_text("310 \u00b5s")  # from 200, to event 51, the last one with a time
-    expect(said).to_contain_text("+128.0 MiB")
-    ruler = list(map(float, view(page)["ruler"].split(",")))
-    assert ruler == [20, (64 + 6 * 32) * MIB, 60, (64 + 10 * 32) * MIB]
-    press(page, "Escape")
-    page.keyboard.down("Alt")
-    drag_ruler(opened)
-    page.keyboard.up("Alt")
-    expect(said).to_contain_text(re.compile(r"\+(9\d|10\d)\.\d+ MiB"))
-    x0, y0, x1, y1 = map(float, view(page)["ruler"].split(","))
-    assert (x0, x1) == pytest.approx((20.5, 60.5), abs=0.2)
-    assert (y0, y1) == pytest.approx((100 * MIB, 200 * MIB), rel=0.02)
-    press(page, "Escape")
-    assert "ruler" not in view(page)
-    expect(said).to_have_text("")
-
-
-def test_what_the_ruler_says_is_never_under_the_tooltip(kept_page: KeptPage) -> None:
-    opened = kept_page(trained)
-    page = opened.page
-    drag_ruler(opened)
-    (x0, y0), (x1, y1) = opened.strip_point(20, 256 * MIB), opened.strip_point(60, 384 * MIB)
-    # It stands above the ruler, over its middle.
-    middle, across, above = (x0 + x1) / 2, 70, (y1 - 26, y1 - 6)
-    tip = page.locator(".plot .tooltip")
-    shown = 0
-    for x in range(int(x0) - 80, int(x1) + 80, 40):
-        for y in range(int(y1) - 40, int(y0) + 40, 12):
-            page.mouse.move(x, y)
-            box = tip.bounding_box() if tip.is_visible() else None
-            if box is None:
-                continue
-            shown += 1
-            beside = box["x"] > middle + across or box["x"] + box["width"] < middle - across
-            assert beside or box["y"] >= above[1] or box["y"] + box["height"] <= above[0], (x, y)
-    assert shown > 40
-
-
-def test_by_keys_the_ruler_measures_from_where_the_cursor_was(kept_page: KeptPage) -> None:
-    opened = kept_page(trained)
-    page = opened.page
-    page.mouse.click(*opened.strip_point(3, 20 * MIB))
-    press(page, "r", "]", "]")
-    expect(page.locator(".live [aria-live]")).to_have_text(
-        "2 events  \u00b7  40 \u00b5s  \u00b7  +32.00 MiB"  # a layer is born at event 4
-    )
-    press(page, "r")
-    assert "ruler" not in view(page)
-
-
-def test_the_picture_goes_with_a_ruler_that_leads_out_of_the_window(open_page: Opener) -> None:
-    found = findings_of(SAMPLES / "training_step.pickle")
-    page = open_page(found).page
-    press(page, "p", *["+"] * 20, "r", *["]"] * 6)
-    again = open_page(found, f"#{page.evaluate('window.snapreport.link()')}").page
-    assert (pixels(page) == pixels(again)).all()
 
 
 def test_a_page_opened_at_a_part_shows_it_finely_on_a_slow_machine_too(

@@ -113,14 +113,19 @@ def test_forward_lines_and_keys_of_metadata_are_colours(open_page: Opener) -> No
     assert "layer\n3\nkind\nkept" in facts
 
 
+def leave_out(page: Page, group: str, row: str = "li") -> None:
+    """Keep only a group of the legend, and then all but that."""
+    page.locator(f".legend {row}", has_text=group).first.hover()
+    page.get_by_role("button", name=f"only {group}").first.click()
+    page.locator(".chip .flip").click()
+
+
 def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:
     opened = kept_page(trained)
     page = opened.page
     before, whole = pixels(page), window(page)
-    page.locator(".legend li", has_text="before recording").hover()
-    page.get_by_role("button", name="before recording in the timeline").click()
+    leave_out(page, "before recording")
     assert view(page)["without"]
-    expect(page.locator(".legend")).to_contain_text("1 group left out")
     page.mouse.move(5, 5)
     after = pixels(page)
     # All that stood on the baseline stands as much lower now, on an axis that fits it.
@@ -135,7 +140,7 @@ def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:
     page.mouse.click(*opened.strip_point(30, 16 * MIB))
     assert view(page)["allocation"] == "1"
     press(page, "Escape")
-    page.locator(".legend").get_by_role("button", name="Show all").click()
+    page.get_by_role("button", name="Show all").click()
     page.mouse.move(5, 5)
     assert (pixels(page) == before).all()
 
@@ -143,12 +148,19 @@ def test_a_group_that_is_left_out_leaves_the_stack(kept_page: KeptPage) -> None:
 def test_only_one_group_can_be_left(kept_page: KeptPage) -> None:
     page = kept_page(trained).page
     before = len(colours(page))
-    page.locator(".legend li", has_text="forward").hover()
-    page.get_by_role("button", name="Show only forward").click()
+    row = page.locator(".legend li", has_text="forward").first
+    row.hover()
+    row.get_by_role("button", name="only").click()
     assert len(colours(page)) < before
-    expect(page.locator(".legend")).to_contain_text("11 groups left out")
-    page.locator(".legend .group", has_text="forward").click(modifiers=["Alt"])
-    expect(page.locator(".legend")).to_contain_text("12 groups left out")
+    expect(page.locator(".legend .left-out")).not_to_have_count(0)
+    # Another one is added, and the first one taken away.
+    other = page.locator(".legend .left-out").first
+    other.hover()
+    other.get_by_role("button", name="show").click()
+    expect(page.locator(".chip")).to_contain_text("is")
+    row.hover()
+    row.get_by_role("button", name="hide").click()
+    expect(row).to_have_class("left-out")
 
 
 def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None:
@@ -158,15 +170,15 @@ def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None
     page = kept_page(SAMPLES / "training_step.pickle").page
     colour_by(page).select_option("site")
     whole = window(page)
-    chip = page.locator(".filter-chip")
+    chip = page.locator(".chips")
     expect(chip).to_be_hidden()
     row = page.locator(".legend ul:not(.also) li").nth(1)
     row.hover()
-    row.get_by_role("button", name="Show only").click()
+    row.get_by_role("button", name="only").click()
     held = format_bytes(site.bytes)
-    expect(chip).to_contain_text(f"Only {site.name}")
+    expect(chip).to_contain_text(f"Call site is {site.name}")
     expect(chip).to_contain_text(f"{held} of {format_bytes(total)}")
-    assert view(page)["only"] == "1"  # not the numbers of all others
+    assert view(page)["only"] == "site:1"  # not the numbers of all others
     exact = f"{site.bytes:,} bytes"
     expect(page.locator("[data-total=allocated] dd")).to_have_attribute("title", exact)
     expect(page.locator("[data-total=reserved]")).to_have_count(0)
@@ -192,7 +204,7 @@ def test_what_is_left_out_is_left_out_of_everything(kept_page: KeptPage) -> None
     page.wait_for_function("window.copied")
     text: str = page.evaluate("window.copied")
     assert f"{held} allocated in {site.count:,} allocations" in text
-    assert f"Only {site.name}" in text.replace("\\", "")
+    assert f"Only where call site is {site.name}" in text.replace("\\", "")
     assert len([line for line in text.splitlines() if line.startswith("| ")]) == 2
     chip.get_by_role("button", name="Show all").click()
     expect(chip).to_be_hidden()
@@ -207,8 +219,8 @@ def test_the_axis_of_a_link_with_some_left_out_fits_them(kept_page: KeptPage) ->
     closer = window(page)
     colour_by(page).select_option("size")
     assert window(page) == closer  # nothing is left out
-    page.evaluate("location.hash = '#without=0&event=10'")
-    expect(page.locator(".filter-chip")).to_contain_text("Without")
+    page.evaluate("location.hash = '#without=site:0&event=10'")
+    expect(page.locator(".chip")).to_contain_text("is not")
     fitted = window(page)
     assert fitted["y1"] < whole["y1"]
     press(page, "+", "0")
@@ -230,10 +242,8 @@ def test_a_click_during_which_the_legend_is_drawn_again_counts(kept_page: KeptPa
     page.mouse.up()
     expect(page.locator(".legend .group[aria-pressed=true]")).to_have_count(1)
     # Rows that stay do what is right by then, not what was when they were made.
-    page.get_by_role("button", name="before recording in the timeline").click()
-    expect(page.locator(".legend")).to_contain_text("1 group left out")
-    page.locator(".legend .eye[aria-pressed=true]").first.click()
-    expect(page.locator(".legend")).to_contain_text("2 groups left out")
+    page.get_by_role("button", name="only before recording").click()
+    expect(page.locator(".chip")).to_contain_text("is before recording")
 
 
 @pytest.mark.browser(webgl=True)
@@ -376,7 +386,7 @@ def test_switching_devices_keeps_each_view(open_page: Opener) -> None:
     press(page, "+", "+")
     zoomed = window(page)
     for index in (1, 0):
-        page.locator(".switch a").nth(index).click()
+        page.locator(".switch a b").nth(index).click()
         page.wait_for_selector(f"html[data-ready='{index}']")
     assert window(page) == zoomed
     press(page, "0")
@@ -400,8 +410,7 @@ def test_what_is_in_view_but_not_live_at_the_cursor_has_a_name(kept_page: KeptPa
     live = page.locator(".legend ul:not(.also) li").evaluate_all(groups)
     assert not set(live) & set(also.evaluate_all(groups))
     # Whoever leaves one out takes it from the picture, and so from the list.
-    page.locator(".legend ul.also li", has_text="forward").hover()
-    page.locator(".legend ul.also li", has_text="forward").locator(".eye").click()
+    leave_out(page, "forward", ".also li")
     expect(also.filter(has_text="forward")).to_have_count(0)
 
 

@@ -23,8 +23,10 @@ import orjson
 from numpy.typing import NDArray
 
 import snapreport
+from snapreport.diagnosis.compare.two_recordings import place_frames
 from snapreport.figures.callsites import find_call_tree
 from snapreport.figures.curves import find_curves
+from snapreport.model.asked import Question
 from snapreport.model.findings import (
     MISSING_REASONS,
     NODE,
@@ -37,8 +39,9 @@ from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import pool_name
 from snapreport.read import read_snapshot
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.payload import pack
+from snapreport.reporters.payload import Compared, pack
 from snapreport.reporters.words import evidence_text
+from tests.builders import TraceBuilder, frame, trace
 from tests.golden.allocator_golden import allocator
 from tests.golden.times_golden import event_times
 
@@ -109,6 +112,64 @@ def golden_file(sample: Path) -> dict[str, Any]:
             for name, block in pack(findings, summary)._asdict().items()
         },
         "expected": {"labels": golden.labels(), "devices": devices},
+    }
+
+
+def program(step: int, folder: str, later: bool) -> TraceBuilder:
+    """A program of a few functions, before and after an edit that moved lines and files."""
+    made = trace()
+    for i in range(40):
+        line = 3 + 7 * (i % 4)
+        stack = [
+            frame("new" if later and i % 10 == 9 else "layer", f"{folder}/model.py", line + step),
+            frame("forward", f"{folder}/model.py", 60 + i % 3 + 2 * step),
+            frame("main", f"{folder}/train.py", 9 + i // 20),
+        ]
+        size = 512 * (1 + i * i % 23) * (2 if later and i % 3 else 1)
+        made.alloc(f"a{i}", size, frames=[] if i % 13 == 5 else stack)
+        if i % 5 == 2:
+            made.free(f"a{i - 2}")
+    return made
+
+
+def compared_file() -> dict[str, Any]:
+    """Payload and expectations for two recordings: a plain walk adds up who holds more in NEW."""
+    base, new = (
+        snapreport.Snapshot(program(*each).file())
+        for each in ((0, "/home/ann/run", False), (4, "/srv/run", True))
+    )
+    diff = snapreport.diff(base, new)
+    places = place_frames(diff)
+    both = [each.findings(allocator=False) for each in (base, new)]
+    devices = [findings_as_json(each)["devices"][0] for each in both]
+    compared = Compared(both[1], places, (diff.base.event, diff.new.event), diff.curve)
+    packed = pack(both[0], {"title": "", "default": 2, "devices": devices}, compared)
+    golden = [Golden(each) for each in both]
+    named: dict[int, Label] = {}
+    for each, numbers in zip(golden, places, strict=True):  # as in NEW, where it has the place
+        named |= {number: each.frame(k) for k, number in reversed([*enumerate(numbers.tolist())])}
+    trees = []
+    for curve in CURVES:
+        for direction in ("down", "up"):
+            sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+            for side, (each, at) in enumerate(zip(golden, compared.events, strict=True)):
+                device = each.findings.devices[0]
+                for row, size in live_rows(device, at, curve):
+                    path = [named[int(places[side][k])] for k in each.path(device, row)]
+                    if direction == "down":
+                        path.reverse()
+                    path = path or [(MISSING_REASONS[device.missing[row]], "", 0)]
+                    for depth in range(len(path) + 1):
+                        key = "\n".join("|".join(map(str, label)) for label in path[:depth])
+                        sums[key][0] += size if side else -size
+                        sums[key][1] += 1
+            trees.append({"curve": curve, "direction": direction, "nodes": sums})
+    return {
+        "payload": {
+            name: base64.b64encode(block).decode("ascii")
+            for name, block in packed._asdict().items()
+        },
+        "expected": {"events": compared.events, "trees": trees},
     }
 
 
@@ -265,7 +326,9 @@ def trees(golden: Golden, device: DeviceFindings) -> list[dict[str, Any]]:
 
 
 def _model_tree(golden: Golden, device: DeviceFindings, event: int, curve: str) -> dict[str, Any]:
-    tree = find_call_tree(device.history, golden.findings.history.stacks, event, curve)
+    tree = find_call_tree(
+        device.history, golden.findings.history.stacks, Question(curve, alive=(event, event))
+    )
     nodes = []
     for node in range(len(tree)):
         frame = int(tree.frame[node])
@@ -380,10 +443,10 @@ def _line_of(golden: Golden, device: DeviceFindings, row: int, typed: str) -> La
     if not typed:
         stack = int(device.history.allocations.stack[row])
         return golden.frame(int(golden.findings.stack_sites[stack]))
-    for frame in path:
-        name = golden.frames.filenames[frame]
+    for each in path:
+        name = golden.frames.filenames[each]
         if name not in ("", "??", "none") and _passes(name, typed):
-            return golden.frame(frame)
+            return golden.frame(each)
     return NO_MATCH
 
 

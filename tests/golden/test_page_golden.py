@@ -25,6 +25,11 @@ def test_what_the_page_is_held_against_is_fresh(
     compare(content, page_golden.FOLDER / f"{name.split('.')[0]}.json", rewrite_golden)
 
 
+def test_what_the_page_of_a_comparison_is_held_against_is_fresh(rewrite_golden: bool) -> None:
+    content = page_golden.write(page_golden.compared_file())
+    compare(content, page_golden.FOLDER / "compared.json", rewrite_golden)
+
+
 def test_the_formats_that_the_page_is_held_against_are_fresh(rewrite_golden: bool) -> None:
     content = page_golden.write(formats())
     compare(content, page_golden.FOLDER / "formats.json", rewrite_golden)

@@ -265,7 +265,7 @@ def test_somebody_else_s_code_is_named_with_its_licence(monkeypatch: pytest.Monk
     other = {"name": "d3-scale", "version": "4.0.2", "licence": "ISC", "text": text}
     monkeypatch.setattr(whole_page, "inlined", lambda: [other])
     macro = environment().get_template("about.html.j2").module.about  # type: ignore[attr-defined]
-    text = str(macro(whole_page.about_page({"a.css": "a"}, {}, None), "It is small."))
+    text = str(macro(whole_page.about_page({"a.css": "a"}, {}, 3), "It is small."))
     assert "<summary>d3-scale 4.0.2, ISC</summary>" in text
     assert "Permission &lt;b&gt;to use&lt;/b&gt;" in text
     assert "no library" not in text

@@ -3,7 +3,6 @@
 import type { Rgb } from "../lib/picture/colours"
 import type { Raster } from "../lib/picture/raster"
 import { around, common, type Window, within } from "../lib/picture/window"
-import { makeProgram, makeTexture } from "./program"
 import { EDGE_SHADE, type Highlight, HOVERED, packed, PINNED, type PlotPx, type StripPainter } from "./strip_painter"
 
 // The overlay is a texture, not a canvas on top: blending two canvases cost software GL a third of each frame.
@@ -267,4 +266,39 @@ export function openWebGL(canvas: HTMLCanvasElement): WebGL2RenderingContext | n
   if (!SOFTWARE.test(String(name))) return gl
   gl.getExtension("WEBGL_lose_context")?.loseContext()
   return null
+}
+
+/** Every query waits for the driver, so that only the link status is queried, and the shaders only if linking failed. */
+function makeProgram(gl: WebGL2RenderingContext, vertex: string, fragment: string): WebGLProgram {
+  const program = gl.createProgram()!
+  const shaders = (
+    [
+      [gl.VERTEX_SHADER, vertex],
+      [gl.FRAGMENT_SHADER, fragment],
+    ] as const
+  ).map(([type, source]) => {
+    const shader = gl.createShader(type)!
+    gl.shaderSource(shader, source)
+    gl.compileShader(shader)
+    gl.attachShader(program, shader)
+    return shader
+  })
+  gl.linkProgram(program)
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
+    const said = [...shaders.map((shader) => gl.getShaderInfoLog(shader)), gl.getProgramInfoLog(program)]
+    throw new Error(said.filter(Boolean).join("\n") || "program")
+  }
+  for (const shader of shaders) gl.deleteShader(shader)
+  return program
+}
+
+/** A texture that is read texel by texel: integer textures cannot be filtered. */
+function makeTexture(gl: WebGL2RenderingContext): WebGLTexture {
+  const texture = gl.createTexture()!
+  gl.bindTexture(gl.TEXTURE_2D, texture)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE)
+  return texture
 }

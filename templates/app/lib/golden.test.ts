@@ -1,25 +1,26 @@
 /** The page's own code against the Python model: every file in app/golden, written by `make golden`. */
 
 import { test } from "node:test"
+import { fragmentationOf } from "./testing"
 import assert from "node:assert/strict"
 import { readdirSync, readFileSync } from "node:fs"
 import type { Curve } from "./data/curves"
 import { type Device, framesOf, missingReason, type Stacks } from "./data/device"
-import { readDevice, readLater, readStacks } from "./data/read_device"
+import { readDevice, readLater } from "./data/read_device"
+import { readStacks } from "./data/device"
 import { EventTable, parseFilter } from "./tables/events"
-import { formatBytes, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./text/format"
-import { fragmentationOf } from "./data/fragmentation"
+import { formatBytes, formatChange, formatCount, formatDuration, formatShare, formatSignedBytes, formatEvents } from "./text/format"
 import { groupBy } from "./tables/grouping"
 import { History } from "./data/history"
 import { cumulative, linesAt, mapLines } from "./tables/lines"
 import { originsOf } from "./data/origins"
-import { amountsLive } from "./data/lives"
+import { beginOf, joined, sameFrames } from "./tables/joined"
+import { amountsLive, amountsOf, liveQuestion } from "./data/questions"
 import { versionsOf } from "./data/device"
 import { liveAt } from "./data/lives"
 import { Payload, unpack } from "./data/payload"
 import { filterTest } from "./tables/search"
-import { keptSegments } from "./data/kept"
-import { layOut, type Use } from "./data/segments"
+import { keptSegments, layOut, type Use } from "./data/segments"
 import { groupStages, type Spread, STAGE_FIGURES, type StageFigure, type StageGroup } from "./tables/stage_groups"
 import { CallTree, type Direction, ROOT, type TreeSums } from "./tables/tree"
 
@@ -79,10 +80,18 @@ interface Golden {
   expected: { labels: Label[]; devices: Expected[] }
 }
 
+interface Compared {
+  payload: { first: string; later: string }
+  expected: {
+    events: [number, number]
+    trees: { curve: Curve; direction: Direction; nodes: Record<string, [bytes: number, count: number]> }[]
+  }
+}
+
 const FOLDER = new URL("../../../app/golden/", import.meta.url)
 const read = (name: string) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8")) as unknown
 
-for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")) {
+for (const name of readdirSync(FOLDER).filter((file) => !["formats.json", "compared.json"].includes(file))) {
   test(`what the page works out of ${name} is what the model says`, async () => {
     const { payload: packed, expected } = read(name) as Golden
     const payload = new Payload(await unpack(packed.first))
@@ -108,8 +117,39 @@ for (const name of readdirSync(FOLDER).filter((file) => file !== "formats.json")
   })
 }
 
+test("what two recordings differ by is what the model says, node by node", async () => {
+  const { payload: packed, expected } = read("compared.json") as Compared
+  const payload = new Payload(await unpack(packed.first))
+  payload.add(await unpack(packed.later))
+  const stacks = sameFrames(readStacks(payload), payload.ints(payload.header.columns.frame_same))
+  assert.deepEqual(payload.header.compared!.events, expected.events)
+  const devices = [0, 1].map((index) => {
+    const device = readDevice(payload, index)
+    readLater(payload, index, device)
+    return device
+  })
+  const both = joined(devices[0], devices[1])
+  const origins = originsOf(both, stacks)
+  const [from, to] = [expected.events[0], beginOf(devices[0]) + expected.events[1]]
+  for (const { curve, direction, nodes } of expected.trees) {
+    const tree = new CallTree(both, stacks, origins, direction, false)
+    const sums = tree.at(amountsOf(both, { kind: "change", curve, at: to, from, to, alive: to }, origins.ofAllocation, origins.length))
+    const found: Record<string, number[]> = {}
+    sums.walk(ROOT, (node) => {
+      const names = tree
+        .pathTo(node)
+        .slice(1)
+        .map((each) => (tree.frame[each] < 0 ? [tree.label(each), "", 0] : labelOf(stacks, tree.frame[each])))
+      found[names.map((name) => name.join("|")).join("\n")] = [sums.bytes[node], sums.count[node]]
+      return true
+    })
+    assert.deepEqual(found, nodes)
+  }
+})
+
 test("numbers read as the Python side writes them, everywhere", () => {
-  const formats = read("formats.json") as Record<string, [number, string][]> & Record<"shares" | "event_ranges", [number, number, string][]>
+  const formats = read("formats.json") as Record<string, [number, string][]> &
+    Record<"shares" | "changes" | "event_ranges", [number, number, string][]>
   const written = (name: string, format: (value: number) => string) =>
     assert.deepEqual(
       formats[name].map(([value]) => [value, format(value)]),
@@ -122,6 +162,10 @@ test("numbers read as the Python side writes them, everywhere", () => {
   assert.deepEqual(
     formats.shares.map(([part, whole]) => [part, whole, formatShare(part, whole)]),
     formats.shares,
+  )
+  assert.deepEqual(
+    formats.changes.map(([change, base]) => [change, base, formatChange(change, base)]),
+    formats.changes,
   )
   assert.deepEqual(
     formats.event_ranges.map(([start, end]) => [start, end, formatEvents(start, end)]),
@@ -265,7 +309,7 @@ function checkLines(history: History, { lines }: Expected, labels: Label[]): voi
   const origins = originsOf(device, stacks)
   for (const wanted of lines) {
     const map = mapLines(device, stacks, origins, filterTest(wanted.filter))
-    const rows = linesAt(device, origins, map, wanted.curve, wanted.event)
+    const rows = linesAt(device, origins, map, liveQuestion(wanted.curve, wanted.event))
     const found = rows.map((row) => {
       const { frame, name } = map.lines[row.line]
       const label: Label = frame < 0 ? [name, "", 0] : labelOf(stacks, frame)

@@ -1,5 +1,6 @@
 /** Makers of small random data for tests. */
 
+import { fragmentationInParts } from "./data/fragmentation"
 import { curveOf, type Ints, type Strips } from "./data/curves"
 import type { Device, Segments, Stacks } from "./data/device"
 import { NOT_DRAWN } from "./data/rest"
@@ -255,4 +256,9 @@ export function totals(strips: Strips): Float64Array {
 export function cpuMs(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
+}
+
+/** Fragmentation after each event, without a pause. */
+export function fragmentationOf(device: Device): Float64Array {
+  return fragmentationInParts(device, device.events + 2).next().value!
 }

@@ -2,9 +2,8 @@
 
 import { unpack } from "../lib/data/payload"
 import { cannotStart, showUncaught } from "../views/shared/failure"
-import { h, textOf } from "../views/shared/dom"
+import { addLiveStyle, h, textOf } from "../views/shared/dom"
 import { themeSwitch } from "../views/page/theme_switch"
-import type { Window } from "../lib/picture/window"
 import { RunData } from "./data/run_data"
 import { RunStore } from "./run_store"
 import { CurvesChart } from "./views/curves_chart"
@@ -13,21 +12,9 @@ import { HeatToolbar } from "./views/heat_toolbar"
 import { RankDetails } from "./views/rank_details"
 import { RankTable } from "./views/rank_table"
 
-/** The page's interface for scripts, `window.snapreport`. */
-interface RunApi {
-  /** The run's figures and findings, as `snapreport summary --json` prints them, without the list of rows. */
-  summary: unknown
-  window(): Window
-  /** The label of the selected rank, and the labels of the rows in their order. */
-  looked(): string | null
-  rows(): string[]
-  settled(): boolean
-  /** The cells as drawn, without axes. */
-  pixels(): ImageData
-}
-
 async function startRun(): Promise<void> {
   const root = document.documentElement
+  addLiveStyle()
   document.querySelector(".masthead")!.append(themeSwitch())
   const data = new RunData(await unpack(textOf("payload")))
   performance.mark("unpacked")
@@ -44,14 +31,7 @@ async function startRun(): Promise<void> {
   const map = new HeatMap(store, (geometry) => curves.fit(geometry))
   const details = new RankDetails(store, () => map.grain)
   const table = new RankTable(store)
-  slot.prepend(
-    h(
-      "div",
-      { class: "live" },
-      toolbar.element,
-      h("div", { class: "panes" }, h("div", { class: "pictures" }, map.element, curves.element), details.element),
-    ),
-  )
+  slot.prepend(h("div.live", toolbar.element, h("div.panes", h("div.pictures", map.element, curves.element), details.element)))
   const section = document.querySelector("section.heat")!
   section.after(table.element)
   for (const still of document.querySelectorAll(".heat-still, .ranks-still")) still.classList.add("covered")
@@ -69,15 +49,19 @@ async function startRun(): Promise<void> {
       map.plot.focus({ preventScroll: true })
     })
   }
-  const api: RunApi = {
+  /** The page's interface for scripts. */
+  const snapreport = {
+    /** The run's figures and findings, as `snapreport summary --json` prints them, without the list of rows. */
     summary,
     window: () => store.state.window,
+    /** The label of the selected rank, and the labels of the rows in their order. */
     looked: () => (store.state.cursor ? data.label[store.state.cursor.row] : null),
     rows: () => [...store.state.order].map((row) => data.label[row]),
     settled: () => map.settled && curves.settled,
+    /** The cells as drawn, without axes. */
     pixels: () => map.pixels(),
   }
-  Object.assign(globalThis, { snapreport: api })
+  Object.assign(globalThis, { snapreport })
   performance.mark("first picture")
   root.dataset.ready = root.dataset.complete = "0"
 }

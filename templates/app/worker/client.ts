@@ -5,8 +5,7 @@
 import type { Bytes } from "../lib/data/curves"
 import type { Raster } from "../lib/picture/raster"
 import { sameWindow, type Window } from "../lib/picture/window"
-import type { LoadMessage, PaintedMessage, PaintMessage, Scene } from "./messages"
-import { RasterServer } from "./server"
+import { type LoadMessage, type PaintedMessage, type PaintMessage, RasterServer, type Scene } from "./server"
 
 interface Wish {
   window: Window

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from snapreport.model.answers import (
 from snapreport.model.diagnoses import Frees, Suggestion
 from snapreport.reporters import answers
 from snapreport.reporters.document import Block, Document
-from snapreport.reporters.html import write_html
+from snapreport.reporters.html import fragment
 from snapreport.reporters.plans import growth_document, plan_document
 from tests.documents import markdown_of, text_of
 from tests.hostile_text import ATTACKS, is_calm, write_snapshot
@@ -43,6 +42,8 @@ def documents(hostile: Path) -> dict[str, Document]:
         "line": answers.line_table(moment.lines((), ()), 5),
         "allocation": answers.allocation_table(live, device.allocations, sites, device.events, 5),
         "tree": answers.tree_listing(tree, device.tree_frames, 5),
+        "signed tree": answers.tree_listing(tree, device.tree_frames, 5, signed=True),
+        "changes": answers.changes_table("site", device.changed("start", "end").by("site"), 5),
     }
     named = [(text, stage) for stage in device.stages for text in ATTACKS.values()]
     tops = [moment.by("stack")[:1]] * len(named)
@@ -70,9 +71,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
 
 def test_every_writer_lays_out_every_answer(hostile: dict[str, Document]) -> None:
     for name, document in hostile.items():
-        page = BytesIO()
-        write_html(document, page)
-        written = [text_of(document), page.getvalue().decode()]
+        written = [text_of(document), fragment(document)]
         written.append(markdown_of(partial(_as_it_is, document), (1,)))
         for text in written:
             assert is_calm(text), name

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from snapreport.model.findings import DeviceFindings
-from snapreport.reporters.svg import HEIGHT, CurvePicture, draw_curves, event_ticks
+from snapreport.reporters.svg import (
+    HEIGHT,
+    SMALL_HEIGHT,
+    SMALL_WIDTH,
+    CurvePicture,
+    draw_curves,
+    draw_small_curves,
+    event_ticks,
+)
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
 
 
@@ -120,3 +130,60 @@ def test_labels_stay_in_the_picture_and_apart_on_a_narrow_screen() -> None:
         for other_x, other_y, other_width in boxes[:k]:
             apart = x + width <= other_x or other_x + other_width <= x
             assert apart or abs(y - other_y) >= 14.9
+
+
+_SMALL = re.compile(r"M([\d.]+) 40|V([\d.]+)H([\d.]+)")
+
+
+def _steps(path: str) -> list[tuple[float, float, float]]:
+    """The pieces of a small curve: from, to, and share of the height."""
+    x, steps = 0.0, []
+    for start, y, end in _SMALL.findall(path):
+        if start:
+            x = float(start)
+        else:
+            steps.append((x, float(end), 1 - float(y) / SMALL_HEIGHT))
+            x = float(end)
+    assert path.endswith("V40Z")
+    return steps
+
+
+def test_small_curves_share_one_scale_and_lose_no_peak() -> None:
+    large = DeviceSpec([Row(MIB), Row(99 * MIB, 4000, 4001)], events=10_000, times=False)
+    small = DeviceSpec([Row(10 * MIB)], events=50, ordinal=1, times=False)
+    drawn = draw_small_curves([_device(large), _device(small)])
+    assert (drawn.first_us, drawn.axes.endswith("over the events of each device")) == (None, True)
+    first, second = (_steps(each.path) for each in drawn.curves)
+    assert max(share for _, _, share in first) == 1
+    (peak,) = [(x, to) for x, to, share in first if share == 1]
+    assert peak[0] <= SMALL_WIDTH * 4001 / 10_001 < peak[1]
+    assert [(x, to, round(share, 6)) for x, to, share in second] == [(0, SMALL_WIDTH, 0.1)]
+
+
+def test_small_curves_lie_where_their_times_do() -> None:
+    # Times are ten microseconds an event: the second device's recording is the first half.
+    rows = [Row(8 * MIB, 0, None), Row(8 * MIB, 60, 80), Row(4 * MIB, 98, 100)]
+    first = DeviceSpec(rows, events=101, ooms=[(75, MIB, None)])
+    second = DeviceSpec([Row(4 * MIB, 0, 50)], events=51, ordinal=1)
+    drawn = draw_small_curves([_device(first), _device(second)])
+    assert drawn.axes == "Allocated bytes on one scale, over the 1.0 ms of all devices"
+    one, other = (_steps(each.path) for each in drawn.curves)
+    assert drawn.span_us == 1000
+    heights = [(x, round(100 * share)) for x, _, share in one]
+    assert heights == [(0, 50), (120, 100), (161, 50), (196, 75)]
+    assert [(x, to, round(100 * share)) for x, to, share in other] == [(0, 101, 25)]
+    assert (drawn.curves[0].ooms, drawn.curves[1].ooms) == ((75.0,), ())
+
+
+def test_recordings_of_different_times_are_not_laid_over_one_another() -> None:
+    first, second = _device(training()), _device(replace(training(), ordinal=1))
+    later = replace(second, times=np.where(second.times < 0, -1, second.times + 10**9))
+    assert draw_small_curves([first, second]).first_us == first.first_time_us
+    assert draw_small_curves([first, later]).first_us is None
+
+
+def test_an_unused_device_has_no_small_curve_and_does_not_stop_the_others() -> None:
+    unused = _device(DeviceSpec([], events=0, ordinal=1, times=False, reserved=0))
+    drawn = draw_small_curves([_device(training()), unused])
+    assert drawn.first_us is not None
+    assert [bool(each.path) for each in drawn.curves] == [True, False]

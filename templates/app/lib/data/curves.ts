@@ -137,16 +137,9 @@ export class Changes implements Bytes {
     readonly length: number,
   ) {
     // The usual type of curves: code that meets two types of arrays is slower, and is compiled twice.
-    const unit = unitOf(
-      bytes.reduce((most, each) => Math.max(most, each), 0),
-      bytes,
-    )
-    this.extremes = unit
-      ? new Extremes(
-          Int32Array.from(bytes, (each) => each / unit),
-          unit,
-        )
-      : new Extremes(bytes)
+    const most = bytes.reduce((a, b) => Math.max(a, b), 0)
+    const unit = unitOf(most, bytes)
+    this.extremes = new Extremes(unit ? Int32Array.from(bytes, (each) => each / unit) : bytes, unit || 1)
   }
 
   at(place: number): number {

@@ -1,37 +1,44 @@
 /** One device's allocations as columns, and the call stacks that all devices share. */
 
 import { type Curve, type Ints, type Numbers, type Strips, without } from "./curves"
-import type { DeviceSummary } from "./payload"
+import { oncePer } from "./known"
+import type { DeviceSummary, Payload } from "./payload"
 import type { Envelope, Replay } from "./replays"
 import type { Steps } from "./steps"
 
 export const NO_ID = -1
 
-export interface Stacks {
-  strings: string[]
-  /** The folders that shortened file names of installed packages begin with. */
-  packages: string[]
-  /** What the lines of frames stand for, if not for the lines that ran; mostly "". */
-  linesNote: string
-  frameName: Int32Array
-  frameFile: Int32Array
-  /** -1 where unknown. */
-  frameLine: Int32Array
-  /** The text of each frame's line: a row of the strings, or -1; null where the file has none. */
-  frameCode: Ints | null
-  /** The kind of each frame, as in `model/findings.py`. */
-  frameKind: Int32Array
-  /** A node's parent has a smaller id; -1 for an outermost frame. */
-  nodeParent: Int32Array
-  nodeFrame: Int32Array
-  /** Node of the innermost frame; -1 for the empty stack. */
-  stackNode: Int32Array
-  /** The call site of each stack, a frame id; -1 for the empty stack. */
-  stackSite: Int32Array
-  /** A frame's name in trees, a row of the strings; -1 for its short name. */
-  treeName: Int32Array
-  /** A frame's name as a call site, a row of the strings; -1 for that in trees. */
-  siteName: Int32Array
+export type Stacks = ReturnType<typeof readStacks>
+
+/** Unpacks the call stacks that all devices share. */
+export function readStacks(payload: Payload) {
+  const { columns, strings, packages, lines_note: linesNote } = payload.header
+  return {
+    strings,
+    /** The folders that shortened file names of installed packages begin with. */
+    packages,
+    /** What the lines of frames stand for, if not for the lines that ran; mostly "". */
+    linesNote,
+    frameName: payload.ints(columns.frame_name),
+    frameFile: payload.ints(columns.frame_file),
+    /** -1 where unknown. */
+    frameLine: payload.ints(columns.frame_line),
+    /** The text of each frame's line: a row of the strings, or -1; null where the file has none. */
+    frameCode: columns.frame_code ? payload.ints(columns.frame_code) : null,
+    /** The kind of each frame, as in `model/findings.py`. */
+    frameKind: payload.ints(columns.frame_kind),
+    /** A node's parent has a smaller id; -1 for an outermost frame. */
+    nodeParent: payload.ints(columns.node_parent),
+    nodeFrame: payload.ints(columns.node_frame),
+    /** Node of the innermost frame; -1 for the empty stack. */
+    stackNode: payload.ints(columns.stack_node),
+    /** The call site of each stack, a frame id; -1 for the empty stack. */
+    stackSite: payload.ints(columns.stack_site),
+    /** A frame's name in trees, a row of the strings; -1 for its short name. */
+    treeName: payload.ints(columns.tree_name),
+    /** A frame's name as a call site, a row of the strings; -1 for that in trees. */
+    siteName: payload.ints(columns.site_name),
+  }
 }
 
 /** Every segment that existed at some event, by start; when a run of mapped memory changes, it counts as a new one.
@@ -169,18 +176,14 @@ export function missingReason(device: Device, allocation: number): string {
   return device.missingReasons[device.missing[allocation]]
 }
 
-const versions = new WeakMap<Device, Int32Array>()
-
 /** How many allocations came before each at its address; computed once. */
-export function versionsOf(device: Device): Int32Array {
-  const known = device.rest?.versions ?? versions.get(device)
-  if (known) return known
-  const next = new Int32Array(device.addrValues.length)
-  const made = new Int32Array(device.count)
-  for (let i = 0; i < device.count; i++) made[i] = next[device.addr[i]]++
-  versions.set(device, made)
+export const versionsOf = oncePer(({ rest, addr, addrValues, count }: Device): Int32Array => {
+  if (rest) return rest.versions
+  const next = new Int32Array(addrValues.length)
+  const made = new Int32Array(count)
+  for (let i = 0; i < count; i++) made[i] = next[addr[i]]++
   return made
-}
+})
 
 /** Frame ids of a stack, innermost first. */
 export function framesOf(stacks: Stacks, stack: number): number[] {

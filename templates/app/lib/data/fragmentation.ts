@@ -3,7 +3,7 @@
  * As in `figures/segments.py`, but event by event: what takes array tricks there is a plain loop here. */
 
 import { type Device, NO_ID } from "./device"
-import { firstPlace } from "./places"
+import { byEvent, firstPlace } from "./places"
 
 /** The live allocations in one stretch of memory, as a linked list; its segment may change. */
 interface Bucket {
@@ -15,16 +15,9 @@ interface Bucket {
   head: number
 }
 
-/** Bytes after each event; element s + 1 belongs to event s. -1 where reserved memory is not known. */
-export function fragmentationOf(device: Device): Float64Array {
-  const parts = fragmentationInParts(device, device.events + 1)
-  for (;;) {
-    const { done, value } = parts.next()
-    if (done) return value
-  }
-}
-
-/** The same with a pause after each number of events, to keep the page responsive: a long recording takes a while. */
+/** Bytes after each event; element s + 1 belongs to event s. -1 where reserved memory is not known.
+ *
+ * With a pause after each number of events, to keep the page responsive: a long recording takes a while. */
 export function* fragmentationInParts(device: Device, events: number): Generator<void, Float64Array> {
   const out = new Float64Array(device.events + 1)
   const sweep = new Sweep(device)
@@ -40,8 +33,6 @@ export function* fragmentationInParts(device: Device, events: number): Generator
 class Sweep {
   /** Inactive bytes in segments that hold a live block. */
   wasted = 0
-  /** Bytes of live blocks, including those in no known segment. */
-  active = 0
   private readonly there: Bucket[] = [] // by address
   private readonly bucketOf: Bucket[] = []
   private readonly next: Int32Array
@@ -58,8 +49,8 @@ class Sweep {
   constructor(private readonly device: Device) {
     this.next = new Int32Array(device.count)
     this.previous = new Int32Array(device.count)
-    this.ends = orderBy(device.segments.end, device.events)
-    this.deaths = orderBy(device.freeEvent, device.events)
+    this.ends = byEvent(device.segments.end, device.events)
+    this.deaths = byEvent(device.freeEvent, device.events)
   }
 
   go(event: number): void {
@@ -74,12 +65,10 @@ class Sweep {
       const id = deaths[this.died]
       if (!this.bucketOf[id]) continue
       this.remove(id)
-      this.active -= device.block[id]
     }
     for (; this.born < device.count && device.allocEvent[this.born] === event; this.born++) {
       if (device.freeEvent[this.born] <= event) continue
       this.add(this.born, this.around(this.address(this.born)))
-      this.active += device.block[this.born]
     }
   }
 
@@ -168,14 +157,4 @@ class Sweep {
 
 function waste(bucket: Bucket): number {
   return bucket.segment !== NO_ID && bucket.used > 0 ? bucket.high - bucket.low - bucket.used : 0
-}
-
-/** Rows ordered by event; those at `events` or later are left out. */
-function orderBy(column: Int32Array, events: number): Int32Array {
-  const starts = new Int32Array(events + 2)
-  for (let row = 0; row < column.length; row++) if (column[row] < events) starts[column[row] + 2]++
-  for (let s = 1; s < starts.length; s++) starts[s] += starts[s - 1]
-  const order = new Int32Array(starts[events + 1])
-  for (let row = 0; row < column.length; row++) if (column[row] < events) order[starts[column[row] + 1]++] = row
-  return order
 }

@@ -1,6 +1,7 @@
 /** What kind of code a frame is, and its texts. */
 
 import type { Stacks } from "./device"
+import { oncePer } from "./known"
 
 /** The user's own code; an installed package; or torch, the standard library and C++ under them. */
 export type FrameKind = "user" | "library" | "runtime"
@@ -25,7 +26,10 @@ export function frameKind(stacks: Stacks, frame: number): FrameKind {
   return PACKAGES.test(file) || (folder && stacks.packages.includes(folder)) ? "library" : "user"
 }
 
-export interface FrameText {
+/** The texts of a frame, or a reason why some allocations have none. */
+export interface Line {
+  /** Frame id, or -1. */
+  frame: number
   /** As `shortName` gives it. */
   name: string
   fullName: string
@@ -38,12 +42,6 @@ export interface FrameText {
   path: string
   /** The line's text; empty where it was not noted. */
   code: string
-}
-
-/** A source line, or a reason why some allocations have none. */
-export interface Line extends FrameText {
-  /** Frame id, or -1. */
-  frame: number
 }
 
 export function withoutFrame(reason: string): Line {
@@ -77,23 +75,20 @@ export function treeText(stacks: Stacks, frame: number): Line {
 export const isCompiled = ({ strings, treeName, frameFile }: Stacks, frame: number) =>
   treeName[frame] >= 0 && strings[frameFile[frame]].endsWith(".py")
 
-const standIns = new WeakMap<Stacks, Int32Array>()
-
 /** The frame that stands for one in folded trees and as a call site: of a compiled graph's lines, the first. */
 export function standIn(stacks: Stacks, frame: number): number {
-  let known = standIns.get(stacks)
-  if (!known) {
-    const first = new Map<string, number>()
-    known = stacks.frameFile.map((file, each) => {
-      if (!isCompiled(stacks, each)) return each
-      const key = `${file} ${stacks.treeName[each]}`
-      if (!first.has(key)) first.set(key, each)
-      return first.get(key)!
-    })
-    standIns.set(stacks, known)
-  }
-  return known[frame]
+  return standIns(stacks)[frame]
 }
+
+const standIns = oncePer((stacks: Stacks) => {
+  const first = new Map<string, number>()
+  return stacks.frameFile.map((file, each) => {
+    if (!isCompiled(stacks, each)) return each
+    const key = `${file} ${stacks.treeName[each]}`
+    if (!first.has(key)) first.set(key, each)
+    return first.get(key)!
+  })
+})
 
 /** The texts of a frame that is a call site. */
 export function siteText(stacks: Stacks, frame: number): Line {

@@ -23,11 +23,12 @@ export class History {
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
 
-  /** `whole`: what this is a part of; see `without`. */
+  /** `whole`: what this is a part of; see `without`. `least`: the microseconds that its time axis has room for. */
   constructor(
     readonly device: Device,
     readonly stacks: Stacks,
     private readonly whole: History | null = null,
+    private readonly least = 0,
   ) {
     this.curves = {
       allocated: curveOf(stripsOf(device, "allocated")),
@@ -114,7 +115,7 @@ export class History {
 
   /** The scale of an axis; by the clock only if there are times. */
   scale(axis: Axis): Scale {
-    return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.eventTime) : new EventScale(this.device.events))
+    return (this.scales[axis] ??= axis === "time" ? new TimeScale(this.device.eventTime, this.least) : new EventScale(this.device.events))
   }
 
   /** Microseconds since the first event, or null where the recording has no times. */

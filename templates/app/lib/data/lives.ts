@@ -2,8 +2,8 @@
 
 import type { Curve, Ints } from "./curves"
 import { type Device, stripsOf } from "./device"
+import { oncePer } from "./known"
 import { firstPlace } from "./places"
-import { restAt } from "./rest"
 
 /** Allocations in a block, and blocks in a group. */
 const BLOCK = 64
@@ -68,38 +68,10 @@ export class Lives {
   }
 }
 
-const known = new WeakMap<Device, Lives>()
-
 /** The lives of a device's allocations until free_completed; computed once. */
-export function livesOf(device: Device): Lives {
-  let lives = known.get(device)
-  if (!lives) known.set(device, (lives = new Lives(device.allocEvent, device.freeEvent)))
-  return lives
-}
+export const livesOf = oncePer(({ allocEvent, freeEvent }: Device) => new Lives(allocEvent, freeEvent))
 
 /** Ids of the allocations live after an event in one curve, in birth order. */
 export function liveAt(device: Device, curve: Curve, event: number): Int32Array {
   return livesOf(device).at(event, stripsOf(device, curve).death) // a free is requested before it is completed
-}
-
-/** Bytes and allocations, row by row. */
-export interface Amounts {
-  bytes: Float64Array
-  count: Int32Array
-}
-
-/** What is live after an event in one curve, added up by row: `rowOf` has the row of each allocation, and of what is not drawn one by one. */
-export function amountsLive(device: Device, curve: Curve, event: number, rowOf: Ints, rows: number): Amounts {
-  const { height } = stripsOf(device, curve)
-  const [bytes, count] = [new Float64Array(rows), new Int32Array(rows)]
-  for (const i of liveAt(device, curve, event)) {
-    bytes[rowOf[i]] += height[i]
-    count[rowOf[i]]++
-  }
-  if (device.rest) {
-    const rest = restAt(device.rest, curve, event)
-    bytes[rowOf[device.rest.row]] += rest.bytes
-    count[rowOf[device.rest.row]] += rest.count
-  }
-  return { bytes, count }
 }

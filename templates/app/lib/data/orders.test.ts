@@ -1,6 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { fromLastUse, sumsInEvents } from "./orders"
+import { fromLastUse, sumsInEvents } from "./read_device"
 import { random } from "../testing"
 
 /** As reporters/payload.py, spelled out. */

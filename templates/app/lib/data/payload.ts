@@ -88,6 +88,8 @@ export interface Header {
   lines_note: string
   columns: Record<string, ColumnSpec>
   devices: DeviceHeader[]
+  /** In the page of a comparison, whose devices are BASE and NEW: what was compared. */
+  compared?: { events: [base: number, later: number]; curve: string }
 }
 
 /** The part of `findings_as_json` that the page reads. */

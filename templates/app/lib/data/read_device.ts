@@ -1,33 +1,11 @@
-/** Unpacks a payload's columns into devices, and into the call stacks that they share. */
+/** Unpacks a payload's columns into devices; some are in an order that compresses well. */
 
-import { type Ints, unitOf } from "./curves"
-import type { Device, Rest, Stacks } from "./device"
-import { fromLastUse, sumsInEvents } from "./orders"
+import { type Ints, type Numbers, unitOf } from "./curves"
+import type { Device, Rest } from "./device"
 import type { DeviceHeader, Payload } from "./payload"
 import { readEnvelopes, readReplays } from "./replays"
 import { withRest, withRow } from "./rest"
 import { readSteps } from "./steps"
-
-/** Unpacks the shared frames and stacks. */
-export function readStacks(payload: Payload): Stacks {
-  const { columns, strings, packages, lines_note: linesNote } = payload.header
-  return {
-    strings,
-    packages,
-    linesNote,
-    frameName: payload.ints(columns.frame_name),
-    frameFile: payload.ints(columns.frame_file),
-    frameLine: payload.ints(columns.frame_line),
-    frameCode: columns.frame_code ? payload.ints(columns.frame_code) : null,
-    frameKind: payload.ints(columns.frame_kind),
-    nodeParent: payload.ints(columns.node_parent),
-    nodeFrame: payload.ints(columns.node_frame),
-    stackNode: payload.ints(columns.stack_node),
-    stackSite: payload.ints(columns.stack_site),
-    treeName: payload.ints(columns.tree_name),
-    siteName: payload.ints(columns.site_name),
-  }
-}
 
 /** Unpacks one device, ids into values and differences into events; works only once. */
 export function readDevice(payload: Payload, index: number): Device {
@@ -153,4 +131,58 @@ function laterColumns(
       expandable: from.ints(columns.segment_expandable),
     },
   }
+}
+
+/** Kinds of events: other than an allocation's, alloc, free_requested, free_completed. */
+const KINDS = 4
+
+/** The running sums, event by event, of numbers ordered by the kinds of their event and of the one before.
+ *
+ * In four bytes each if that is enough for all. */
+export function sumsInEvents(
+  values: ArrayLike<number>,
+  allocEvent: Int32Array,
+  freeRequestedEvent: Int32Array,
+  freeEvent: Int32Array,
+): Numbers {
+  const { length } = values
+  if (!length) return new Uint32Array(0)
+  const kinds = new Uint8Array(length)
+  // If an event is in two columns, the later column decides.
+  const mark = (events: Int32Array, kind: number) => {
+    for (let i = 0; i < events.length; i++) if (events[i] >= 0 && events[i] < length) kinds[events[i]] = kind
+  }
+  mark(freeRequestedEvent, 2)
+  mark(freeEvent, 3)
+  mark(allocEvent, 1)
+  const starts = new Int32Array(KINDS * KINDS + 1)
+  for (let event = 0, before = 0; event < length; before = kinds[event++]) starts[kinds[event] * KINDS + before + 1]++
+  for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
+  /** Fills in the sums; returns whether all are within these limits. */
+  const fill = (out: Numbers, least: number, most: number) => {
+    const next = starts.slice()
+    let sum = 0
+    for (let event = 0, before = 0; event < length; before = kinds[event++]) {
+      out[event] = sum += values[next[kinds[event] * KINDS + before]++]
+      if (sum < least || sum > most) return false
+    }
+    return true
+  }
+  const narrow = new Uint32Array(length)
+  if (fill(narrow, 0, 2 ** 32 - 1)) return narrow
+  const wide = new Float64Array(length)
+  fill(wide, -Infinity, Infinity)
+  return wide
+}
+
+/** Ids, given how many places back each was last used; 0 takes the next id of `first`. */
+export function fromLastUse(back: Ints, first: Ints): Ints {
+  const ids =
+    first instanceof Uint8Array
+      ? new Uint8Array(back.length)
+      : first instanceof Uint16Array
+        ? new Uint16Array(back.length)
+        : new Int32Array(back.length)
+  for (let i = 0, k = 0; i < ids.length; i++) ids[i] = back[i] ? ids[i - back[i]] : first[k++]
+  return ids
 }

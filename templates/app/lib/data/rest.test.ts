@@ -7,7 +7,7 @@ import { COLOURINGS, groupBy } from "../tables/grouping"
 import { History } from "./history"
 import { linesAt, mapLines } from "../tables/lines"
 import { originsOf } from "./origins"
-import { amountsLive } from "./lives"
+import { amountsLive, liveQuestion } from "./questions"
 import { liveAt } from "./lives"
 import { drawnRow, NOT_DRAWN, recordedRow, restAt } from "./rest"
 import { Store } from "../../store"
@@ -65,7 +65,7 @@ test("what panels add up is the curve, with the rest under a name of its own", (
         const total = history.at(curve, event)
         const live = liveAt(whole, curve, event).length
         const sums = amountsLive(cut, curve, event, origins.ofAllocation, origins.length)
-        const lines = linesAt(cut, origins, map, curve, event)
+        const lines = linesAt(cut, origins, map, liveQuestion(curve, event))
         const add = (values: Iterable<number>) => [...values].reduce((sum, value) => sum + value, 0)
         assert.deepEqual([add(sums.bytes), add(sums.count)], [total, live])
         assert.deepEqual([add(lines.map((line) => line.bytes)), add(lines.map((line) => line.count))], [total, live])

@@ -55,9 +55,11 @@ export class TimeScale implements Scale {
   readonly whole: [number, number]
   /** Where each event begins. */
   private readonly edges: Numbers
+  /** Where the last event ends: the axis may go on. */
+  private readonly end: number
 
-  /** `times`: microseconds, one per event, at least one. */
-  constructor(times: Numbers) {
+  /** `times`: microseconds, one per event, at least one; `least`: how many the axis has room for. */
+  constructor(times: Numbers, least = 0) {
     this.events = times.length
     // The type of `times` also holds the values after this step.
     this.edges = times instanceof Uint32Array ? new Uint32Array(times.length) : new Float64Array(times.length)
@@ -67,12 +69,13 @@ export class TimeScale implements Scale {
       this.edges[s] = latest - times[0]
     }
     const last = latest - times[0]
-    const margin = Math.max(last * MARGIN, 1)
-    this.whole = [-margin, last + margin]
+    const [own, margin] = [last, Math.max(last, least)].map((time) => Math.max(time * MARGIN, 1))
+    this.end = last + own
+    this.whole = [-margin, Math.max(last, least) + margin]
   }
 
   xOf(event: number): number {
-    return event < 0 ? this.whole[0] : event >= this.events ? this.whole[1] : this.edges[event]
+    return event < 0 ? this.whole[0] : event >= this.events ? this.end : this.edges[event]
   }
 
   endOf(event: number): number {
@@ -80,12 +83,11 @@ export class TimeScale implements Scale {
   }
 
   eventAt(x: number): number {
-    const after = this.firstFrom(x)
-    return Math.min(Math.max(this.xOf(after) === x ? this.lastAt(after) : after - 1, -1), this.events - 1)
+    return firstPlace(0, this.events, (event) => this.edges[event] > x) - 1
   }
 
   eventsIn(x0: number, x1: number): [number, number] {
-    if (x0 >= this.whole[1]) return [this.events, this.events]
+    if (x0 >= this.end) return [this.events, this.events]
     const at = this.firstFrom(x0)
     const first = this.xOf(at) === x0 ? at : at - 1
     return [Math.max(first, -1), Math.min(this.firstFrom(x1), this.events)]
@@ -95,12 +97,5 @@ export class TimeScale implements Scale {
   private firstFrom(x: number): number {
     if (x <= this.whole[0]) return -1
     return firstPlace(0, this.events, (event) => this.edges[event] >= x)
-  }
-
-  /** The last event that begins where this one does. */
-  private lastAt(event: number): number {
-    let last = event
-    while (last < this.events - 1 && this.edges[last + 1] === this.xOf(event)) last++
-    return last
   }
 }

@@ -1,9 +1,8 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { type Device, stripsOf } from "./device"
-import { fragmentationOf } from "./fragmentation"
 import { ALLOCATED, blockOf, INACTIVE, layOut, type Layout, PENDING, segmentAround, segmentOfBlock, type Use } from "./segments"
-import { totals } from "../testing"
+import { fragmentationOf, totals } from "../testing"
 import { randomDevice } from "../testing_allocator"
 
 const UNIT = 512

@@ -10,22 +10,24 @@ export const PENDING = 1
 export const INACTIVE = 2
 
 /** Bytes of one segment, or of several. `allocated + pending + inactive = reserved`; slack is in the first two. */
-export interface Use {
-  segments: number
-  reserved: number
-  allocated: number
+export type Use = typeof NOTHING
+
+const NOTHING = {
+  segments: 0,
+  reserved: 0,
+  allocated: 0,
   /** Freed, but another stream may still use it. */
-  pending: number
+  pending: 0,
   /** The requested bytes of `pending`. */
-  pendingRequested: number
-  slack: number
-  inactive: number
+  pendingRequested: 0,
+  slack: 0,
+  inactive: 0,
   /** The inactive bytes of segments that hold a live block. */
-  fragmentation: number
+  fragmentation: 0,
   /** The largest free stretch: a larger request needs more memory from the driver. */
-  largestFree: number
+  largestFree: 0,
   /** Live allocations. */
-  count: number
+  count: 0,
 }
 
 /** Segments that serve the same requests: of one pool, stream and kind. */
@@ -42,40 +44,10 @@ export interface Group {
 }
 
 /** All segments after one event, in address order, with their blocks and gaps one after the other. */
-export interface Layout {
-  event: number
-  /** Rows of `device.segments`. */
-  rows: Int32Array
-  uses: Use[]
-  /** Blocks of segment k: [first[k], first[k + 1]). */
-  first: Int32Array
-  /** Bytes from the segment's start. */
-  offset: Float64Array
-  size: Float64Array
-  /** The allocation in it, or -1 in a gap. */
-  allocation: Int32Array
-  state: Uint8Array
-  total: Use
-  groups: Group[]
-  /** Live allocations in no known segment: their segment events are missing. */
-  outside: number
-}
-
-const NOTHING: Use = {
-  segments: 0,
-  reserved: 0,
-  allocated: 0,
-  pending: 0,
-  pendingRequested: 0,
-  slack: 0,
-  inactive: 0,
-  fragmentation: 0,
-  largestFree: 0,
-  count: 0,
-}
+export type Layout = ReturnType<typeof layOut>
 
 /** Lays out segments and blocks after an event. */
-export function layOut(device: Device, event: number): Layout {
+export function layOut(device: Device, event: number) {
   const { segments } = device
   const rows = segmentsAt(device, event)
   const live = byAddress(device, event)
@@ -131,14 +103,19 @@ export function layOut(device: Device, event: number): Layout {
   outside += live.length - next
   return {
     event,
+    /** Rows of `device.segments`. */
     rows,
     uses,
+    /** Blocks of segment k: [first[k], first[k + 1]). */
     first,
+    /** Live allocations in no known segment: their segment events are missing. */
     outside,
     total: sum(uses),
     groups: groupsOf(device, rows, uses),
+    /** Bytes from the segment's start. */
     offset: offset.slice(0, at),
     size: size.slice(0, at),
+    /** The allocation in it, or -1 in a gap. */
     allocation: allocation.slice(0, at),
     state: state.slice(0, at),
   }
@@ -224,4 +201,52 @@ export function streamText(device: Device, stream: number): string {
 
 export function kindText(kind: number): string {
   return kind < 0 ? "kind not known" : kind ? "large" : "small"
+}
+
+// Segments that cannot go back to the driver because of one or two small live blocks, as in `figures/segments.py`: a plain
+// segment goes back only as a whole, an expandable one page by page.
+
+const FEW = 2
+const SMALL_PART = 0.125
+const SMALL_PAGE = 2 ** 21
+
+export interface Kept {
+  /** Place in the layout's segments. */
+  segment: number
+  /** Bytes from the segment's start: all of it, or a page of an expandable one. */
+  offset: number
+  size: number
+  /** Bytes that are free in it. */
+  kept: number
+  /** Blocks of the layout, by address. */
+  blocks: number[]
+}
+
+/** Segments kept by at most two small blocks, most kept bytes first; private pools are left out, as they return nothing. */
+export function keptSegments(device: Device, layout: Layout): Kept[] {
+  const { segments } = device
+  const found: Kept[] = []
+  layout.rows.forEach((row, segment) => {
+    if (isPrivate(device, segments.pool[row])) return
+    const { reserved } = layout.uses[segment]
+    const page = segments.expandable[row] ? (segments.kind[row] === 0 ? SMALL_PAGE : device.largePage) : reserved
+    let block = layout.first[segment]
+    for (let offset = 0; offset < reserved; offset += page) {
+      const end = Math.min(offset + page, reserved)
+      let [used, held] = [0, 0]
+      const blocks: number[] = []
+      for (; block < layout.first[segment + 1] && layout.offset[block] < end; block++) {
+        if (layout.state[block] !== INACTIVE) {
+          held += layout.size[block]
+          used += Math.min(layout.offset[block] + layout.size[block], end) - Math.max(layout.offset[block], offset)
+          blocks.push(block)
+        }
+        if (layout.offset[block] + layout.size[block] > end) break // it continues in the next page
+      }
+      const size = end - offset
+      if (blocks.length && blocks.length <= FEW && held <= SMALL_PART * size)
+        found.push({ segment, offset, size, kept: size - used, blocks })
+    }
+  })
+  return found.sort((a, b) => b.kept - a.kept || a.segment - b.segment || a.offset - b.offset)
 }

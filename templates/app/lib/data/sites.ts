@@ -2,7 +2,7 @@
 
 import type { Device, Stacks } from "./device"
 import { type Line, siteText, withoutFrame } from "./frames"
-import { amountsLive } from "./lives"
+import { amountsLive } from "./questions"
 import { originsOf } from "./origins"
 
 export interface Site extends Line {

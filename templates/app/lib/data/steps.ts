@@ -1,24 +1,15 @@
 /** The steps of the program's loop, and their curves in a common number of columns. */
 
 import type { Bytes } from "./curves"
-import type { Payload, StepKind, StepsHeader } from "./payload"
+import type { Payload, StepsHeader } from "./payload"
+
+export type Steps = ReturnType<typeof readSteps>
 
 /** Step k has the events from bounds[k] to before bounds[k + 1]. */
-export interface Steps {
-  told: string
-  /** Index of the step with the allocated peak, or -1. */
-  peak: number
-  names: string[]
-  kind: StepKind[]
-  bounds: Int32Array
-  kept: Float64Array
-  allocations: Int32Array
-  allocated: Float64Array
-}
-
-export function readSteps(payload: Payload, { told, peak, kinds, names, columns }: StepsHeader): Steps {
+export function readSteps(payload: Payload, { told, peak, kinds, names, columns }: StepsHeader) {
   return {
     told,
+    /** Index of the step with the allocated peak, or -1. */
     peak: (peak ?? 0) - 1,
     names,
     kind: Array.from(payload.ints(columns.kind), (kind) => kinds[kind]),

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { areasOf } from "./areas"
-import { EDGE } from "./raster"
+import { areasOf, EDGE } from "./raster"
 
 test("a group's area is its pixels, edges included, and what is blank belongs to none", () => {
   // Allocations 0 and 2 are of group 1, allocation 1 of group 0; group 2 is out of sight.

@@ -1,5 +1,7 @@
 /** Places for the labels of marked points: inside the plot, and never over one another. */
 
+import type { Point } from "./window"
+
 export interface Rect {
   left: number
   top: number
@@ -7,13 +9,8 @@ export interface Rect {
   height: number
 }
 
-export interface Wanted {
-  /** The marked point. */
-  x: number
-  y: number
-  width: number
-  height: number
-}
+/** A marked point, and the size of its label. */
+export type Wanted = Point & Pick<Rect, "width" | "height">
 
 /** How many rows up and down from its point a label may move. */
 const MOST_ROWS = 6

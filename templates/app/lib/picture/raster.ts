@@ -1,6 +1,6 @@
 /** Computes which allocation covers each pixel of a window: the exact picture, at a cost bounded by its pixels. */
 
-import type { Bytes, Strips } from "../data/curves"
+import type { Bytes, Ints, Strips } from "../data/curves"
 import { Lives } from "../data/lives"
 import type { Scale } from "../data/scale"
 import type { Window } from "./window"
@@ -242,4 +242,14 @@ function markEdges(ids: Uint32Array, base: number, rows: number): void {
     }
     from = to
   }
+}
+
+/** Pixels of each group in a raster. `ofAllocation`: the group of each allocation. */
+export function areasOf({ ids }: Pick<Raster, "ids">, ofAllocation: Ints, groups: number): Float64Array {
+  const out = new Float64Array(groups)
+  for (let k = 0; k < ids.length; k++) {
+    const place = ids[k] & ID
+    if (place) out[ofAllocation[place - 1]]++
+  }
+  return out
 }

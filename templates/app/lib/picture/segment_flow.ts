@@ -16,22 +16,14 @@ export interface Piece {
   skip: number
 }
 
-export interface Flow {
-  width: number
-  rows: number
-  bytesPerPx: number
-  /** By row, then from left to right. */
-  pieces: Piece[]
-  /** How long each segment is, in pixels, by its place in the layout. */
-  length: Map<number, number>
-}
+export type Flow = ReturnType<typeof flow>
 
 /** Lays segments out in rows; a segment that fits into a row is not broken.
  *
  * @param members places in the layout's segments, in the order in which they are shown
  * @param least pixels of the shortest bar; `gap` pixels stand between bars
  */
-export function flow(layout: Layout, members: number[], bytesPerPx: number, width: number, least: number, gap: number): Flow {
+export function flow(layout: Layout, members: number[], bytesPerPx: number, width: number, least: number, gap: number) {
   const pieces: Piece[] = []
   const length = new Map<number, number>()
   let [row, x] = [0, 0]
@@ -48,7 +40,15 @@ export function flow(layout: Layout, members: number[], bytesPerPx: number, widt
     }
     x += gap
   }
-  return { width, rows: pieces.length ? row + 1 : 0, bytesPerPx, pieces, length }
+  return {
+    width,
+    rows: pieces.length ? row + 1 : 0,
+    bytesPerPx,
+    /** By row, then from left to right. */
+    pieces,
+    /** How long each segment is, in pixels, by its place in the layout. */
+    length,
+  }
 }
 
 /** The segment and the byte in it at a pixel, or null. */

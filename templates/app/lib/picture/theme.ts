@@ -1,28 +1,6 @@
 /** The colours of the drawn parts, read from the style sheet so that they are defined once. */
 
-import { parse, type Rgb } from "./colours"
-
-export interface Theme {
-  dark: boolean
-  text: string
-  muted: string
-  grid: string
-  surface: string
-  accent: string
-  reserved: string
-  other: string
-  replay: string
-  pool: string
-  danger: string
-  caution: string
-  meter: string
-  band: string[]
-  font: string
-  /** The plot's background as RGB bytes. */
-  background: Rgb
-  /** The background of the page around it, as RGB bytes. */
-  page: Rgb
-}
+import { parse } from "./colours"
 
 const systemDark = () => matchMedia("(prefers-color-scheme: dark)")
 const listeners = new Set<() => void>()
@@ -65,7 +43,9 @@ export function styleOf(element: Element): (name: string) => string {
   return (name) => style.getPropertyValue(`--${name}`).trim()
 }
 
-export function readTheme(element: Element): Theme {
+export type Theme = ReturnType<typeof readTheme>
+
+export function readTheme(element: Element) {
   const value = styleOf(element)
   return {
     dark: isDark(),
@@ -83,6 +63,7 @@ export function readTheme(element: Element): Theme {
     meter: value("meter"),
     band: ["band-a", "band-b", "band-c"].map(value),
     font: getComputedStyle(element).fontFamily,
+    /** The plot's background, and that of the page around it, as RGB bytes. */
     background: parse(value("plot")),
     page: parse(value("page")),
   }

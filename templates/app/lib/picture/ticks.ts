@@ -48,7 +48,7 @@ export function timeTickLabels(ticks: number[]): string[] {
 }
 
 /** `5:30` for minutes and seconds, `1:05:30` with hours. */
-function clockText(us: number): string {
+export function clockText(us: number): string {
   const seconds = Math.round(us / 1e6)
   const two = (value: number) => String(value).padStart(2, "0")
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]

@@ -12,7 +12,8 @@ export const FREE_COMPLETED = 3
 export const FREE = 4
 export const OTHER = 5
 
-const NAMES = ["unknown", "alloc", "free_requested", "free_completed", "free"]
+/** The actions of allocations, by kind. */
+export const NAMES = ["unknown", "alloc", "free_requested", "free_completed", "free"]
 
 /** What happened at each event, in columns. */
 export class EventTable {
@@ -106,11 +107,8 @@ export class EventTable {
 
   /** The events that match a filter, in order. `hidden`: 1 for each allocation whose events are left out. */
   select(filter: EventFilter, hidden: Uint8Array | null = null): Int32Array {
-    const {
-      kind,
-      ref,
-      device: { rest },
-    } = this
+    const { kind, ref } = this
+    const { rest } = this.device
     if (!rest && !hidden && !filter.actions.size && !filter.sizes.length && !filter.addresses.length && !filter.texts.length)
       return everyEvent(kind.length)
     const passes = this.passing(filter, hidden)
@@ -251,18 +249,13 @@ function parseSizes(word: string): [number, number] | null {
     const [, sign, count, unit] = bound
     if (!sign && !unit) return null
     const bytes = inBytes(count, unit)
-    switch (sign) {
-      case ">=":
-        return [bytes, Infinity]
-      case "<=":
-        return [0, bytes]
-      case ">":
-        return [bytes + 1, Infinity]
-      case "<":
-        return [0, bytes - 1]
-      default:
-        return [bytes, bytes]
+    const bounds: Record<string, [number, number]> = {
+      ">=": [bytes, Infinity],
+      "<=": [0, bytes],
+      ">": [bytes + 1, Infinity],
+      "<": [0, bytes - 1],
     }
+    return bounds[sign] ?? [bytes, bytes]
   }
   const range = RANGE.exec(word)
   if (!range || !(range[2] || range[4])) return null

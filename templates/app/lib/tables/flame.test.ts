@@ -2,7 +2,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import { layOut, type Tile } from "./flame"
 import { originsOf } from "../data/origins"
-import { amountsLive } from "../data/lives"
+import { amountsLive } from "../data/questions"
 import { deviceOf, random, randomStrips, stacksOf } from "../testing"
 import { CallTree, ROOT, type TreeSums } from "./tree"
 
@@ -26,7 +26,7 @@ function randomSums(seed: number): TreeSums {
 test("every byte of a node is in its tile's children, its gap, or the smaller ones together", () => {
   for (let seed = 0; seed < 40; seed++) {
     const sums = randomSums(seed)
-    if (!sums.total) continue
+    if (!sums.whole) continue
     for (const least of [0, 0.01, 0.1, 0.5]) {
       const tiles = layOut(sums, ROOT, least)
       for (const tile of tiles.filter((one) => !one.smaller)) {
@@ -40,7 +40,7 @@ test("every byte of a node is in its tile's children, its gap, or the smaller on
           add((one) => one.smaller || 1),
           sums.children(tile.node).length,
         )
-        assert.ok(Math.abs(tile.x1 - tile.x0 - tile.bytes / sums.total) < 1e-9)
+        assert.ok(Math.abs(tile.x1 - tile.x0 - tile.bytes / sums.whole) < 1e-9)
         for (const one of inside) assert.ok(one.x0 >= tile.x0 && one.x1 <= tile.x1)
       }
       if (least === 0) assert.ok(tiles.every((tile) => !tile.smaller))

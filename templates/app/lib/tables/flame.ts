@@ -1,4 +1,4 @@
-/** The call tree as an icicle: rectangles below one another, as wide as their bytes. */
+/** The call tree as an icicle: rectangles below one another, as wide as their bytes; of a change, as what came and what went together. */
 
 import type { TreeSums } from "./tree"
 
@@ -10,7 +10,9 @@ export interface Tile {
   x1: number
   /** 0 for the node on top. */
   row: number
+  /** Of a change: what came less what went, and both together. */
   bytes: number
+  moved: number
   count: number
   /** How many nodes were merged here; 0 for a tile of a single node. */
   smaller: number
@@ -26,8 +28,8 @@ export interface Tile {
  *   least: the least fraction of the width for a tile of its own.
  */
 export function layOut(sums: TreeSums, top: number, least: number): Tile[] {
-  const whole = sums.bytes[top]
-  const first: Tile = { node: top, x0: 0, x1: 1, row: 0, bytes: whole, count: sums.count[top], smaller: 0 }
+  const whole = sums.moved[top]
+  const first: Tile = { node: top, x0: 0, x1: 1, row: 0, bytes: sums.bytes[top], moved: whole, count: sums.count[top], smaller: 0 }
   const tiles = [first]
   if (whole <= 0) return tiles
   for (let k = 0; k < tiles.length; k++) {
@@ -35,16 +37,19 @@ export function layOut(sums: TreeSums, top: number, least: number): Tile[] {
     if (tile.smaller) continue
     const row = tile.row + 1
     let x0 = tile.x0
-    const rest: Tile = { node: tile.node, x0, x1: x0, row, bytes: 0, count: 0, smaller: 0 }
-    for (const node of sums.children(tile.node)) {
+    const rest: Tile = { node: tile.node, x0, x1: x0, row, bytes: 0, moved: 0, count: 0, smaller: 0 }
+    const children = sums.children(tile.node)
+    for (const node of sums.signed ? [...children].sort((a, b) => sums.moved[b] - sums.moved[a] || a - b) : children) {
       const bytes = sums.bytes[node]
+      const moved = sums.moved[node]
       const count = sums.count[node]
-      const x1 = Math.min(x0 + bytes / whole, tile.x1)
-      if (bytes / whole >= least) tiles.push({ node, x0, x1, row, bytes, count, smaller: 0 })
+      const x1 = Math.min(x0 + moved / whole, tile.x1)
+      if (moved / whole >= least) tiles.push({ node, x0, x1, row, bytes, moved, count, smaller: 0 })
       else {
         if (!rest.smaller) rest.x0 = x0
         rest.x1 = x1
         rest.bytes += bytes
+        rest.moved += moved
         rest.count += count
         rest.smaller++
       }

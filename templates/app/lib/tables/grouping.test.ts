@@ -1,8 +1,19 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import type { Device } from "../data/device"
-import { type Colouring, COLOURINGS, colouringsOf, filterText, groupBy, hiddenRows, whyPlain } from "./grouping"
-import { amountsLive } from "../data/lives"
+import {
+  type Colouring,
+  COLOURINGS,
+  colouringsOf,
+  filterText,
+  groupBy,
+  hiddenRows,
+  NO_FILTERS,
+  toggleKept,
+  whyPlain,
+  withFilter,
+} from "./grouping"
+import { amountsLive } from "../data/questions"
 import { History } from "../data/history"
 import type { StageSummary } from "../data/payload"
 import { deviceOf, random, randomStrips, stacksOf } from "../testing"
@@ -222,21 +233,31 @@ test("the amounts of all groups are those of what is live, at any event and in e
 })
 
 test("what is left out is told by what is the shorter to say", () => {
-  const groups = ["a", "b", "c", "d"].map((label, k) => ({
-    key: label,
-    label,
-    detail: k ? "" : "m.py:1",
-    full: label,
-    rest: false,
-    bytes: 1,
-    count: 1,
-  }))
-  const grouping = { colouring: "site" as const, groups, ofAllocation: Int32Array.of(0, 1, 1, 3), ordered: false }
-  const told = (...rows: number[]) => filterText(grouping, new Set(rows))
+  const history = new History(device(), STACKS)
+  const rows = [...groupBy(history, "size").groups.keys()]
+  const told = (...out: number[]) => filterText(history, withFilter(history, NO_FILTERS, "size", out))
+  const label = (row: number) => groupBy(history, "size").groups[row].label
+  assert.equal(told(), "")
+  assert.equal(told(0), `size is not ${label(0)}`)
+  assert.equal(told(...rows.slice(1)), `size is ${label(0)}`)
+  assert.equal(told(...rows), "") // nothing left is no filter
+})
+
+test("filters of several colourings leave out what any of them leaves out, and the first group asked for is the only one kept", () => {
+  const history = new History(device(), STACKS)
+  const stream = toggleKept(history, NO_FILTERS, "stream", 1)
+  const { ofAllocation } = groupBy(history, "stream")
   assert.deepEqual(
-    [told(), told(0), told(1, 2), told(1, 2, 3), told(0, 1, 2, 3)],
-    ["", "Without a m.py:1", "Without 2 call sites", "Only a m.py:1", "All 4 call sites left out"],
+    hiddenRows(history, stream),
+    Uint8Array.from(ofAllocation, (row) => Number(row !== 1)),
   )
-  assert.deepEqual(hiddenRows(grouping, new Set([1, 3, 99])), Uint8Array.of(0, 1, 1, 1))
-  assert.equal(hiddenRows(grouping, new Set([99])), null)
+  const stage = groupBy(history, "stage")
+  const both = withFilter(history, stream, "stage", [0])
+  assert.deepEqual(
+    hiddenRows(history, both),
+    Uint8Array.from(ofAllocation, (row, i) => Number(row !== 1 || stage.ofAllocation[i] === 0)),
+  )
+  assert.equal(toggleKept(history, stream, "stream", 0).size, 0) // both are kept: no filter
+  assert.deepEqual(hiddenRows(history, withFilter(history, both, "stage", [])), hiddenRows(history, stream))
+  assert.equal(hiddenRows(history, new Map([["size", new Set([99])]])), null)
 })

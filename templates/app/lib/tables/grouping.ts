@@ -4,7 +4,7 @@ import type { Ints } from "../data/curves"
 import type { Device } from "../data/device"
 import { formatAddress, formatCount, UNITS } from "../text/format"
 import type { History } from "../data/history"
-import { amountsLive } from "../data/lives"
+import { type Amounts, amountsLive } from "../data/questions"
 import { NOT_DRAWN } from "../data/rest"
 import { poolText } from "../data/segments"
 import { commonName, stageAtEvents } from "./stage_groups"
@@ -42,42 +42,35 @@ export interface Grouping {
   readonly ordered: boolean
 }
 
-const PLURALS: Partial<Record<Colouring, string>> = {
-  site: "call sites",
-  stage: "stages",
-  size: "sizes",
-  age: "lifetimes",
-  role: "roles",
-  category: "categories",
-  stream: "streams",
-  pool: "pools",
-  context: "graphs",
-  layer: "lines",
-  forward: "lines",
-}
+/** The colourings that every page offers: the name of each, what its groups are, and why there may be only one. */
+export const COLOURINGS: readonly [Fixed, title: string, groups: string, whyPlain?: string][] = [
+  ["site", "Call site", "call sites"],
+  ["role", "Role", "roles", "All allocations have one role"],
+  ["stage", "Stage", "stages", "No stages were recorded"],
+  ["size", "Size", "sizes"],
+  ["age", "Lifetime", "lifetimes"],
+  ["category", "Category", "categories", "All allocations are of one category"],
+  ["stream", "Stream", "streams", "One stream made all allocations"],
+  ["pool", "Memory pool", "pools", "All allocations came from one pool"],
+  ["context", "Compiled graph", "graphs", "No compiled graphs were recorded"],
+  ["forward", "Forward line", "lines", "PyTorch notes the forward line behind a gradient only in anomaly mode"],
+  ["metadata", "Metadata", "values", "No metadata was recorded"],
+]
+
+const offered = (colouring: Colouring) => COLOURINGS.find(([name]) => name === colouring)
 
 /** Names the groups of a colouring. */
-export const pluralOf = (colouring: Colouring): string => PLURALS[colouring] ?? "values"
-
-export const COLOURINGS: readonly [Fixed, string][] = [
-  ["site", "Call site"],
-  ["role", "Role"],
-  ["stage", "Stage"],
-  ["size", "Size"],
-  ["age", "Lifetime"],
-  ["category", "Category"],
-  ["stream", "Stream"],
-  ["pool", "Memory pool"],
-  ["context", "Compiled graph"],
-  ["forward", "Forward line"],
-  ["metadata", "Metadata"],
-]
+export const pluralOf = (colouring: Colouring): string => offered(colouring)?.[2] ?? (colouring === "layer" ? "lines" : "values")
 
 /** The colourings of a device, with their names. */
 export function colouringsOf({ labels }: Device): [Colouring, string][] {
   const keys = Object.keys(labels).filter((name): name is `metadata:${string}` => name.startsWith("metadata:"))
   const layer: [Colouring, string][] = labels["layer"] ? [["layer", "Layer, with its gradients"]] : []
-  return [...COLOURINGS, ...layer, ...keys.map((key): [Colouring, string] => [key, `Metadata: ${key.slice("metadata:".length)}`])]
+  return [
+    ...COLOURINGS.map(([name, title]): [Colouring, string] => [name, title]),
+    ...layer,
+    ...keys.map((key): [Colouring, string] => [key, `Metadata: ${key.slice("metadata:".length)}`]),
+  ]
 }
 
 /** Groups without their amounts, and a function from allocation to row. */
@@ -95,18 +88,54 @@ export function groupBy(history: History, colouring: string): Grouping {
   known.set(history, made)
   const [name] = colouringsOf(history.device).find(([each]) => each === colouring) ?? COLOURINGS[0]
   let grouping = made.get(name)
-  if (!grouping) made.set(name, (grouping = group(history, name)))
+  if (!grouping) made.set(name, (grouping = together.get(history)?.(name) ?? group(history, name)))
   return grouping
+}
+
+const together = new WeakMap<History, (colouring: Colouring) => Grouping>()
+/** The recordings that are grouped together. */
+const compared = new WeakMap<History, History[]>()
+
+/** From now on groups two recordings, and both as one, together: a group has the same row, and so the same colour, in all three. */
+export function groupTogether(base: History, later: History, both: History): void {
+  for (const each of [base, later, both]) compared.set(each, [base, later])
+  const made = new Map<Colouring, Grouping>()
+  const grouped = (colouring: Colouring) => made.get(colouring) ?? made.set(colouring, merged([base, later], colouring)).get(colouring)!
+  const part = (from: number, to: number) => (colouring: Colouring) => {
+    const all = grouped(colouring)
+    return { ...all, ofAllocation: all.ofAllocation.subarray(from, to) }
+  }
+  together.set(both, grouped)
+  together.set(base, part(0, base.device.count))
+  together.set(later, part(base.device.count, both.device.count))
+}
+
+/** Groups some recordings one after the other; groups with the same key are one. */
+function merged(histories: History[], colouring: Colouring): Grouping {
+  const sides = histories.map((history) => group(history, colouring))
+  const keyOf = ({ key, full }: Group) => (colouring === "site" ? `${key}\n${full}` : key)
+  const found = new Map<string, Group>()
+  for (const each of sides.flatMap(({ groups }) => groups)) {
+    const before = found.get(keyOf(each))
+    found.set(keyOf(each), before ? { ...before, bytes: before.bytes + each.bytes, count: before.count + each.count } : each)
+  }
+  const { ordered } = sides[0]
+  const order = [...found].sort(([, a], [, b]) => (ordered ? rankOf(a) - rankOf(b) : b.bytes - a.bytes))
+  const rows = new Map(order.map(([key], row) => [key, row]))
+  const ofAllocation = new Int32Array(sides.reduce((sum, each) => sum + each.ofAllocation.length, 0))
+  let at = 0
+  for (const side of sides) {
+    const row = side.groups.map((each) => rows.get(keyOf(each))!)
+    for (const own of side.ofAllocation) ofAllocation[at++] = row[own]
+  }
+  return { colouring, groups: order.map(([, each]) => each), ofAllocation, ordered }
 }
 
 function group(history: History, colouring: Colouring): Grouping {
   if (colouring === "site") return bySite(history)
   const { device } = history
-  const {
-    groups,
-    ofAllocation,
-    ordered = false,
-  } = apart(device, isFixed(colouring) ? SORTERS[colouring](history) : byLabel(history, colouring, "none"))
+  const sorted = isFixed(colouring) ? SORTERS[colouring](history) : byLabel(history, colouring, "none")
+  const { groups, ofAllocation, ordered = false } = apart(device, sorted)
   const { bytes, count } = amountsLive(device, "allocated", history.peakEvent.allocated, ofAllocation, groups.length)
   const rows = groups.map((group, row) => ({ ...group, bytes: bytes[row], count: count[row] }))
   if (ordered) return { colouring, groups: rows, ofAllocation, ordered }
@@ -137,45 +166,88 @@ function apart({ rest: left }: Device, sorted: Sorted): Sorted {
   }
 }
 
-/** 1 for each allocation of some groups; null if there are none. */
-export function hiddenRows({ groups, ofAllocation }: Grouping, filtered: ReadonlySet<number>): Uint8Array | null {
-  const out = new Uint8Array(groups.length)
-  for (const row of filtered) if (row in groups) out[row] = 1
-  return out.includes(1) ? Uint8Array.from(ofAllocation, (row) => out[row]) : null
+/** The rows of groups that are left out, by colouring: what one of them leaves out does not count. */
+export type Filters = ReadonlyMap<string, ReadonlySet<number>>
+
+export const NO_FILTERS: Filters = new Map()
+
+/** The filters with other rows left out of one colouring; none, or all of them, removes its filter. */
+export function withFilter(history: History, filters: Filters, colouring: string, out: Iterable<number>): Filters {
+  const next = new Map(filters)
+  const rows = new Set(out)
+  next.delete(colouring)
+  if (rows.size && rows.size < groupBy(history, colouring).groups.length) next.set(colouring, rows)
+  return next
 }
 
-/** What is left out, or the only ones that are not, in few words; "" where nothing is. */
-export function filterText({ groups, colouring }: Grouping, filtered: ReadonlySet<number>): string {
-  const kept = [...groups.keys()].filter((row) => !filtered.has(row))
-  if (!filtered.size) return ""
-  const name = (row: number) => [groups[row].label, groups[row].detail].filter(Boolean).join(" ")
-  if (!kept.length) return `All ${formatCount(groups.length)} ${pluralOf(colouring)} left out`
-  if (kept.length === 1) return `Only ${name(kept[0])}`
-  if (kept.length < filtered.size) return `Only ${formatCount(kept.length)} of ${formatCount(groups.length)} ${pluralOf(colouring)}`
-  const [gone] = filtered
-  return `Without ${filtered.size === 1 ? name(gone) : `${formatCount(filtered.size)} ${pluralOf(colouring)}`}`
+/** Adds a group to those that one colouring keeps, or takes it away again; while there is no filter, it is the only one kept. */
+export function toggleKept(history: History, filters: Filters, colouring: string, row: number): Filters {
+  const out = filters.get(colouring)
+  const all = [...groupBy(history, colouring).groups.keys()]
+  if (!out)
+    return withFilter(
+      history,
+      filters,
+      colouring,
+      all.filter((each) => each !== row),
+    )
+  return withFilter(history, filters, colouring, out.has(row) ? [...out].filter((each) => each !== row) : [...out, row])
 }
 
-/** The rows that hold something: ordered groups from the last to the first, else the most bytes first. */
-export function rowsAt({ groups, ordered }: Grouping, bytes: Float64Array): number[] {
-  const rows = groups.map((_, row) => row).filter((row) => bytes[row] > 0)
-  return ordered ? rows.reverse() : rows.sort((a, b) => bytes[b] - bytes[a] || a - b)
+/** 1 for each allocation that is left out; null if there are none. */
+export function hiddenRows(history: History, filters: Filters): Uint8Array | null {
+  let hidden: Uint8Array | null = null
+  for (const [colouring, rows] of filters) {
+    const { groups, ofAllocation } = groupBy(history, colouring)
+    const out = new Uint8Array(groups.length)
+    for (const row of rows) if (row in groups) out[row] = 1
+    if (!out.includes(1)) continue
+    hidden ??= new Uint8Array(ofAllocation.length)
+    for (let i = 0; i < hidden.length; i++) hidden[i] |= out[ofAllocation[i]]
+  }
+  return hidden
 }
 
-const WHY_PLAIN: Partial<Record<Colouring, string>> = {
-  category: "All allocations are of one category",
-  stream: "One stream made all allocations",
-  pool: "All allocations came from one pool",
-  context: "No compiled graphs were recorded",
-  forward: "PyTorch notes the forward line behind a gradient only in anomaly mode",
-  metadata: "No metadata was recorded",
+/** What one filter keeps, or leaves out: the shorter list. */
+export function filterWords({ groups }: Grouping, out: ReadonlySet<number>): { keeps: boolean; names: string[] } {
+  const kept = [...groups.keys()].filter((row) => !out.has(row))
+  const keeps = kept.length > 0 && kept.length <= out.size
+  return { keeps, names: (keeps ? kept : [...out]).map((row) => [groups[row].label, groups[row].detail].filter(Boolean).join(" ")) }
 }
 
-/** Why a colouring would show only one colour; "" if it shows more. */
-export function whyPlain({ device }: History, colouring: Colouring): string {
-  if (colouring === "stage") return device.summary.stages.length ? "" : "No stages were recorded"
-  if (colouring === "role") return device.roles.every(([role]) => role === device.roles[0][0]) ? "All allocations have one role" : ""
-  return device.oneColour.includes(colouring) ? WHY_PLAIN[colouring]! : ""
+const MOST_NAMED = 3
+
+/** All filters in few words: `role is activation, not call site forward model.py:3`; "" where there are none. */
+export function filterText(history: History, filters: Filters): string {
+  return [...filters]
+    .map(([colouring, out]) => {
+      const { keeps, names } = filterWords(groupBy(history, colouring), out)
+      const few = names.length <= MOST_NAMED ? names.join(" or ") : `${formatCount(names.length)} ${pluralOf(colouring as Colouring)}`
+      return `${colouringName(history.device, colouring).toLowerCase()} is ${keeps ? "" : "not "}${few}`
+    })
+    .join(", ")
+}
+
+/** The name of a colouring, as its choice says it. */
+export function colouringName(device: Device, colouring: string): string {
+  return colouringsOf(device).find(([name]) => name === colouring)?.[1] ?? colouring
+}
+
+/** The rows with something in an answer: ordered groups from the last to the first, else the largest amount or change first. */
+export function rowsAt({ groups, ordered }: Grouping, { bytes, moved }: Amounts): number[] {
+  const rows = groups.map((_, row) => row).filter((row) => moved[row] > 0)
+  return ordered ? rows.reverse() : rows.sort((a, b) => Math.abs(bytes[b]) - Math.abs(bytes[a]) || moved[b] - moved[a] || a - b)
+}
+
+/** Why a colouring would show only one colour, here and in what is compared with this; "" if it shows more. */
+export function whyPlain(history: History, colouring: Colouring): string {
+  const plain = ({ device }: History) =>
+    colouring === "stage"
+      ? !device.summary.stages.length
+      : colouring === "role"
+        ? device.roles.every(([role]) => role === device.roles[0][0])
+        : device.oneColour.includes(colouring)
+  return (compared.get(history) ?? [history]).every(plain) ? offered(colouring)![3]! : ""
 }
 
 function bySite({ sites }: History): Grouping {
@@ -253,33 +325,21 @@ function byRole({ device }: History): Sorted {
 function byStage({ device }: History): Sorted {
   const { stages } = device.summary
   const at = stageAtEvents(stages, device.events)
-  const rowOf = new Map<string, number>()
-  const groups: Sorted["groups"] = []
-  const rowNamed = (name: string, make: () => Sorted["groups"][0]) => {
-    let row = rowOf.get(name)
-    if (row === undefined) {
-      rowOf.set(name, (row = groups.length))
-      groups.push(make())
-    }
-    return row
-  }
-  const ofStage = new Int32Array(stages.length).fill(-1)
-  const ofAllocation = new Int32Array(device.count)
-  for (let i = 0; i < device.count; i++) {
+  const names = [...new Set(stages.map(({ name }) => commonName(name)))]
+  const [OUTSIDE, BEFORE] = [names.length, names.length + 1]
+  const places = new Map(names.map((name, id) => [name, id]))
+  const idOf = stages.map(({ name }) => places.get(commonName(name))!)
+  const ids = new Int32Array(device.count)
+  for (let i = 0; i < ids.length; i++) {
     const event = device.allocEvent[i]
-    const stage = event < 0 ? -1 : at[event]
-    if (stage < 0) {
-      ofAllocation[i] =
-        event < 0 ? rowNamed("<", () => rest("", "before recording")) : rowNamed("-", () => rest(APART, "outside of stages"))
-      continue
-    }
-    if (ofStage[stage] < 0) {
-      const name = commonName(stages[stage].name)
-      ofStage[stage] = rowNamed(`stage ${name}`, () => plain(`stage ${name}`, name))
-    }
-    ofAllocation[i] = ofStage[stage]
+    ids[i] = event < 0 ? BEFORE : at[event] < 0 ? OUTSIDE : idOf[at[event]]
   }
-  return { groups, ofAllocation }
+  const none = rest("", "before recording")
+  return byId(
+    ids,
+    (id) => (id === BEFORE ? none : id === OUTSIDE ? rest(APART, "outside of stages") : plain(`stage ${names[id]}`, names[id])),
+    none,
+  )
 }
 
 /** Powers of two of block bytes: a group holds [2^k, 2^(k+1)). */
@@ -302,10 +362,11 @@ function powerText(power: number): string {
   return `${2 ** (power % 10)} ${UNITS[Math.floor(power / 10)]}`
 }
 
+const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
+
 /** Groups by lifetime in events, in powers of ten; lifetimes cut off by the recording are groups of their own. */
 function byAge({ device }: History): Sorted {
   const { allocEvent, freeEvent, events } = device
-  const [BEFORE, LAST, ALWAYS] = [20, 21, 22]
   const ranks = new Int32Array(allocEvent.length)
   for (let i = 0; i < ranks.length; i++) {
     const lasts = freeEvent[i] >= events
@@ -322,6 +383,12 @@ function byAge({ device }: History): Sorted {
     const [least, most] = [10 ** rank, 10 ** (rank + 1) - 1]
     return plain(`age ${rank}`, `${formatCount(least)} to ${formatCount(most)} events`)
   })
+}
+
+/** The rank of a group of sizes or lifetimes, which its key tells. */
+function rankOf({ key }: Group): number {
+  const name = key.slice(key.indexOf(" ") + 1)
+  return { before: BEFORE, last: LAST, always: ALWAYS }[name] ?? Number(name)
 }
 
 /** One group for each rank that occurs, in the order of ranks. */

@@ -4,6 +4,7 @@ import { cumulative, type LineRow, linesAt, mapLines, NO_MATCH, rowsOfLine, sort
 import { stripsOf } from "../data/device"
 import { History } from "../data/history"
 import { liveAt } from "../data/lives"
+import { liveQuestion } from "../data/questions"
 import { originsOf } from "../data/origins"
 import { filterTest } from "./search"
 import { deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
@@ -37,7 +38,7 @@ const ORIGINS = originsOf(DEVICE, STACKS)
 
 function table(typed: string, event = 4) {
   const map = mapLines(DEVICE, STACKS, ORIGINS, filterTest(typed))
-  const rows = linesAt(DEVICE, ORIGINS, map, "allocated", event)
+  const rows = linesAt(DEVICE, ORIGINS, map, liveQuestion("allocated", event))
   return { map, rows, short: rows.map((row) => [map.lines[row.line].name, row.bytes, row.count, row.median]) }
 }
 
@@ -106,7 +107,7 @@ test("any filter's lines add up to the curve, at every event", () => {
     for (const typed of ["", "model", "-torch", "/me/"]) {
       const map = mapLines(device, STACKS, origins, filterTest(typed))
       for (let event = -1; event < 80; event += 9) {
-        assert.equal(cumulative(linesAt(device, origins, map, "allocated", event)).at(-1) ?? 0, sums[event + 1])
+        assert.equal(cumulative(linesAt(device, origins, map, liveQuestion("allocated", event))).at(-1) ?? 0, sums[event + 1])
       }
     }
   }
@@ -155,7 +156,7 @@ test("what is left out is counted by nothing: curves, lines and totals are those
       const bytes = live.reduce((sum, i) => sum + height[i], 0)
       assert.equal(some.at(curve, event), bytes)
       assert.deepEqual([...liveAt(some.device, curve, event)], live)
-      const rows = linesAt(some.device, origins, map, curve, event)
+      const rows = linesAt(some.device, origins, map, liveQuestion(curve, event))
       assert.equal(
         rows.reduce((sum, row) => sum + row.bytes, 0),
         bytes,

@@ -3,10 +3,9 @@
 import type { Curve } from "../data/curves"
 import { type Device, type Stacks, stripsOf } from "../data/device"
 import { frameText, isCompiled, type Line, treeText, withoutFrame } from "../data/frames"
-import { type Amounts, liveAt } from "../data/lives"
+import { type Amounts, answerOf, type Question, restOf } from "../data/questions"
 import type { Origins } from "../data/origins"
 import { medianOf } from "../data/places"
-import { restAt } from "../data/rest"
 import type { Test } from "./search"
 
 export const NO_MATCH = "no matching frame"
@@ -78,62 +77,63 @@ function firstOfLine({ strings, frameFile, frameLine, frameName }: Stacks): Int3
   return Int32Array.from(keys, (key) => first.get(key)!)
 }
 
-/** One row of the table. */
-export interface LineRow {
-  /** Place in `LineMap.lines`. */
-  line: number
-  bytes: number
-  count: number
-  /** The median of the live sizes. NaN if not drawn one by one. */
-  median: number
-  /** The smallest of the live sizes: with two, both are known. */
-  least: number
-  /** Everything that the line allocated in the recording, including what was freed again. */
-  ever: number
-  everCount: number
-}
+export type LineRow = ReturnType<typeof linesAt>[number]
 
-/** The lines that hold something after an event, most bytes first; they add up to the curve. */
-export function linesAt(device: Device, origins: Origins, map: LineMap, curve: Curve, event: number): LineRow[] {
+/** The lines with something in an answer, most bytes first; what is live, or a change, adds up to the curve, or to its change. */
+export function linesAt(device: Device, origins: Origins, map: LineMap, question: Question, answer = answerOf(device, question)) {
+  const { curve } = question
   const { height } = stripsOf(device, curve)
   const ever = (map.ever[curve] ??= everOf(device, origins, map, height))
-  const rows: LineRow[] = map.lines.map((_, line) => ({
+  const rows = map.lines.map((_, line) => ({
+    /** Place in `LineMap.lines`. */
     line,
+    /** Of a change: what came less what went, and both together. */
     bytes: 0,
+    moved: 0,
     count: 0,
+    /** The median and the smallest of the sizes: of two, both are known. NaN if not drawn one by one. */
     median: 0,
     least: 0,
+    /** Everything that the line allocated in the recording, including what was freed again. */
     ever: ever.bytes[line],
     everCount: ever.count[line],
   }))
-  const sizes: number[][] = rows.map(() => [])
-  for (const i of liveAt(device, curve, event)) {
-    const line = map.ofOrigin[origins.ofAllocation[i]]
+  const { rows: found, signs } = answer
+  for (let k = 0; k < found.length; k++) {
+    const size = height[found[k]]
+    const line = map.ofOrigin[origins.ofAllocation[found[k]]]
     const row = rows[line]
-    row.bytes += height[i]
+    row.bytes += signs ? signs[k] * size : size
+    row.moved += size
     row.count++
-    sizes[line].push(height[i])
   }
+  // The sizes of each line behind one another, in order.
+  const sizes = new Float64Array(found.length)
+  let end = 0
+  const next = rows.map(({ count }) => (end += count) - count)
+  for (let k = 0; k < found.length; k++) sizes[next[map.ofOrigin[origins.ofAllocation[found[k]]]]++] = height[found[k]]
   rows.forEach((row, line) => {
-    const sorted = Float64Array.from(sizes[line]).sort()
+    const sorted = sizes.subarray(next[line] - row.count, next[line]).sort()
     row.median = medianOf(sorted)
     row.least = sorted[0] ?? 0
   })
   if (device.rest) {
     const row = rows[map.ofOrigin[origins.ofAllocation[device.rest.row]]]
-    const rest = restAt(device.rest, curve, event)
+    const rest = restOf(device, question)
     row.bytes += rest.bytes
+    row.moved += Math.abs(rest.bytes)
     row.count += rest.count
     row.ever += device.rest.ever[curve]
     row.everCount += device.rest.ever.count
     row.median = NaN // their sizes are not known one by one
   }
-  return rows.filter((row) => row.count > 0).sort((a, b) => b.bytes - a.bytes || a.line - b.line)
+  return rows.filter((row) => row.count > 0).sort((a, b) => Math.abs(b.bytes) - Math.abs(a.bytes) || a.line - b.line)
 }
 
 /** Without rows that are never live: those left out, and the one that stands for what is not drawn one by one. */
 function everOf({ allocEvent, freeEvent }: Device, { ofAllocation }: Origins, { lines, ofOrigin }: LineMap, height: Float64Array): Amounts {
-  const ever = { bytes: new Float64Array(lines.length), count: new Int32Array(lines.length) }
+  const bytes = new Float64Array(lines.length)
+  const ever = { bytes, count: new Int32Array(lines.length), moved: bytes }
   for (let i = 0; i < height.length; i++) {
     if (freeEvent[i] <= allocEvent[i]) continue
     const line = ofOrigin[ofAllocation[i]]
@@ -152,8 +152,10 @@ export function sortLines(rows: LineRow[], map: LineMap, by: LineColumn, reverse
     return file || name
   }
   const compare = (a: LineRow, b: LineRow) =>
-    by === "location" ? text(a).localeCompare(text(b)) || (map.lines[a.line].line ?? 0) - (map.lines[b.line].line ?? 0) : b[by] - a[by]
-  return [...rows].sort((a, b) => (reversed ? -1 : 1) * compare(a, b) || b.bytes - a.bytes || a.line - b.line)
+    by === "location"
+      ? text(a).localeCompare(text(b)) || (map.lines[a.line].line ?? 0) - (map.lines[b.line].line ?? 0)
+      : Math.abs(b[by]) - Math.abs(a[by])
+  return [...rows].sort((a, b) => (reversed ? -1 : 1) * compare(a, b) || b.moved - a.moved || a.line - b.line)
 }
 
 /** The running sum down the list. */

@@ -84,6 +84,7 @@ test("equal rows are those of one size, role and call site, most bytes in all fi
     groupEqual(sortLive(live.slice(), device, sites, by, reversed), device, sites, by, reversed)
   assert.deepEqual(grouped("block"), [[0], [1, 2], [3]])
   assert.deepEqual(grouped("age", true), [[3], [2, 1], [0]])
+  assert.deepEqual(groupEqual([1, 2, 3, 4], device, sites, "block", false, Int8Array.of(0, 1, -1, 1, 1)), [[1, 4], [2], [3]])
   assert.deepEqual(groupEqual(Int32Array.of(1, 2, 4, 0), device, sites, "requested", false), [[1, 2, 4], [0]])
   assert.deepEqual([...rowsEqual(device, sites, 2)], [0, 1, 1, 0, 1]) // of the entire recording
 })

@@ -1,7 +1,7 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
 import { originsOf } from "../data/origins"
-import { amountsLive } from "../data/lives"
+import { amountsLive } from "../data/questions"
 import { PatternError } from "../text/pattern"
 import { filterTest, searchTree, textTest } from "./search"
 import { deviceOf, stacksOf } from "../testing"

@@ -45,17 +45,10 @@ export function filterTest(typed: string): Test | null {
   return (text) => (!wanted.length || wanted.some((test) => test(text))) && !unwanted.some((test) => test(text))
 }
 
-/** What a search in the tree found. */
-export interface Found {
-  /** The nodes, in the order of the rows when all are open. */
-  nodes: number[]
-  isMatch: Uint8Array
-  /** Bytes in or below a match, each counted once. */
-  bytes: number
-}
+export type Found = ReturnType<typeof searchTree>
 
 /** Finds the nodes under `from` whose function, file or `file:line` matches. */
-export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: Test): Found {
+export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: Test) {
   const { tree } = sums
   const ofFrame = new Int8Array(stacks.frameName.length).fill(-1)
   const matches = (node: number) => {
@@ -67,7 +60,14 @@ export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: T
     }
     return ofFrame[frame] === 1
   }
-  const found: Found = { nodes: [], isMatch: new Uint8Array(tree.size), bytes: 0 }
+  const found = {
+    /** In the order of the rows when all are open. */
+    nodes: [] as number[],
+    isMatch: new Uint8Array(tree.size),
+    /** Bytes in or below a match, each counted once. */
+    bytes: 0,
+    moved: 0,
+  }
   const covered = new Uint8Array(tree.size)
   sums.walk(from, (node) => {
     const inside = node !== from && covered[tree.parent[node]] === 1
@@ -75,7 +75,10 @@ export function searchTree(sums: TreeSums, stacks: Stacks, from: number, test: T
     if (hit) {
       found.nodes.push(node)
       found.isMatch[node] = 1
-      if (!inside) found.bytes += sums.bytes[node]
+      if (!inside) {
+        found.bytes += sums.bytes[node]
+        found.moved += sums.moved[node]
+      }
     }
     covered[node] = Number(hit || inside)
     return true

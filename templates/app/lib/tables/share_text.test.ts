@@ -1,6 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { History } from "../data/history"
+import { liveQuestion } from "../data/questions"
 import { code, oneLine, stackAsText, viewAsMarkdown } from "./share_text"
 import { deviceOf, stacksOf } from "../testing"
 
@@ -20,8 +21,7 @@ test("a view becomes a table of the call sites at its moment", () => {
   const history = new History(device, stacks)
   const text = viewAsMarkdown(history, {
     title: "run<1>",
-    curve: "allocated",
-    event: 1,
+    question: liveQuestion("allocated", 1),
     fragment: "event=1",
     filter: "",
     selection: { label: "make", rows: Uint8Array.of(0, 1, 0) },
@@ -37,10 +37,24 @@ test("a view becomes a table of the call sites at its moment", () => {
     "| 3.00 KiB | 37.5% | 1 | `make` `model.py:7` |",
     "| 1.00 KiB | 12.5% | 1 | `before recording` |",
     "",
-    "Selected: `make` with 3.00 KiB (37.5%) then.",
+    "Selected: `make` with 3.00 KiB (37.5%).",
     "",
     "In the report: `#event=1`",
     "",
+  ])
+})
+
+test("a view of a change has signs, and shares of what moved", () => {
+  const history = new History(device, stacks)
+  const question = { ...liveQuestion("allocated", 3), kind: "change" as const, from: 0, to: 3, alive: 3 }
+  const lines = viewAsMarkdown(history, { title: "run", question, fragment: "", filter: "", selection: null }).split("\n")
+  assert.deepEqual(lines.slice(0, 6), [
+    "**run**, cuda:0: +1.00 KiB allocated in 2 allocations that came or went between event 0 and event 3",
+    "",
+    "| allocated | share | count | call site |",
+    "|---:|---:|---:|---|",
+    "| +4.00 KiB | 57.1% | 1 | `` ev\\|il`<b> `` `x.py:7` |",
+    "| \u22123.00 KiB | 42.9% | 1 | `make` `model.py:7` |",
   ])
 })
 
@@ -56,7 +70,13 @@ test("code keeps any text in its place", () => {
 test("a title in Markdown calls nobody, links nowhere and is one line", () => {
   const history = new History(device, stacks)
   const title = "@me #12 o/r#3 GH-4 https://x www.x ![i](u) :fire: \u202e\x1b[2J\n# x $y$"
-  const [line] = viewAsMarkdown(history, { title, curve: "allocated", event: 1, fragment: "", filter: "", selection: null }).split("\n")
+  const [line] = viewAsMarkdown(history, {
+    title,
+    question: liveQuestion("allocated", 1),
+    fragment: "",
+    filter: "",
+    selection: null,
+  }).split("\n")
   assert.equal(
     line.split(", cuda:0")[0],
     "**@\u200bme \\#\u200b12 o/r\\#\u200b3 GH-\u200b4 https:\u200b//x www\u200b.x \\!\\[i\\](u) :\u200bfire: \ufffd\ufffd\\[2J \\# x \\$y\\$**",
@@ -68,16 +88,15 @@ test("with some allocations left out, the view is of the others and says so", ()
   const some = all.without(Uint8Array.of(0, 1, 0))
   const text = viewAsMarkdown(some, {
     title: "run",
-    curve: "allocated",
-    event: 1,
+    question: liveQuestion("allocated", 1),
     fragment: "",
-    filter: "Without make model.py:7",
+    filter: "call site is not make model.py:7",
     selection: null,
   })
   assert.deepEqual(text.split("\n").slice(0, 9), [
     "**run**, cuda:0: 5.00 KiB allocated in 2 allocations at the peak (event 1)",
     "",
-    "Without make model.py:7: 62.5% of the 8.00 KiB allocated then.",
+    "Only where call site is not make model.py:7: 62.5% of 8.00 KiB without the filter.",
     "",
     "allocated 5.00 KiB \u00b7 requested 5.00 KiB",
     "",

@@ -1,12 +1,11 @@
 /** The present view as Markdown, for an issue or a chat. */
 
-import type { Curve } from "../data/curves"
-import { formatBytes, formatCount, formatShare, plural } from "../text/format"
+import { formatAmount, formatBytes, formatCount, formatShare, plural } from "../text/format"
 import type { History } from "../data/history"
 import { framesOf } from "../data/device"
 import { frameText } from "../data/frames"
-import { amountsLive } from "../data/lives"
 import { momentText, totalsAt } from "../data/moment"
+import { amountsOf, answerText, type Question } from "../data/questions"
 
 const MOST_SITES = 10
 
@@ -20,8 +19,8 @@ const LINKS = /@(?!\s)|:(?=\/\/)|www(?=\.)|\bGH-(?=\d)|(?<!\w)#(?=\d)|(?<=[\w.-]
 /** What a view shows, for `viewAsMarkdown`. */
 export interface View {
   title: string
-  curve: Curve
-  event: number
+  /** What it answers. */
+  question: Question
   /** The fragment that opens the same view, or "". */
   fragment: string
   /** Which allocations count, in words; "" where all do. */
@@ -33,33 +32,43 @@ export interface View {
 /** A heading, the totals and the largest call sites at a moment, as GitHub shows it; `history`: of what counts. */
 export function viewAsMarkdown(history: History, view: View): string {
   const { device, sites } = history
-  const now = totalsAt(history, view.event)
-  const { bytes, count } = amountsLive(device, view.curve, view.event, sites.ofAllocation, sites.rows.length)
-  const live = count.reduce((sum, each) => sum + each, 0)
-  const total = now[view.curve]
-  const all = history.all.at(view.curve, view.event)
-  const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => bytes[b] - bytes[a] || a - b)
-  const amount = (value: number | null) => (value === null ? "not known" : formatBytes(value))
+  const { question } = view
+  const { kind, curve, at } = question
+  const live = kind === "live"
+  const { bytes, count, moved } = amountsOf(device, question, sites.ofAllocation, sites.rows.length)
+  const add = (values: ArrayLike<number>) => Array.from(values).reduce((sum, each) => sum + each, 0)
+  const [total, whole] = [add(bytes), add(moved)]
+  const all = add(amountsOf(history.all.device, question, sites.ofAllocation, sites.rows.length).moved)
+  const rows = [...count.keys()].filter((row) => count[row] > 0).sort((a, b) => Math.abs(bytes[b]) - Math.abs(bytes[a]) || a - b)
+  const amount = (value: number | null) => (value === null ? "not known" : formatAmount(value, kind === "change"))
+  const now = totalsAt(history, at)
   const lines = [
-    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${view.curve} in ${plural(live, "allocation")} ${momentText(history, view.curve, view.event)}`,
+    `**${escaped(view.title)}**, ${escaped(device.id)}: ${amount(total)} ${curve} in ${plural(add(count), "allocation")} ${live ? momentText(history, curve, at) : `${kind === "change" ? "that " : ""}${answerText(question)}`}`,
     "",
-    ...(view.filter ? [`${escaped(view.filter)}: ${formatShare(total, all)} of the ${amount(all)} ${view.curve} then.`, ""] : []),
-    `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)}${history.partial ? "" : ` \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`}`,
-    "",
-    `| ${view.curve} | share | count | call site |`,
+    ...(view.filter
+      ? [`Only where ${escaped(view.filter)}: ${formatShare(whole, all)} of ${formatBytes(all)} without the filter.`, ""]
+      : []),
+    ...(device.rest && !live && kind !== "change" ? ["What is not drawn one by one is not counted.", ""] : []),
+    ...(live
+      ? [
+          `allocated ${amount(now.allocated)} \u00b7 requested ${amount(now.requested)}${history.partial ? "" : ` \u00b7 reserved ${amount(now.reserved)} \u00b7 inactive ${amount(now.inactive)}`}`,
+          "",
+        ]
+      : []),
+    `| ${curve} | share | count | call site |`,
     "|---:|---:|---:|---|",
     ...rows.slice(0, MOST_SITES).map((row) => {
       const { fullName, name, place } = sites.rows[row]
-      return `| ${formatBytes(bytes[row])} | ${formatShare(bytes[row], total)} | ${formatCount(count[row])} | ${code(name || fullName)}${place ? ` ${code(place)}` : ""} |`
+      return `| ${amount(bytes[row])} | ${formatShare(moved[row], whole)} | ${formatCount(count[row])} | ${code(name || fullName)}${place ? ` ${code(place)}` : ""} |`
     }),
   ]
   if (rows.length > MOST_SITES) {
-    const more = rows.slice(MOST_SITES).reduce((sum, row) => sum + bytes[row], 0)
-    lines.push(`| ${formatBytes(more)} | ${formatShare(more, total)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
+    const [more, part] = [bytes, moved].map((of) => rows.slice(MOST_SITES).reduce((sum, row) => sum + of[row], 0))
+    lines.push(`| ${amount(more)} | ${formatShare(part, whole)} | | ${formatCount(rows.length - MOST_SITES)} more call sites |`)
   }
   if (view.selection) {
-    const [, picked] = amountsLive(device, view.curve, view.event, view.selection.rows, 2).bytes
-    lines.push("", `Selected: ${code(view.selection.label)} with ${formatBytes(picked)} (${formatShare(picked, total)}) then.`)
+    const picked = amountsOf(device, question, view.selection.rows, 2)
+    lines.push("", `Selected: ${code(view.selection.label)} with ${amount(picked.bytes[1])} (${formatShare(picked.moved[1], whole)}).`)
   }
   if (view.fragment) lines.push("", `In the report: ${code(`#${view.fragment}`)}`)
   return `${lines.join("\n")}\n`

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import type { StageSummary } from "../data/payload"
-import { groupStages } from "./stage_groups"
+import { groupStages, stageAt, stageAtEvents } from "./stage_groups"
 
 function stage(name: string, parent: number | null, peak: number | null): StageSummary {
   return {
@@ -53,4 +53,20 @@ test("a stage that does not repeat keeps its whole name", () => {
 
 test("figures that no stage knows are unknown", () => {
   assert.equal(groupStages([stage("a", null, null)])[0].spread.peak_bytes, null)
+})
+
+test("the innermost stage of one event is that of all of them", () => {
+  const spans: [depth: number, start: number, end: number][] = [
+    [0, -1, 9],
+    [1, 2, 5],
+    [1, 5, 5],
+    [2, 3, 4],
+    [0, 12, 20],
+  ]
+  const stages = spans.map(([depth, start_event, end_event]) => ({ ...stage("a", null, 1), depth, start_event, end_event }))
+  assert.deepEqual(
+    Array.from({ length: 16 }, (_, event) => stageAt(stages, event)),
+    [...stageAtEvents(stages, 16)],
+  )
+  assert.equal(stageAt(stages, -1), -1, "before the recording")
 })

@@ -2,7 +2,7 @@ import { test } from "node:test"
 import assert from "node:assert/strict"
 import type { Device } from "../data/device"
 import { originsOf } from "../data/origins"
-import { amountsLive } from "../data/lives"
+import { amountsLive } from "../data/questions"
 import { groupBySite } from "../data/sites"
 import { cpuMs, deviceOf, random, randomStrips, REASONS, stacksOf, totals } from "../testing"
 import { CallTree, type Direction, heaviest, ROOT, rowsInSight, type TreeSums } from "./tree"
@@ -50,7 +50,7 @@ test("a node is its own bytes and its children's, and the root is the curve, at 
       const tree = treeOf(device, direction, folded)
       for (let event = -1; event < strips.events; event += 7) {
         const now = at(tree, device, event)
-        assert.equal(now.total, sums[event + 1])
+        assert.equal(now.whole, sums[event + 1])
         now.walk(ROOT, (node) => {
           assert.equal(
             now.bytes[node],
@@ -168,7 +168,7 @@ test("a million allocations take a moment, not a second", () => {
   const tree = new CallTree(device, STACKS, origins, "down", true)
   const began = cpuMs()
   const now = tree.at(amountsLive(device, "allocated", n - 60_000, origins.ofAllocation, origins.length))
-  assert.equal(now.total, 512 * 50_000)
+  assert.equal(now.whole, 512 * 50_000)
   assert.ok(cpuMs() - began < 500)
 })
 

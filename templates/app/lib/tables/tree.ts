@@ -2,7 +2,7 @@
 
 import type { Device, Stacks } from "../data/device"
 import { isKept, standIn } from "../data/frames"
-import type { Amounts } from "../data/lives"
+import type { Amounts } from "../data/questions"
 import type { Origins } from "../data/origins"
 
 /** Top-down starts at the outermost frame, bottom-up at the one that allocated. */
@@ -19,7 +19,7 @@ export class CallTree {
   readonly depth: Int32Array
   /** The node where each origin's path ends, -1 for those that do not occur. */
   private readonly leaf: Int32Array
-  private readonly labels = new Map<number, string>([[ROOT, "All live allocations"]])
+  private readonly labels = new Map<number, string>([[ROOT, "Everything"]])
   private readonly children: number[][] = []
 
   /** Lays out every path of a device.
@@ -114,52 +114,68 @@ export class CallTree {
     return rows
   }
 
-  /** Adds up what is live. */
-  at(live: Amounts): TreeSums {
-    return new TreeSums(this, live, this.leaf)
+  /** Adds up an answer by origin. */
+  at(answered: Amounts): TreeSums {
+    return new TreeSums(this, answered, this.leaf)
   }
 }
 
-/** The bytes of a tree after one event. The root's are the curve's value there, to the byte. */
+/** The bytes of a tree. Of what is live after an event, the root's are the curve's value there, to the byte; of a change, the curve's change. */
 export class TreeSums {
-  /** Bytes of a node and everything below it. */
+  /** Bytes of a node and everything below it; of a change, what came less what went. */
   readonly bytes: Float64Array
+  /** The same without signs: as much as came or went. */
+  readonly moved: Float64Array
   readonly count: Int32Array
   /** Bytes of paths that end at a node. */
   readonly ownBytes: Float64Array
   readonly ownCount: Int32Array
+  /** Whether the bytes are of a change. */
+  readonly signed: boolean
   private readonly sorted = new Map<number, number[]>()
 
   constructor(
     readonly tree: CallTree,
-    live: Amounts,
+    { bytes, count, moved }: Amounts,
     leaf: Int32Array,
   ) {
+    this.signed = moved !== bytes
     this.ownBytes = new Float64Array(tree.size)
     this.ownCount = new Int32Array(tree.size)
+    const ownMoved = this.signed ? new Float64Array(tree.size) : this.ownBytes
     for (let origin = 0; origin < leaf.length; origin++) {
-      if (!live.count[origin]) continue
-      this.ownBytes[leaf[origin]] += live.bytes[origin]
-      this.ownCount[leaf[origin]] += live.count[origin]
+      if (!count[origin]) continue
+      this.ownBytes[leaf[origin]] += bytes[origin]
+      this.ownCount[leaf[origin]] += count[origin]
+      if (this.signed) ownMoved[leaf[origin]] += moved[origin]
     }
     this.bytes = this.ownBytes.slice()
     this.count = this.ownCount.slice()
+    this.moved = this.signed ? ownMoved : this.bytes
     for (let node = tree.size - 1; node > ROOT; node--) {
-      this.bytes[tree.parent[node]] += this.bytes[node]
-      this.count[tree.parent[node]] += this.count[node]
+      const parent = tree.parent[node]
+      this.bytes[parent] += this.bytes[node]
+      this.count[parent] += this.count[node]
+      if (this.signed) this.moved[parent] += this.moved[node]
     }
   }
 
-  get total(): number {
-    return this.bytes[ROOT]
+  /** What shares are of: everything that is shown. */
+  get whole(): number {
+    return this.moved[ROOT]
   }
 
-  /** The children that hold something, largest first. */
+  /** What came less what went below a node; undefined where nothing is compared. */
+  change(node: number): number | undefined {
+    return this.signed ? this.bytes[node] : undefined
+  }
+
+  /** The children that hold something, the largest amount or change first. */
   children(node: number): readonly number[] {
     let found = this.sorted.get(node)
     if (!found) {
       found = this.tree.childrenOf(node).filter((child) => this.count[child] > 0)
-      found.sort((a, b) => this.bytes[b] - this.bytes[a] || a - b)
+      found.sort((a, b) => Math.abs(this.bytes[b]) - Math.abs(this.bytes[a]) || this.moved[b] - this.moved[a] || a - b)
       this.sorted.set(node, found)
     }
     return found
@@ -184,9 +200,9 @@ export function heaviest(sums: TreeSums, from: number, rows: number): Set<number
   let shown = 1 + queue.length
   while (queue.length && shown < rows) {
     let best = 0
-    for (let k = 1; k < queue.length; k++) if (sums.bytes[queue[k]] > sums.bytes[queue[best]]) best = k
+    for (let k = 1; k < queue.length; k++) if (sums.moved[queue[k]] > sums.moved[queue[best]]) best = k
     const [node] = queue.splice(best, 1)
-    if (sums.bytes[node] < sums.bytes[from] * 0.02) break
+    if (sums.moved[node] < sums.moved[from] * 0.02) break
     const children = sums.children(node)
     if (!children.length) continue
     open.add(node)

@@ -1,5 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
+import { amountsLive } from "../data/questions"
 import { deviceOf, stacksOf } from "../testing"
 import { ROOT } from "./tree"
 import { parseKey, TreeModel } from "./tree_model"
@@ -26,9 +27,13 @@ const STACKS = stacksOf([
 ])
 const STRIPS = { events: 4, birth: Int32Array.of(0, 1, 2), death: Int32Array.of(4, 4, 3), height: Float64Array.of(50, 30, 1) }
 
+const DEVICE = deviceOf(STRIPS, [0, 1, 2])
+
+const live = ({ origins }: TreeModel, event: number) => amountsLive(DEVICE, "allocated", event, origins.ofAllocation, origins.length)
+
 function model(): TreeModel {
-  const made = new TreeModel(deviceOf(STRIPS, [0, 1, 2]), STACKS)
-  made.show("allocated", 2)
+  const made = new TreeModel(DEVICE, STACKS)
+  made.show(live(made, 2))
   made.collapse()
   return made
 }
@@ -54,9 +59,9 @@ test("a reader's own openings outlive a move of the cursor", () => {
   const tree = model()
   tree.expandAll()
   assert.equal(names(tree), "all main a b leaf c leaf d leaf")
-  tree.show("allocated", 3)
+  tree.show(live(tree, 3))
   assert.equal(names(tree), "all main a b leaf c leaf")
-  tree.show("allocated", 2)
+  tree.show(live(tree, 2))
   assert.equal(names(tree), "all main a b leaf c leaf d leaf")
 })
 
@@ -95,7 +100,7 @@ test("a match stays the present one while the cursor moves", () => {
   const tree = model()
   tree.search("leaf")
   tree.next(1)
-  tree.show("allocated", 3)
+  tree.show(live(tree, 3))
   assert.deepEqual([tree.match, tree.found!.nodes.length], [1, 2])
 })
 
@@ -106,7 +111,7 @@ test("revealing a node outside of the focus leaves the focus; one that holds not
   tree.focus(find(tree, "a"))
   assert.ok(tree.reveal(d))
   assert.equal(tree.top, ROOT)
-  tree.show("allocated", 3)
+  tree.show(live(tree, 3))
   assert.ok(!tree.reveal(d))
 })
 

@@ -1,8 +1,7 @@
 /** The state of the panel of call stacks (direction, open nodes, focus, search), without its drawing. */
 
-import type { Curve } from "../data/curves"
 import type { Device, Stacks } from "../data/device"
-import { amountsLive } from "../data/lives"
+import type { Amounts } from "../data/questions"
 import { type Origins, originsOf } from "../data/origins"
 import { refusal } from "../text/pattern"
 import { type Found, searchTree, textTest } from "./search"
@@ -62,20 +61,17 @@ export class TreeModel {
   /** Index of the current match, or -1. */
   match = -1
   private readonly sides = new Map<string, Side>()
-  private curve: Curve = "allocated"
-  private event = -1
-  private counted: Device
+  private answered!: Amounts
   private typed = ""
   /** Why the search was refused; "" if it was not. */
   refused = ""
-  private readonly origins: Origins
+  readonly origins: Origins
 
   constructor(
     private readonly device: Device,
     private readonly stacks: Stacks,
   ) {
     this.origins = originsOf(device, stacks)
-    this.counted = device
   }
 
   get tree(): CallTree {
@@ -99,12 +95,10 @@ export class TreeModel {
     return this.side.open.has(node)
   }
 
-  /** Shows the state after an event. `counted`: the device with only the allocations that count. */
-  show(curve: Curve, event: number, counted = this.counted): void {
-    this.curve = curve
-    this.event = event
-    this.counted = counted
-    this.sums = this.tree.at(amountsLive(counted, curve, event, this.origins.ofAllocation, this.origins.length))
+  /** Shows an answer, which is given by origin. */
+  show(answered: Amounts): void {
+    this.answered = answered
+    this.sums = this.tree.at(answered)
     const { side } = this
     if (!side.touched) side.open = this.opening(side.top)
     this.searchAgain()
@@ -117,7 +111,7 @@ export class TreeModel {
     this.direction = direction
     this.folded = folded
     this.match = -1
-    this.show(this.curve, this.event)
+    this.show(this.answered)
   }
 
   /** Shows the tree and the focus of a link. */

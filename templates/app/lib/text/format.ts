@@ -26,6 +26,11 @@ export function formatSignedBytes(count: number): string {
   return count > 0 ? `+${formatBytes(count)}` : count < 0 ? `\u2212${formatBytes(-count)}` : formatBytes(count)
 }
 
+/** Bytes, or with `signed` a change. */
+export function formatAmount(bytes: number, signed: boolean): string {
+  return signed ? formatSignedBytes(bytes) : formatBytes(bytes)
+}
+
 /** `22,332` */
 export function formatCount(count: number): string {
   return String(Math.trunc(count)).replace(/\B(?=(\d{3})+(?!\d))/g, ",")
@@ -46,6 +51,17 @@ export function formatShare(part: number, whole: number): string {
   if (part === 0) return "0%"
   const percent = (100 * part) / whole
   return percent < 0.1 ? "<0.1%" : `${percent.toFixed(1)}%`
+}
+
+/** A change in percent of what there was: `+47%`, `−3.2%`; "" for none. */
+export function formatChange(change: number, base: number): string {
+  if (!change || !base) return ""
+  const percent = Math.abs(change / base) * 100
+  if (percent < 0.1) return "<0.1%"
+  const times = percent < 10 ? 10 : 1
+  const even = (percent * times) % 2 === 0.5 // Python rounds a tie to even
+  const rounded = even ? Math.floor(percent * times) : Math.round(percent * times)
+  return `${change < 0 ? "\u2212" : "+"}${times > 1 ? (rounded / times).toFixed(1) : formatCount(rounded)}%`
 }
 
 /** A duration given in microseconds: `850 µs`, `12.1 ms`, `3.42 s`, `4 min 07 s`. */

@@ -10,10 +10,16 @@ test("a view comes back from its link", () => {
     curve: "requested",
     cursor: -1,
     colouring: "stage",
-    only: [3],
-    without: [0, 1, 2, 12],
+    only: new Map([
+      ["role", [3]],
+      ["metadata:a;b,c", [1]],
+    ]),
+    without: new Map([["site", [0, 1, 2, 12]]]),
     pinned: 3,
-    ruler: [1, 2, 3, 4],
+    a: -1,
+    b: 12,
+    c: 30,
+    ask: "stayed",
     tab: "stacks",
     search: "a=b&c, #ü</script>",
     stacks: "flame",
@@ -25,9 +31,14 @@ test("a view comes back from its link", () => {
 })
 
 test("rows in a link are ranges, however many there are", () => {
-  assert.equal(encodeLink({ without: [0, 1, 2, 3, 7, 9, 10] }), "without=0-3,7,9-10")
-  assert.deepEqual(decodeLink("without=0-3,7,x,-1,5-2,9-10").without, [0, 1, 2, 3, 7, 9, 10])
-  assert.equal(decodeLink("only=0-999999999,0-999999999").only!.length, 100_000)
+  const without = new Map([["size", [0, 1, 2, 3, 7, 9, 10]]])
+  assert.equal(encodeLink({ without }), "without=size:0-3,7,9-10")
+  assert.deepEqual(decodeLink("without=size:0-3,7,x,-1,5-2,9-10;role;:").without, without)
+  const { only } = decodeLink("only=role:0-999999999,0-999999999;size:1-999999999")
+  assert.deepEqual(
+    [...only!].map(([name, rows]) => [name, rows.length]),
+    [["role", 100_000]],
+  )
 })
 
 test("a view like the page's own has an empty link", () => {
@@ -36,7 +47,7 @@ test("a view like the page's own has an empty link", () => {
 })
 
 test("what makes no sense in a link is left out", () => {
-  assert.deepEqual(decodeLink("#event=x&view=1,2,NaN,3&ruler=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), {
+  assert.deepEqual(decodeLink("#event=x&view=1,2,NaN,3&a=1.5&only=1,2&device=1e9&colour=%E0%A4%A&tab=lines&nothing"), {
     colouring: "",
     tab: "lines",
   })

@@ -1,71 +1,62 @@
 /** The view as the fragment of the page's address, so that a link opens what its sender saw. */
 
-/** What a fragment holds: short keys, in this order. Values are as written by `encodeLink`. */
-export interface Link {
-  device?: number
-  /** Event window: x0, x1, y0, y1. */
-  window?: [number, number, number, number]
-  axis?: string
-  curve?: string
-  cursor?: number
-  colouring?: string
-  /** Rows of the colouring's groups: the only ones that count, or those that do not. */
-  only?: number[]
-  without?: number[]
-  pinned?: number
-  oom?: number
-  ruler?: [number, number, number, number]
-  tab?: string
-  search?: string
-  /** How call stacks are shown: their order, which frames, and the node in focus. */
-  stacks?: string
-  frames?: string
-  focus?: number
-  /** What is selected in which panel: `stacks:12`. */
-  selection?: string
-}
+/** Rows of groups, by colouring. */
+export type Rows = Map<string, number[]>
 
-type Read = (text: string) => unknown
-
-const text: Read = (value) => value
-const integer: Read = (value) => (/^-?\d{1,15}$/.test(value) ? Number(value) : undefined)
-const numbers = (value: string) => {
+const text = (value: string): string => value
+const integer = (value: string) => (/^-?\d{1,15}$/.test(value) ? Number(value) : undefined)
+const four = (value: string) => {
   const all = value.split(",").map(Number)
-  return value && all.every(Number.isFinite) ? all : undefined
+  return value && all.length === 4 && all.every(Number.isFinite) ? (all as [number, number, number, number]) : undefined
 }
 /** The most rows of a link: more than any page has groups. */
 const MOST_ROWS = 100_000
-/** Rows, and ranges of them: `0-3,7`. */
-const rows: Read = (value) => {
-  const found: number[] = []
-  for (const part of value.split(",")) {
-    const [, from, to = from] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part) ?? []
-    if (from) for (let row = Number(from); row <= Number(to) && found.length < MOST_ROWS; row++) found.push(row)
+/** Colourings, each with rows and ranges of them: `role:0-3,7;metadata%253Akey:1`. */
+const rows = (value: string): Rows | undefined => {
+  const found: Rows = new Map()
+  let count = 0
+  for (const each of value.split(";")) {
+    const [colouring, list = ""] = each.split(":")
+    const some: number[] = []
+    for (const part of list.split(",")) {
+      const [, from, to = from] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part) ?? []
+      if (from) for (let row = Number(from); row <= Number(to) && count < MOST_ROWS; row++, count++) some.push(row)
+    }
+    if (some.length) found.set(decoded(colouring), some)
   }
-  return value ? found : undefined
+  return found.size ? found : undefined
 }
-const four: Read = (value) => (numbers(value)?.length === 4 ? numbers(value) : undefined)
 
-/** The key of each part, and how its value is read; an invalid value is undefined. */
-const PARTS: Record<keyof Link, [key: string, read: Read]> = {
+/** What a fragment holds: the key of each part, in this order, and how its value is read; an invalid value is undefined. */
+const PARTS = {
   device: ["device", integer],
   axis: ["axis", text],
+  /** x0, x1, y0, y1. */
   window: ["view", four],
   curve: ["curve", text],
   cursor: ["event", integer],
   colouring: ["colour", text],
+  /** For some colourings, rows of their groups: the only ones that count, or those that do not. */
   only: ["only", rows],
   without: ["without", rows],
   pinned: ["allocation", integer],
   oom: ["oom", integer],
-  ruler: ["ruler", four],
+  /** The markers, and what is asked about them. */
+  a: ["a", integer],
+  b: ["b", integer],
+  c: ["c", integer],
+  ask: ["ask", text],
   tab: ["tab", text],
   search: ["search", text],
+  /** How call stacks are shown: their order, which frames, and the node in focus. */
   stacks: ["stacks", text],
   frames: ["frames", text],
   focus: ["focus", integer],
+  /** What is selected in which panel: `stacks:12`. */
   selection: ["selected", text],
-}
+} as const
+
+export type Link = { [Part in keyof typeof PARTS]?: ReturnType<(typeof PARTS)[Part][1]> }
 
 /** A fragment without its `#`; `""` for the view that the page opens with. */
 export function encodeLink(link: Link): string {
@@ -74,14 +65,14 @@ export function encodeLink(link: Link): string {
     const value = link[name as keyof Link]
     if (value === undefined || value === "") continue
     const written =
-      name === "only" || name === "without"
-        ? inRanges(value as number[])
+      value instanceof Map
+        ? [...value].map(([colouring, some]) => `${encodeURIComponent(colouring)}:${inRanges(some)}`).join(";")
         : Array.isArray(value)
           ? value.map(shortNumber).join(",")
           : typeof value === "number"
             ? shortNumber(value)
             : value
-    parts.push(`${key}=${encodeURIComponent(written).replace(/%2C/g, ",").replace(/%3A/g, ":")}`)
+    parts.push(`${key}=${encodeURIComponent(written).replace(/%(2C|3A|3B)/g, (sign) => decodeURIComponent(sign))}`)
   }
   return parts.join("&")
 }

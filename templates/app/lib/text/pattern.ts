@@ -52,30 +52,12 @@ export class Budget {
 }
 
 const [START, WORD, OTHER, END] = [0, 1, 2, -1]
-const DIGITS: Ranges = [[48, 57]]
-const WORDS: Ranges = [
-  [48, 57],
-  [65, 90],
-  [95, 95],
-  [97, 122],
-]
-const SPACES: Ranges = [
-  [9, 13],
-  [32, 32],
-  [160, 160],
-  [5760, 5760],
-  [8192, 8202],
-  [8232, 8233],
-  [8239, 8239],
-  [8287, 8287],
-  [12288, 12288],
-  [65279, 65279],
-]
-const LINES: Ranges = [
-  [10, 10],
-  [13, 13],
-  [8232, 8233],
-]
+/** Ranges of characters, by the first and the last of each. */
+const ranges = (...ends: number[]): Ranges => ends.flatMap((from, k) => (k % 2 ? [] : [[from, ends[k + 1]]]))
+const DIGITS = ranges(48, 57)
+const WORDS = ranges(48, 57, 65, 90, 95, 95, 97, 122)
+const SPACES = ranges(9, 13, 32, 32, 160, 160, 5760, 5760, 8192, 8202, 8232, 8233, 8239, 8239, 8287, 8287, 12288, 12288, 65279, 65279)
+const LINES = ranges(10, 10, 13, 13, 8232, 8233)
 const CLASSES: Record<string, Ranges> = { d: DIGITS, w: WORDS, s: SPACES }
 const CONTROLS: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, "0": 0 }
 

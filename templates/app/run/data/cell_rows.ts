@@ -1,5 +1,7 @@
 /** Curves of many ranks as cells of an axis, with edges at multiples of powers of two; cells merge by their maximum. */
 
+import { medianOf } from "../../lib/data/places"
+
 /** The value of a cell that a rank does not reach. */
 export const NO_CELL = -1
 
@@ -96,4 +98,20 @@ export function levelFor(least: number): number {
   while (2 ** level < least) level++
   while (level > 0 && 2 ** (level - 1) >= least) level--
   return level
+}
+
+/** The median curve of some rows: for each cell, the median over those that have it; NO_CELL where none has. */
+export function medianCurve(cells: CellRows, rows: ArrayLike<number>, level: number, from: number, columns: number): Float64Array {
+  const count = rows.length
+  // Row after row, so that a column is a stride: joined once, then read across.
+  const all = new Float64Array(columns * count).fill(NO_CELL)
+  for (let k = 0; k < count; k++) cells.joinInto(all.subarray(k * columns, (k + 1) * columns), rows[k], level, from)
+  const out = new Float64Array(columns).fill(NO_CELL)
+  const column = new Float64Array(count)
+  for (let c = 0; c < columns; c++) {
+    let present = 0
+    for (let k = 0; k < count; k++) if (all[k * columns + c] >= 0) column[present++] = all[k * columns + c]
+    if (present) out[c] = medianOf(column.subarray(0, present).sort())
+  }
+  return out
 }

@@ -1,33 +1,76 @@
 /** A run as the page works with it: a row is one device of one rank. */
 
+import { ColumnBlock, type ColumnSpec } from "../../lib/data/payload"
 import { CellRows, NO_CELL } from "./cell_rows"
-import { type OddRank, RunPayload } from "./run_payload"
 
 export type RunAxis = "time" | "event" | "step"
 export type Quantity = "allocated" | "reserved" | "share"
 
-export interface RunHolder {
-  kind: string
-  /** "" for all others of its kind. */
-  key: string
-  bytes: number
-  count: number
-  size: number
-  ofSize: number
+export type RunHolder = ReturnType<RunData["holders"]>[number]
+
+const RUN_FORMAT = 1
+
+/** A column of bytes, in multiples of `unit`. */
+interface BytesSpec {
+  unit: number
+  column: ColumnSpec
 }
 
-export interface RunFailure {
-  event: number
-  /** Since 1970; null where unknown. */
-  timeUs: number | null
-  size: number
-  site: string
+interface CellsSpec {
+  first: ColumnSpec
+  shift: ColumnSpec
+  count: ColumnSpec
+  allocated: BytesSpec
+  reserved: BytesSpec
+}
+
+interface OddDifference {
+  kind: string
+  name: string
+  bytes: number
+  usual: number
+  /** Bytes of the commonest allocation, and how many of them; zeros where that is not known. */
+  each: [size: number, count: number]
+  usual_each: [size: number, count: number]
+}
+
+export interface OddRank {
+  row: number
+  code: string
+  word: string
+  sentence: string
+  parting: string
+  event: number | null
+  differences: OddDifference[]
+}
+
+/** The ends of the colour scale, and the lowest and highest value, in bytes. */
+type ScaleEnds = [low: number, high: number, least: number, most: number]
+
+interface RunHeader {
+  format: number
+  strings: string[]
+  columns: Record<string, ColumnSpec>
+  cells: Record<"event" | "time", CellsSpec | null>
+  steps: { count: ColumnSpec; number: ColumnSpec; allocated: BytesSpec; left: BytesSpec }
+  holders: { count: ColumnSpec; kind: ColumnSpec; key: ColumnSpec; bytes: BytesSpec } & Record<
+    "allocations" | "size" | "of_size",
+    ColumnSpec
+  >
+  failed: Record<"count" | "event" | "time_us" | "size" | "site", ColumnSpec>
+  findings: Record<"count" | "severity" | "title", ColumnSpec>
+  /** The axis shown at first. */
+  axis: "time" | "event"
+  scales: Record<string, Record<"allocated" | "reserved", ScaleEnds>>
+  groups: { name: string }[]
+  odd: OddRank[]
 }
 
 /** If step numbers span more than this, they are not used as an axis. */
 const MOST_STEPS = 1 << 16
 
-export class RunData extends RunPayload {
+/** What `reporters/run_payload.py` packed. */
+export class RunData extends ColumnBlock<RunHeader> {
   readonly label = this.texts("label")
   readonly count = this.label.length
   readonly source = this.texts("source")
@@ -61,8 +104,10 @@ export class RunData extends RunPayload {
   private readonly failed
   private readonly found
 
+  /** Throws when the bytes are of another format. */
   constructor(bytes: ArrayBuffer) {
     super(bytes)
+    if (this.header.format !== RUN_FORMAT) throw new Error(`unknown format ${this.header.format} of a run's data`)
     const { columns, odd, steps, holders, failed, findings } = this.header
     const known = this.ints(columns.growth_known)
     this.growth = this.numbers("growth").map((gained, row) => (known[row] ? gained : NaN))
@@ -91,6 +136,30 @@ export class RunData extends RunPayload {
       site: this.ints(failed.site),
     }
     this.found = { starts: this.starts(findings.count), severity: this.ints(findings.severity), title: this.ints(findings.title) }
+  }
+
+  private numbers(name: string): Float64Array {
+    return this.floats(this.header.columns[name])
+  }
+
+  private bytesOf({ unit, column }: BytesSpec): Float64Array {
+    const values = this.floats(column)
+    if (unit > 1) for (let k = 0; k < values.length; k++) values[k] *= unit
+    return values
+  }
+
+  /** One text for each row, "" for none. */
+  private texts(name: string): string[] {
+    const { strings, columns } = this.header
+    return [...this.ints(columns[name])].map((id) => (id < 0 ? "" : strings[id]))
+  }
+
+  /** Where the entries of each row begin, with the end of the last. */
+  private starts(counts: ColumnSpec): Int32Array {
+    const count = this.ints(counts)
+    const starts = new Int32Array(count.length + 1)
+    for (let k = 0; k < count.length; k++) starts[k + 1] = starts[k] + count[k]
+    return starts
   }
 
   /** The axes on which something can be drawn, the best first. */
@@ -157,11 +226,12 @@ export class RunData extends RunPayload {
   }
 
   /** What held the memory at a row's peak. */
-  holders(row: number): RunHolder[] {
+  holders(row: number) {
     const { starts, kind, key, bytes, count, size, ofSize } = this.held
     const { strings } = this.header
     return range(starts, row).map((k) => ({
       kind: strings[kind[k]],
+      /** "" for all others of its kind. */
       key: strings[key[k]],
       bytes: bytes[k],
       count: count[k],
@@ -174,10 +244,11 @@ export class RunData extends RunPayload {
     return this.failed.starts[row + 1] > this.failed.starts[row]
   }
 
-  failures(row: number): RunFailure[] {
+  failures(row: number) {
     const { starts, event, time, size, site } = this.failed
     return range(starts, row).map((k) => ({
       event: event[k],
+      /** Since 1970; null where unknown. */
       timeUs: time[k] < 0 ? null : time[k],
       size: size[k],
       site: this.header.strings[site[k]],

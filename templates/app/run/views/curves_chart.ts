@@ -7,11 +7,9 @@ import { button } from "../../views/shared/controls"
 import { xOn } from "../../lib/picture/window"
 import { h, swatch } from "../../views/shared/dom"
 import { guarded, later, onFailure } from "../../views/shared/failure"
-import { type CellRows, levelFor } from "../data/cell_rows"
-import { medianCurve } from "../picture/group_median"
-import type { HeatGeometry } from "../picture/heat_geometry"
+import { type CellRows, levelFor, medianCurve } from "../data/cell_rows"
 import type { RunStore } from "../run_store"
-import { curveColour, drawnRows } from "./curve_colours"
+import type { HeatGeometry } from "./heat_axes"
 import { valueText } from "./run_words"
 
 /** The visible values of one curve, one per cell; -1 where there is none. */
@@ -29,7 +27,7 @@ export class CurvesChart {
   readonly element: HTMLElement
   private readonly canvas = h("canvas", { "aria-hidden": "true" })
   private readonly pen = this.canvas.getContext("2d", { willReadFrequently: true })!
-  private readonly keys = h("ul", { class: "curve-keys" })
+  private readonly keys = h("ul.curve-keys")
   private readonly note = h("div")
   private geometry: HeatGeometry | null = null
   private theme: Theme | null = null
@@ -39,12 +37,8 @@ export class CurvesChart {
   private working = 0
 
   constructor(private readonly store: RunStore) {
-    this.element = h("figure", { class: "curves-chart" }, this.note, h("div", { class: "curves-plot" }, this.canvas), this.keys)
-    onFailure(
-      this.element,
-      () => "The curves",
-      (note) => this.note.replaceChildren(note),
-    )
+    this.element = h("figure.curves-chart", this.note, h("div.curves-plot", this.canvas), this.keys)
+    onFailure(this.element, "The curves", this.note)
     store.on((state, before) => {
       const keys = differs(state, before, "cursor", "kept", "axis", "quantity", "order")
       if (keys || state.window !== before.window) this.redraw()
@@ -80,13 +74,12 @@ export class CurvesChart {
       ...rows.map((row, place) =>
         h(
           "li",
-          {},
           swatch(curveColour(place)),
           data.label[row],
           state.kept.includes(row) && button("\u00d7", `Leave ${data.label[row]} out`, () => this.store.keep(row)),
         ),
       ),
-      ...(group >= 0 && data.members[group].length > 2 ? [h("li", { class: "median-key" }, `median of ${data.groups[group]}`)] : []),
+      ...(group >= 0 && data.members[group].length > 2 ? [h("li.median-key", `median of ${data.groups[group]}`)] : []),
     )
   }
 
@@ -192,4 +185,16 @@ export class CurvesChart {
       pen.fillText(labels[k], g.left - g.font * 0.5, Math.max(y(tick), g.font * 0.6))
     })
   }
+}
+
+// Okabe and Ito, "Color Universal Design" (2008), without yellow and black, which one of the two themes would hide.
+const COLOURS = ["#d55e00", "#0092d6", "#009e73", "#cc79a7", "#e69f00", "#7a6ff0"]
+
+function curveColour(place: number): string {
+  return COLOURS[place % COLOURS.length]
+}
+
+/** Rows whose curves are drawn: the selected one, then those kept. */
+function drawnRows(cursor: { row: number } | null, kept: number[]): number[] {
+  return cursor ? [cursor.row, ...kept.filter((row) => row !== cursor.row)] : kept
 }

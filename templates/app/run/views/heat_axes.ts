@@ -1,4 +1,4 @@
-/** Draws over and around the cells of the heat map: ranks, the axis, failures, odd ranks, and the selected cell. */
+/** Lays the heat map out, and draws over and around its cells: ranks, the axis, failures, odd ranks, and the selected cell. */
 
 import type { Theme } from "../../lib/picture/theme"
 import { eventTicks, timeTickLabels, timeTicks } from "../../lib/picture/ticks"
@@ -6,10 +6,32 @@ import { xOn, yOn } from "../../lib/picture/window"
 import { formatCount } from "../../lib/text/format"
 import { fit, type Pen } from "../../views/drawing/pen"
 import { polygon } from "../../views/drawing/scene"
-import type { HeatGeometry } from "../picture/heat_geometry"
 import type { Grain } from "../picture/heat_raster"
 import type { RunStore } from "../run_store"
 import { oddColour } from "./run_words"
+
+export type HeatGeometry = ReturnType<typeof layOutHeat>
+
+/** The cells begin and end at device pixels, so that a cell one pixel wide has a pixel of its own. `labels`: width of the widest. */
+export function layOutHeat(width: number, height: number, remPx: number, ratio: number, labels: number) {
+  const whole = (css: number) => Math.round(css * ratio) / ratio
+  const font = Math.round(remPx * 0.75)
+  const strip = Math.round(font * 0.5)
+  const left = whole(Math.min(labels + font * 0.6 + strip + 3, width * 0.4))
+  const top = whole(Math.round(font * 0.4))
+  return {
+    width,
+    height,
+    left,
+    top,
+    /** Left of the cells: a strip with the colour of each row's group. */
+    strip,
+    /** Font size. */
+    font,
+    plotWidth: whole(Math.max(width - left - Math.round(font * 1.2), 1)),
+    plotHeight: whole(Math.max(height - top - Math.round(font * 2.2), 1)),
+  }
+}
 
 /** Where rows and places of the axis are drawn. */
 export class HeatPlaces {

@@ -7,15 +7,14 @@ import { onTheme, readTheme, styleOf, type Theme } from "../../lib/picture/theme
 import { common, inWindow, sameWindow, type Window, zoomed } from "../../lib/picture/window"
 import { Layers } from "../../views/drawing/layers"
 import { penOf } from "../../views/drawing/pen"
-import { Tooltip } from "../../views/drawing/tooltip"
+import { tip, Tooltip } from "../../views/drawing/tooltip"
 import { h } from "../../views/shared/dom"
-import { guarded, later, onFailure } from "../../views/shared/failure"
+import { atRest, guarded, later, onFailure } from "../../views/shared/failure"
+import { listenGestures, panWith } from "../../views/shared/gestures"
 import { heatPalette, heatScale, heatStops } from "../picture/heat_colours"
-import { type HeatGeometry, layOutHeat } from "../picture/heat_geometry"
 import { bundleAt, type Grain, grainOf, heatRaster, type HeatSource, mostOf } from "../picture/heat_raster"
 import type { RunState, RunStore } from "../run_store"
-import { drawHeatAxes, HeatPlaces } from "./heat_axes"
-import { listenHeat } from "./heat_input"
+import { drawHeatAxes, type HeatGeometry, HeatPlaces, layOutHeat } from "./heat_axes"
 import { spanText, valueText, whereText } from "./run_words"
 
 /** The part that is painted, in window sizes: more than the window, so that a small move needs no repainting. */
@@ -36,16 +35,15 @@ export class HeatMap {
   readonly plot: HTMLElement
   private readonly surface = new Surface()
   private readonly layers = new Layers(this.surface, () => this.redraw())
-  private readonly box = h("div", { class: "heat-box", hidden: true, "aria-hidden": "true" })
+  private readonly box = h("div.heat-box", { hidden: true, "aria-hidden": "true" })
   private readonly tip = new Tooltip()
-  private readonly says = h("p", { class: "hidden", "aria-live": "polite" })
+  private readonly says = h("p.hidden", { "aria-live": "polite" })
   private readonly note = h("div")
   private readonly resizing = new ResizeObserver(() => guarded(this.plot, () => this.resize()))
   geometry!: HeatGeometry
   private theme!: Theme
   private raster: { of: Raster; grain: Grain } | null = null
   private frame = 0
-  private saying = 0
   private stale = { raster: true, overlay: true, palette: true }
 
   constructor(
@@ -53,9 +51,8 @@ export class HeatMap {
     private readonly onGeometry: (geometry: HeatGeometry) => void,
   ) {
     this.plot = h(
-      "div",
+      "div.plot.heat-plot",
       {
-        class: "plot heat-plot",
         tabindex: 0,
         role: "application",
         "aria-roledescription": "heat map",
@@ -68,15 +65,45 @@ export class HeatMap {
       this.tip.element,
     )
     this.plot.style.setProperty("--rows", String(store.state.order.length)) // so that a few rows are not too tall
-    this.element = h("div", {}, this.note, this.plot, this.says)
-    onFailure(
-      this.element,
-      () => "The heat map",
-      (note) => this.note.replaceChildren(note),
-    )
-    listenHeat(this.plot, store, this)
+    this.element = h("div", this.note, this.plot, this.says)
+    onFailure(this.element, "The heat map", this.note)
+    this.listen()
     store.on((state, before) => this.changed(state, before))
     onTheme(() => this.restyle())
+  }
+
+  /** Has pointer, wheel, touch and keys move the window and the cursor. */
+  private listen(): void {
+    const { plot, store } = this
+    const moves = listenGestures(plot, store, this, {
+      follow: (drag) => {
+        this.leave()
+        panWith(plot, store, this.geometry, drag)
+      },
+      drop: ({ from, moved }, { type, shiftKey, ctrlKey, metaKey }) => {
+        if (!moved && type === "pointerup") this.clickAt(from.x, from.y, shiftKey || ctrlKey || metaKey)
+      },
+      wheeled: ({ x, y }) => this.hoverAt(x, y),
+    })
+    plot.addEventListener("dblclick", () => store.set({ window: store.whole }))
+    const keys: Record<string, () => void> = {
+      ...moves,
+      arrowleft: () => this.step(0, -1),
+      arrowright: () => this.step(0, 1),
+      arrowup: () => this.step(-1, 0),
+      arrowdown: () => this.step(1, 0),
+      pageup: () => this.step(-10, 0),
+      pagedown: () => this.step(10, 0),
+      p: () => store.state.cursor && store.look(store.state.cursor.row),
+      k: () => store.state.cursor && store.keep(store.state.cursor.row),
+      escape: () => this.leave(),
+    }
+    plot.addEventListener("keydown", (event) => {
+      const act = keys[event.key.toLowerCase()]
+      if (!act || event.ctrlKey || event.metaKey || event.altKey) return
+      act()
+      event.preventDefault()
+    })
   }
 
   /** Begins, once the element stands in the page. */
@@ -87,7 +114,7 @@ export class HeatMap {
     if (this.layers.accelerate()) {
       this.stale = { raster: true, overlay: true, palette: true }
       this.draw()
-    } else if (this.surface.note) this.note.append(h("p", { class: "note" }, this.surface.note.replace("timeline", "heat map")))
+    } else if (this.surface.note) this.note.append(h("p.note", this.surface.note.replace("timeline", "heat map")))
     this.resizing.observe(this.plot)
   }
 
@@ -229,7 +256,7 @@ export class HeatMap {
     this.box.style.transform = `translate(${Math.max(from, g.left)}px, ${top}px)`
     this.box.style.width = `${Math.max(Math.min(to, g.left + g.plotWidth) - Math.max(from, g.left), 2)}px`
     this.box.style.height = `${Math.max(bottom - top, 2)}px`
-    this.tip.show(this.tipOf(pointed), x, y, g, null)
+    this.tip.show(this.tipOf(pointed), x, y, g)
   }
 
   private tipOf({ place, cell, bundle: [first, end] }: Pointed): HTMLElement {
@@ -237,16 +264,7 @@ export class HeatMap {
     const row = state.order[place]
     const shared =
       end - first > 1 && `the highest of ${end - first} rows, ${data.label[state.order[first]]} to ${data.label[state.order[end - 1]]}`
-    return h(
-      "div",
-      {},
-      h("b", {}, data.label[row]),
-      " ",
-      this.valueAt(row, cell),
-      h("div", { class: "tip-life" }, this.spanOf(cell)),
-      h("div", { class: "tip-life" }, whereText(data, row)),
-      shared && h("div", { class: "tip-life" }, shared),
-    )
+    return tip(data.label[row], h("span", this.valueAt(row, cell)), this.spanOf(cell), whereText(data, row), shared)
   }
 
   private valueAt(row: number, cell: number): string {
@@ -284,13 +302,10 @@ export class HeatMap {
   }
 
   /** Announces to screen readers where the cursor rests. */
-  private saySoon(): void {
-    clearTimeout(this.saying)
-    this.saying = window.setTimeout(() => {
-      const { cursor } = this.store.state
-      if (!cursor || document.activeElement !== this.plot) return
-      const cell = Math.floor((cursor.x + this.store.origin) / 2 ** this.grain.level)
-      this.says.textContent = `${this.store.data.label[cursor.row]}, ${this.spanOf(cell)}: ${this.valueAt(cursor.row, cell)}`
-    }, SAYS_AFTER_MS)
-  }
+  private readonly saySoon = atRest(SAYS_AFTER_MS, () => {
+    const { cursor } = this.store.state
+    if (!cursor || document.activeElement !== this.plot) return
+    const cell = Math.floor((cursor.x + this.store.origin) / 2 ** this.grain.level)
+    this.says.textContent = `${this.store.data.label[cursor.row]}, ${this.spanOf(cell)}: ${this.valueAt(cursor.row, cell)}`
+  })
 }

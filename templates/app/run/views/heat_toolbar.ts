@@ -35,18 +35,17 @@ const SORTS: [SortKey, string][] = [
 
 export class HeatToolbar {
   readonly element: HTMLElement
-  readonly legend = h("p", { class: "heat-legend" })
-  private readonly shown = h("span", { class: "found", "aria-live": "polite" })
+  readonly legend = h("p.heat-legend")
+  private readonly shown = h("span.found", { "aria-live": "polite" })
 
   constructor(private readonly store: RunStore) {
     const { data } = store
     const kinds = Object.keys(data.scales)
+    const options = kinds.map((each): [string, string, Attributes] => [each, each, { selected: each === store.state.kind }])
     this.element = h(
       "div",
-      {},
       h(
-        "div",
-        { class: "toolbar" },
+        "div.toolbar",
         choiceOf(
           store,
           "axis",
@@ -62,10 +61,15 @@ export class HeatToolbar {
           ["axis", "quantity"],
         ),
         this.sorting(),
-        kinds.length > 1 && this.select("Memory", kinds, store.state.kind, (kind) => store.set({ kind })),
-        h("div", { class: "buttons" }, ...zoomButtons(store)),
+        kinds.length > 1 &&
+          h(
+            "label.colour-by",
+            "Memory ",
+            selection("Memory", options, (kind) => store.set({ kind })),
+          ),
+        h("div.buttons", ...zoomButtons(store)),
       ),
-      h("div", { class: "toolbar" }, ...this.filters(), this.shown),
+      h("div.toolbar", ...this.filters(), this.shown),
       this.legend,
     )
     store.watch(["order"], () => this.count())
@@ -81,12 +85,7 @@ export class HeatToolbar {
       select.value = store.state.sort
       turn.textContent = store.state.descending ? "\u2193" : "\u2191"
     })
-    return h("label", { class: "colour-by" }, "Sort ", select, turn)
-  }
-
-  private select(label: string, options: string[], now: string, choose: (value: string) => void): HTMLElement {
-    const all = options.map((each): [string, string, Attributes] => [each, each, { selected: each === now }])
-    return h("label", { class: "colour-by" }, `${label} `, selection(label, all, choose))
+    return h("label.colour-by", "Sort ", select, turn)
   }
 
   private filters(): HTMLElement[] {
@@ -105,12 +104,7 @@ export class HeatToolbar {
       odd.checked = onlyOdd
       clear.hidden = !query && chosen < 0 && !onlyOdd
     })
-    return [
-      search,
-      ...(data.groups.length > 1 ? [group] : []),
-      ...(data.odd.size ? [h("label", { class: "check" }, odd, "only odd ones")] : []),
-      clear,
-    ]
+    return [search, ...(data.groups.length > 1 ? [group] : []), ...(data.odd.size ? [h("label.check", odd, "only odd ones")] : []), clear]
   }
 
   private count(): void {
@@ -126,7 +120,7 @@ export class HeatToolbar {
     const { kind, quantity, full } = state
     const scale = heatScale(data, kind, quantity, full)
     const clipped = heatScale(data, kind, quantity, false)
-    const bar = h("i", { class: "heat-bar", "aria-hidden": "true" })
+    const bar = h("i.heat-bar", { "aria-hidden": "true" })
     const stops = heatStops(document.documentElement)
     bar.style.background = `linear-gradient(to right in oklab, ${stops.join(", ")})`
     if (!bar.style.background) bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`
@@ -135,19 +129,17 @@ export class HeatToolbar {
       valueText(quantity, scale.low),
       bar,
       valueText(quantity, scale.high),
-      ...(over
-        ? [h("span", {}, h("i", { class: "heat-over", "aria-hidden": "true" }), `above that, up to ${valueText(quantity, scale.most)}`)]
-        : []),
+      ...(over ? [h("span", h("i.heat-over", { "aria-hidden": "true" }), `above that, up to ${valueText(quantity, scale.most)}`)] : []),
       ...(clipped.most > clipped.high ? [this.stretch()] : []),
-      h("span", { class: "heat-empty" }, "empty: nothing recorded"),
-      h("span", {}, "Each cell shows its highest value."),
+      h("span.heat-empty", "empty: nothing recorded"),
+      h("span", "Each cell shows its highest value."),
     )
   }
 
   private stretch(): HTMLElement {
     const { store } = this
     const input = h("input", { type: "checkbox", checked: store.state.full, change: () => store.set({ full: input.checked }) })
-    return h("label", { class: "check" }, input, "extend the scale to the highest value")
+    return h("label.check", input, "extend the scale to the highest value")
   }
 }
 

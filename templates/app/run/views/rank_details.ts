@@ -5,43 +5,34 @@ import { medianOf } from "../../lib/data/places"
 import { formatBytes, formatCount, formatExact, formatShare, formatSignedBytes } from "../../lib/text/format"
 import { button } from "../../views/shared/controls"
 import { coded, type Fact, factsList, h, meter, nameText, setChildren } from "../../views/shared/dom"
-import { guarded, onFailure } from "../../views/shared/failure"
+import { atRest, guarded, onFailure } from "../../views/shared/failure"
 import type { RunHolder } from "../data/run_data"
-import type { OddRank } from "../data/run_payload"
+import type { OddRank } from "../data/run_data"
 import type { Grain } from "../picture/heat_raster"
 import type { RunStore } from "../run_store"
-import { amountText, clockText, spanText, whereText } from "./run_words"
+import { amountText, timeOfDay, spanText, whereText } from "./run_words"
 
 const MOST_HOLDERS = 8
 const RESTS_MS = 150
 
 export class RankDetails {
-  readonly element = h("aside", { class: "side details", "aria-label": "The selected rank", tabindex: 0 })
+  readonly element = h("aside.side.details", { "aria-label": "The selected rank", tabindex: 0 })
 
   /** The level of the cells whose figures are shown. */
   private level = 0
-  private waiting = 0
+  /** Updates the figures, which are those of a cell, once zooming has changed the cells. */
+  private readonly showSoon = atRest(RESTS_MS, () => this.grain().level !== this.level && this.show())
 
   /** `grain`: how wide the cells are that the map shows. */
   constructor(
     private readonly store: RunStore,
     private readonly grain: () => Grain,
   ) {
-    onFailure(
-      this.element,
-      () => "The rank's figures",
-      (note) => this.element.replaceChildren(note),
-    )
+    onFailure(this.element, "The rank's figures", this.element)
     store.on((state, before) => {
       if (differs(state, before, "cursor", "axis", "kept")) this.show()
       else if (state.window !== before.window && this.grain().level !== this.level) this.showSoon()
     })
-  }
-
-  /** Updates the figures, which are those of a cell, once zooming has changed the cells. */
-  private showSoon(): void {
-    clearTimeout(this.waiting)
-    this.waiting = window.setTimeout(() => this.grain().level !== this.level && this.show(), RESTS_MS)
   }
 
   show(): void {
@@ -50,7 +41,7 @@ export class RankDetails {
       const { cursor } = this.store.state
       setChildren(
         this.element,
-        cursor ? this.parts(cursor.row, cursor.x) : [h("p", { class: "empty" }, "A click on the map shows a rank's figures here.")],
+        cursor ? this.parts(cursor.row, cursor.x) : [h("p.empty", "A click on the map shows a rank's figures here.")],
       )
     })
   }
@@ -60,11 +51,10 @@ export class RankDetails {
     const odd = data.odd.get(row)
     const kept = state.kept.includes(row)
     return [
-      h("header", {}, h("h3", {}, data.label[row])),
-      h("p", { class: "place" }, whereText(data, row)),
+      h("header", h("h3", data.label[row])),
+      h("p.place", whereText(data, row)),
       h(
-        "p",
-        { class: "rank-actions" },
+        "p.rank-actions",
         data.link[row] ? h("a", { href: data.link[row] }, "Open its page") : null,
         button("Keep its curve", null, () => this.store.keep(row), { "aria-pressed": String(kept), class: "tool", "data-rank": row }),
         button("Its peak", null, () => this.store.look(row), { "data-rank": row }),
@@ -77,26 +67,17 @@ export class RankDetails {
   }
 
   private odd(odd: OddRank): HTMLElement {
+    const differences = odd.differences.slice(0, 6).map(({ name, bytes, each, usual, usual_each }) => {
+      const more = bytes - usual
+      const small = `${amountText(bytes, each)}, usually ${amountText(usual, usual_each)}`
+      return h("li", h("b", { title: formatExact(more) }, formatSignedBytes(more)), h("code", nameText(name)), h("small", small))
+    })
     return h(
       "section",
       { class: `odd-said ${odd.code}` },
-      h("p", {}, h("b", {}, `${odd.word}: `), ...coded(odd.sentence)),
-      odd.parting && h("p", { class: "place" }, odd.parting),
-      h(
-        "ul",
-        { class: "held" },
-        ...odd.differences
-          .slice(0, 6)
-          .map((each) =>
-            h(
-              "li",
-              {},
-              h("b", { title: formatExact(each.bytes - each.usual) }, formatSignedBytes(each.bytes - each.usual)),
-              h("code", {}, nameText(each.name)),
-              h("small", {}, `${amountText(each.bytes, each.each)}, usually ${amountText(each.usual, each.usual_each)}`),
-            ),
-          ),
-      ),
+      h("p", h("b", `${odd.word}: `), ...coded(odd.sentence)),
+      odd.parting && h("p.place", odd.parting),
+      h("ul.held", ...differences),
     )
   }
 
@@ -120,7 +101,7 @@ export class RankDetails {
       reserved >= 0 && bytesFact("Reserved", reserved),
       reserved >= 0 && data.capacity[row] > 0 && ["Of the card", formatShare(reserved, data.capacity[row])],
       left !== null && bytesFact("Left at its end", left),
-      axis === "time" && ["Clock", clockText(from)],
+      axis === "time" && ["Clock", timeOfDay(from)],
     ])
   }
 
@@ -133,7 +114,7 @@ export class RankDetails {
       ["Allocated", `${width ? "\u2265 " : ""}${formatBytes(allocated)}`, formatExact(allocated)],
       ["vs. group", Math.abs(above[row]) < 1 ? "equal to the median" : formatSignedBytes(above[row])],
       ["Where", data.recorded[row] ? `${event} of ${formatCount(data.events[row])}` : "when the snapshot was written"],
-      data.peakTime[row] >= 0 && ["Clock", clockText(data.peakTime[row])],
+      data.peakTime[row] >= 0 && ["Clock", timeOfDay(data.peakTime[row])],
       data.reserved[row] >= 0 && bytesFact("Reserved", data.reserved[row]),
       data.capacity[row] > 0 && bytesFact("Card", data.capacity[row]),
       Math.abs(data.growth[row]) > 0 && ["Grows by", `${formatBytes(data.growth[row])} per step`],
@@ -141,7 +122,7 @@ export class RankDetails {
         .slice(0, 3)
         .map(({ size, site, timeUs, event }): Fact => [
           "Out of memory",
-          `${formatBytes(size)} refused${site && ` at ${site}`}, ${timeUs === null ? `event ${formatCount(event)}` : clockText(timeUs)}`,
+          `${formatBytes(size)} refused${site && ` at ${site}`}, ${timeUs === null ? `event ${formatCount(event)}` : timeOfDay(timeUs)}`,
         ]),
       failures.length > 3 && ["", `${failures.length - 3} more failed requests`],
     ])
@@ -159,15 +140,13 @@ export class RankDetails {
       ...part("site", "Call sites at its peak"),
       ...part("role", "Roles at its peak"),
       ...part("stage", "Highest while a stage was open"),
-      ...(said.length
-        ? [h("section", {}, h("h4", {}, "Its report says"), h("ul", {}, ...said.map(([, title]) => h("li", {}, title))))]
-        : []),
+      ...(said.length ? [h("section", h("h4", "Its report says"), h("ul", ...said.map(([, title]) => h("li", title))))] : []),
     ]
   }
 }
 
 function facts(title: string, rows: (Fact | false)[]): HTMLElement {
-  return h("section", {}, h("h4", {}, title), factsList(rows.filter((row) => row !== false)))
+  return h("section", h("h4", title), factsList(rows.filter((row) => row !== false)))
 }
 
 function bytesFact(label: string, bytes: number): Fact {
@@ -175,30 +154,11 @@ function bytesFact(label: string, bytes: number): Fact {
 }
 
 function holderList(title: string, holders: RunHolder[], whole: number): HTMLElement {
-  return h(
-    "section",
-    {},
-    h("h4", {}, title),
-    h(
-      "ul",
-      { class: "held" },
-      ...holders
-        .slice(0, MOST_HOLDERS)
-        .map(({ key, bytes, count, size, ofSize, kind }) =>
-          h(
-            "li",
-            {},
-            h("b", { title: formatExact(bytes) }, formatBytes(bytes)),
-            h("code", {}, key ? nameText(key) : `all other ${kind}s`),
-            meter(bytes, whole),
-            h(
-              "small",
-              {},
-              size ? `${formatCount(ofSize)} \u00d7 ${formatBytes(size)}` : kind === "stage" ? "" : `${formatCount(count)} allocations`,
-            ),
-          ),
-        ),
-    ),
-    holders.length > MOST_HOLDERS && h("p", { class: "more" }, `${holders.length - MOST_HOLDERS} more.`),
-  )
+  const items = holders.slice(0, MOST_HOLDERS).map(({ key, bytes, count, size, ofSize, kind }) => {
+    const made = size ? `${formatCount(ofSize)} \u00d7 ${formatBytes(size)}` : kind === "stage" ? "" : `${formatCount(count)} allocations`
+    const name = h("code", key ? nameText(key) : `all other ${kind}s`)
+    return h("li", h("b", { title: formatExact(bytes) }, formatBytes(bytes)), name, meter(bytes, whole), h("small", made))
+  })
+  const more = holders.length - MOST_HOLDERS
+  return h("section", h("h4", title), h("ul.held", ...items), more > 0 && h("p.more", `${more} more.`))
 }

@@ -1,7 +1,8 @@
 /** Words for a row and for a moment on the page of a run. */
 
+import { clockText } from "../../lib/picture/ticks"
 import { formatBytes, formatCount, formatDuration, formatShare } from "../../lib/text/format"
-import type { OddRank } from "../data/run_payload"
+import type { OddRank } from "../data/run_data"
 import type { Quantity, RunAxis, RunData } from "../data/run_data"
 
 /** A span of the axis: `1.20 s to 1.24 s`, `events 512 to 1,023`, `step 3`. `from` and `to` are places, `origin` where it begins. */
@@ -15,10 +16,7 @@ export function spanText(axis: RunAxis, from: number, to: number, origin: number
 
 /** `4 min 07 s`; from an hour on `31:05:30`. */
 function sinceStart(us: number): string {
-  if (us < 3600e6) return formatDuration(us)
-  const seconds = Math.floor(us / 1e6)
-  const two = (value: number) => String(value % 60).padStart(2, "0")
-  return `${formatCount(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60))}:${two(seconds)}`
+  return us < 3600e6 ? formatDuration(us) : clockText(Math.floor(us / 1e6) * 1e6)
 }
 
 /** A value of the map: bytes, or a part of the capacity. */
@@ -32,7 +30,7 @@ export function whereText(data: RunData, row: number): string {
 }
 
 /** The time of day, in UTC, to the millisecond. */
-export function clockText(us: number): string {
+export function timeOfDay(us: number): string {
   return `${new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23)} UTC`
 }
 

@@ -44,7 +44,13 @@ export function drawEventsAxis(pen: Pen, { g, state: { window: w }, scale, theme
   ticks.forEach((tick, k) => {
     const x = xOn(g, w, tick)
     const time = history.timeOf(tick)
-    const below = byTime ? formatEvent(scale.eventAt(tick)) : time === null ? "" : formatDuration(time)
+    const below = byTime
+      ? tick < scale.xOf(scale.events)
+        ? formatEvent(scale.eventAt(tick))
+        : ""
+      : time === null
+        ? ""
+        : formatDuration(time)
     const half = Math.max(pen.measureText(labels[k]).width, pen.measureText(below).width) / 2
     if (x - half < clear || x + half > g.width) return // no room
     if (handle && x + half + g.font * 0.3 > handle.left && x - half - g.font * 0.3 < handle.left + handle.width) return // it says more
@@ -85,11 +91,8 @@ export function drawCursorLine(pen: Pen, scene: Scene): void {
 export function cursorHandle(pen: Pen, scene: Scene, history: History): Handle | null {
   const x = cursorX(scene)
   if (x === null) return null
-  const {
-    g,
-    state: { cursor },
-    scale,
-  } = scene
+  const { g, scale } = scene
+  const { cursor } = scene.state
   const time = scale.axis === "time" && cursor >= 0 ? history.timeOf(cursor) : null
   const label = time === null ? formatEvent(cursor) : `${formatEvent(cursor)}  \u00b7  ${formatDuration(time)}`
   const width = pen.measureText(label).width + g.font

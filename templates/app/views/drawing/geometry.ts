@@ -3,47 +3,37 @@
 import type { PlotPx } from "../../gl/strip_painter"
 import type { Plot } from "../../lib/picture/window"
 
-export interface Geometry extends Plot {
-  width: number
-  height: number
-  /** Height of one row of stage bands, and how many there are. */
-  bandHeight: number
-  bandRows: number
-  /** Height of the rug of events, directly under the strips. */
-  rugHeight: number
-  /** Top of the map of the entire recording, under the axis. */
-  mapTop: number
-  mapHeight: number
-  /** Where the names of the axis start. */
-  edge: number
-  /** Font size. */
-  font: number
-}
+export type Geometry = ReturnType<typeof layOut>
 
 /** The strips begin and end at device pixels, so that a raster's pixel is one of the screen's. */
-export function layOut(width: number, height: number, bandRows: number, remPx: number, ratio: number): Geometry {
+export function layOut(width: number, height: number, bandRows: number, remPx: number, ratio: number) {
   const whole = (css: number) => Math.round(css * ratio) / ratio
   const font = Math.round(remPx * 0.75)
   const bandHeight = Math.round(font * 1.5)
   const left = whole(Math.round(font * 5.6))
   const top = whole(Math.round(font * 1.6) + bandRows * (bandHeight + 2))
-  const mapHeight = Math.round(font * 3)
+  const mapHeight = Math.round(font * (height < font * 16 ? 1 : 3)) // low timelines need the room for strips
   const rugHeight = Math.round(font * 0.55)
   const plotHeight = whole(Math.max(height - top - rugHeight - Math.round(font * 4.2) - mapHeight, 1))
   return {
     width,
     height,
+    /** Where the names of the axis start. */
     edge: 0,
     left,
     top,
+    /** Height of one row of stage bands, and how many there are. */
     bandHeight,
     bandRows,
+    /** Font size. */
     font,
+    /** Height of the rug of events, directly under the strips. */
     rugHeight,
+    /** Height of the map of the entire recording, under the axis, and its top. */
     mapHeight,
+    mapTop: Math.max(height - mapHeight - 1, top + plotHeight),
     plotHeight,
     plotWidth: whole(Math.max(width - left - Math.round(font * 0.8), 1)),
-    mapTop: Math.max(height - mapHeight - 1, top + plotHeight),
   }
 }
 

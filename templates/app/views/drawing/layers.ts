@@ -12,7 +12,7 @@ type Placed = Plot & { width: number; height: number }
 /** Works in CSS pixels; canvases in device pixels, names ending in Px. */
 export class Layers {
   /** Where the strips or cells are, for tests and pointers; the canvas reaches further. */
-  readonly strips = h("div", { class: "strips" })
+  readonly strips = h("div.strips")
   ratio = 1
   private lines!: HTMLCanvasElement
   private pen!: CanvasRenderingContext2D

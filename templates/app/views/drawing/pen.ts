@@ -19,6 +19,7 @@ export type Pen = Pick<
   | "arc"
   | "roundRect"
   | "fill"
+  | "clip"
   | "stroke"
   | "fillText"
   | "setLineDash"

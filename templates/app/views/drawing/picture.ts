@@ -5,14 +5,13 @@ import { paintRaster } from "../../gl/strip_canvas"
 import { formatBytes, formatCount } from "../../lib/text/format"
 import { cssColour } from "../../lib/picture/colours"
 import type { Raster } from "../../lib/picture/raster"
-import { stripPaths } from "../../lib/picture/runs"
 import { h } from "../shared/dom"
 import type { Geometry } from "./geometry"
 import type { Overlay } from "./overlay"
 import { type Pen, penOf } from "./pen"
 import { drawLegend, legendHeight, type PictureLegend } from "./picture_legend"
 import type { Scene } from "./scene"
-import { SvgPen } from "./svg_pen"
+import { stripPaths, SvgPen } from "./svg_pen"
 
 export interface PictureParts {
   title: string
@@ -32,7 +31,8 @@ const EDGE = 0.5
 
 /** Makes the file and has the browser save it. */
 export async function savePicture(kind: "png" | "svg", parts: PictureParts): Promise<void> {
-  const blob = kind === "svg" ? new Blob([svgOf(parts)], { type: "image/svg+xml" }) : await pngOf(parts)
+  const png = () => new Promise<Blob>((done) => drawn(parts).toBlob((blob) => done(blob!), "image/png"))
+  const blob = kind === "svg" ? new Blob([svgOf(parts)], { type: "image/svg+xml" }) : await png()
   const url = URL.createObjectURL(blob)
   h("a", { href: url, download: `${fileName(parts.title)}.${kind}` }).click()
   setTimeout(() => URL.revokeObjectURL(url), 60_000)
@@ -57,7 +57,7 @@ function heading({ title, overlay, legend, scene: { state, scale, counted } }: P
   const replay = counted.partial ? null : overlay.history.device.replays[state.replay]
   const line =
     `line: ${state.curve === "allocated" ? "requested" : "allocated"}${overlay.history.hasReserved && !counted.partial ? ", dashed: reserved" : ""}` +
-    (overlay.history.device.envelopes.length && !counted.partial ? ", dotted: down from reserved, what private pools reserve" : "") +
+    (overlay.history.device.envelopes.length && !counted.partial ? ", hatched: what private pools reserve" : "") +
     (replay ? `, pink: reserved with ${replay.settings}, by a model` : "")
   return [
     title,
@@ -69,10 +69,6 @@ function heading({ title, overlay, legend, scene: { state, scale, counted } }: P
 const plotHeight = ({ g }: Scene) => g.mapTop - Math.round(g.font * 0.3)
 
 const pictureHeight = ({ scene, legend }: PictureParts) => headHeight(scene.g) + plotHeight(scene) + legendHeight(legend, scene.g)
-
-async function pngOf(parts: PictureParts): Promise<Blob> {
-  return new Promise((done) => drawn(parts).toBlob((blob) => done(blob!), "image/png"))
-}
 
 /** The picture, sharp on a slide and on paper. */
 export function drawn(parts: PictureParts): HTMLCanvasElement {

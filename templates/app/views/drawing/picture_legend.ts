@@ -1,10 +1,9 @@
 /** The legend of a saved picture: the groups that hold the most at the cursor, in columns below it. */
 
 import { cssColour, groupColours } from "../../lib/picture/colours"
-import { formatBytes, plural } from "../../lib/text/format"
+import { formatAmount, plural } from "../../lib/text/format"
 import { filterText, type Grouping, rowsAt } from "../../lib/tables/grouping"
 import { isDark, type Theme } from "../../lib/picture/theme"
-import { amountsLive } from "../../lib/data/lives"
 import { momentTitle } from "../../lib/data/moment"
 import type { Store } from "../../store"
 import type { Geometry } from "./geometry"
@@ -15,31 +14,30 @@ const MOST_ROWS = 10
 const COLUMN = 24
 const LINE = 1.7
 
-export interface PictureLegend {
-  title: string
-  /** What is left out, in words; "" where nothing is. */
-  filter: string
-  rows: { colour: string; label: string; bytes: string }[]
-}
+export type PictureLegend = ReturnType<typeof pictureLegend>
 
 /** The legend of a picture; groups that are left out of the timeline are left out here. */
-export function pictureLegend({ history, state }: Store, grouping: Grouping): PictureLegend {
-  const { bytes } = amountsLive(history.device, state.curve, state.cursor, grouping.ofAllocation, grouping.groups.length)
+export function pictureLegend(store: Store, grouping: Grouping) {
+  const { history, counted, state, asked } = store
+  const amount = (bytes: number) => formatAmount(bytes, asked.kind === "change")
+  const amounts = store.amounts(grouping.ofAllocation, grouping.groups.length)
+  const { bytes, moved } = amounts
   const colours = groupColours(grouping, isDark())
-  const all = rowsAt(grouping, bytes).filter((row) => !state.filtered.has(row))
-  const shown = new Set([...all].sort((a, b) => bytes[b] - bytes[a]).slice(0, MOST_ROWS))
+  const all = rowsAt(grouping, amounts)
+  const shown = new Set([...all].sort((a, b) => moved[b] - moved[a]).slice(0, MOST_ROWS))
   const rest = all.filter((row) => !shown.has(row))
   const more = rest.length
-    ? `; not listed: ${plural(rest.length, "smaller group")} with ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+    ? `; not listed: ${plural(rest.length, "smaller group")} with ${amount(rest.reduce((sum, row) => sum + bytes[row], 0))}`
     : ""
   return {
-    title: `${momentTitle(history, state.curve, state.cursor)}${more}`,
-    filter: filterText(grouping, state.filtered),
+    title: `${momentTitle(counted, asked)}${more}`,
+    /** What is left out, in words; "" where nothing is. */
+    filter: filterText(history, state.filters),
     rows: all
       .filter((row) => shown.has(row))
       .map((row) => {
         const { label, detail } = grouping.groups[row]
-        return { colour: cssColour(colours[row]), label: detail ? `${label}  ${detail}` : label, bytes: formatBytes(bytes[row]) }
+        return { colour: cssColour(colours[row]), label: detail ? `${label}  ${detail}` : label, bytes: amount(bytes[row]) }
       }),
   }
 }

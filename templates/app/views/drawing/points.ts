@@ -17,6 +17,8 @@ interface Point {
   colour: string
   /** Position among the failed requests, or -1. */
   oom: number
+  /** The y that the curve would have reached with the failed request. */
+  wanted: number | null
 }
 
 /** Where a failed request can be pointed at, and its position among them. */
@@ -38,50 +40,38 @@ export interface Limit {
  *
  * The limit's label takes the room that the others leave. */
 export function drawPoints(pen: Pen, scene: Scene, limit: Limit | null): OomHit[] {
-  const {
-    g,
-    state: { curve, pinnedOom },
-    counted: history,
-    theme,
-  } = scene
+  const { g, counted: history, theme } = scene
+  const { curve, pinnedOom } = scene.state
   const at = (event: number, bytes: number) => place(scene, event, bytes)
   const points: Point[] = history.ooms.map((oom, k) => {
     const label = `out of memory: ${formatBytes(oom.size)} requested`
-    return { ...at(oom.event, history.at(curve, oom.event)), oom: k, label, colour: theme.danger }
+    const then = history.at(curve, oom.event)
+    return { ...at(oom.event, then), wanted: at(oom.event, then + oom.size).y, oom: k, label, colour: theme.danger }
   })
   const peak = history.peakEvent[curve]
   const bytes = history.at(curve, peak)
-  if (bytes > 0) points.push({ ...at(peak, bytes), oom: -1, label: `peak ${formatBytes(bytes)}`, colour: theme.accent })
+  if (bytes > 0) points.push({ ...at(peak, bytes), wanted: null, oom: -1, label: `peak ${formatBytes(bytes)}`, colour: theme.accent })
   const right = g.left + g.plotWidth
   const bottom = g.top + g.plotHeight
   const inX = points.filter((point) => point.x >= g.left - 1 && point.x <= right + 1)
-  for (const point of inX) pointLine(pen, g, point, point.oom < 0 ? null : wantedTop(scene, history, point.oom))
+  for (const point of inX) pointLine(pen, g, point)
   const seen = inX.filter((point) => point.y >= g.top - 1 && point.y <= bottom)
   // The peak's smaller dot is drawn last, so that both are visible where they meet.
   for (const point of seen) dot(pen, point, theme, point.oom < 0 ? 3.5 : point.oom === pinnedOom ? 8 : 6)
   // The peak's label is placed first, then those of failed requests in order.
-  const labelled = labels(
-    pen,
-    g,
-    [...seen.filter((point) => point.oom < 0), ...seen.filter((point) => point.oom >= 0).slice(0, MOST_LABELS)],
-    limit,
-    theme,
-  )
+  const [peaks, ooms] = [seen.filter((point) => point.oom < 0), seen.filter((point) => point.oom >= 0)]
   return [
-    ...labelled,
-    ...seen
-      .filter((point) => point.oom >= 0)
-      .map(({ x, y, oom }) => ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX, oom })),
+    ...labels(pen, g, [...peaks, ...ooms.slice(0, MOST_LABELS)], limit, theme),
+    ...ooms.map((point) => ({ ...around(point), oom: point.oom })),
   ]
 }
 
-/** The y that the curve would have reached with a failed request. */
-function wantedTop(scene: Scene, history: History, oom: number): number {
-  const { size, event } = history.ooms[oom]
-  return place(scene, event, history.at(scene.state.curve, event) + size).y
+function around({ x, y }: Point): Rect {
+  return { left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX }
 }
 
-function pointLine(pen: Pen, g: Geometry, point: Point, wanted: number | null): void {
+function pointLine(pen: Pen, g: Geometry, point: Point): void {
+  const { wanted } = point
   const line = (from: number, to: number, dash: number[]) => {
     const [high, low] = [Math.max(Math.min(from, to), g.top), Math.min(Math.max(from, to), g.top + g.plotHeight)]
     if (high >= low) return
@@ -142,7 +132,7 @@ function labels(pen: Pen, g: Geometry, points: Point[], limit: Limit | null, the
   const wanted = points.map((point) => ({ x: point.x, y: point.y, width: pen.measureText(point.label).width + 2 * pad, height }))
   const hits: OomHit[] = []
   // The points themselves are kept free, too.
-  const taken: Rect[] = points.map(({ x, y }) => ({ left: x - HIT_PX, top: y - HIT_PX, width: 2 * HIT_PX, height: 2 * HIT_PX }))
+  const taken: Rect[] = points.map(around)
   placeLabels(wanted, area, g.font * 0.8).forEach((rect, k) => {
     if (!rect) return
     taken.push(rect)
@@ -150,13 +140,8 @@ function labels(pen: Pen, g: Geometry, points: Point[], limit: Limit | null, the
     if (points[k].oom >= 0) hits.push({ ...rect, oom: points[k].oom })
   })
   if (limit) {
-    const found = placeOnLine(
-      limit.texts.map((text) => pen.measureText(text).width + 2 * pad),
-      limit.y,
-      height,
-      area,
-      taken,
-    )
+    const widths = limit.texts.map((text) => pen.measureText(text).width + 2 * pad)
+    const found = placeOnLine(widths, limit.y, height, area, taken)
     if (found) tag(pen, found.rect, limit.texts[found.text], pad, theme.surface, limit.colour, 0.8)
   }
   return hits

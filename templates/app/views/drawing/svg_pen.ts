@@ -1,5 +1,6 @@
 /** A pen that writes SVG. */
 
+import { ID, type Raster } from "../../lib/picture/raster"
 import type { Pen } from "./pen"
 
 /** Writes one element per call; texts are measured by a canvas. */
@@ -11,7 +12,7 @@ export class SvgPen implements Pen {
   font = "12px sans-serif"
   textAlign: CanvasTextAlign = "left"
   textBaseline: CanvasTextBaseline = "alphabetic"
-  private clip = ""
+  private clipped = ""
   private dash = ""
   private shift = ""
   private path: string[] = []
@@ -45,9 +46,15 @@ export class SvgPen implements Pen {
   }
 
   clipTo(x: number, y: number, width: number, height: number): void {
+    this.path = [`M${num(x)} ${num(y)}h${num(width)}v${num(height)}h${num(-width)}Z`]
+    this.clip()
+  }
+
+  /** To the path alone: an earlier clip ends. */
+  clip(): void {
     const id = `clip-${this.out.length}`
-    this.out.push(`<clipPath id="${id}"><rect x="${num(x)}" y="${num(y)}" width="${num(width)}" height="${num(height)}"/></clipPath>`)
-    this.clip = ` clip-path="url(#${id})"`
+    this.out.push(`<clipPath id="${id}"><path d="${this.path.join("")}"/></clipPath>`)
+    this.clipped = ` clip-path="url(#${id})"`
   }
 
   measureText(text: string): { width: number } {
@@ -125,13 +132,13 @@ export class SvgPen implements Pen {
   }
 
   private filled(): string {
-    return ` fill="${escaped(String(this.fillStyle))}"${this.faint()}${this.clip}${this.shift}`
+    return ` fill="${escaped(String(this.fillStyle))}"${this.faint()}${this.clipped}${this.shift}`
   }
 
   private stroked(): string {
     return (
       ` fill="none" stroke="${escaped(String(this.strokeStyle))}" stroke-width="${num(this.lineWidth)}" stroke-linejoin="round"` +
-      `${this.dash ? ` stroke-dasharray="${this.dash}"` : ""}${this.faint()}${this.clip}${this.shift}`
+      `${this.dash ? ` stroke-dasharray="${this.dash}"` : ""}${this.faint()}${this.clipped}${this.shift}`
     )
   }
 
@@ -160,4 +167,35 @@ function svgNamespace(): string {
   const parsed = document.createElement("template")
   parsed.innerHTML = "<svg></svg>"
   return parsed.content.firstElementChild!.namespaceURI!
+}
+
+/** A raster as paths of rectangles by colour, in its pixels from the top left: runs of one strip, joined with equal runs of adjacent columns. */
+export function stripPaths({ width, height, ids }: Raster, palette: Uint32Array, background: number): Map<number, string> {
+  const paths = new Map<number, string[]>()
+  /** Open rectangles of the column before, by the row they begin at. */
+  let open = new Map<number, { id: number; to: number; since: number }>()
+  const close = (column: number, from: number, { id, to, since }: { id: number; to: number; since: number }) => {
+    const colour = palette[id - 1]
+    if (colour === background) return
+    const path = paths.get(colour)
+    const rectangle = `M${since} ${height - to}h${column - since}v${to - from}h${since - column}z`
+    if (path) path.push(rectangle)
+    else paths.set(colour, [rectangle])
+  }
+  for (let x = 0; x <= width; x++) {
+    const next: typeof open = new Map()
+    for (let y = 0; x < width && y < height;) {
+      const from = y
+      const id = ids[x * height + y] & ID
+      while (y < height && (ids[x * height + y] & ID) === id) y++
+      if (!id) continue
+      const same = open.get(from)
+      const goesOn = same && same.id === id && same.to === y
+      next.set(from, goesOn ? same : { id, to: y, since: x })
+      if (goesOn) open.delete(from)
+    }
+    for (const [from, rectangle] of open) close(x, from, rectangle)
+    open = next
+  }
+  return new Map([...paths].map(([colour, parts]) => [colour, parts.join("")]))
 }

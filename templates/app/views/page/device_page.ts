@@ -1,53 +1,68 @@
 /** One device's part of the page: replaces the static parts by the interactive timeline and panels. */
 
 import type { Device, Stacks } from "../../lib/data/device"
+import { once } from "../../lib/data/known"
 import { readDevice, readLater } from "../../lib/data/read_device"
 import { History } from "../../lib/data/history"
 import { encodeLink, type Link } from "../../lib/text/link"
 import type { Payload } from "../../lib/data/payload"
-import { filterText, groupBy } from "../../lib/tables/grouping"
+import { Finder, type Goal } from "../../lib/tables/finder"
+import { ROOT } from "../../lib/tables/tree"
+import { filterText, groupBy, withFilter } from "../../lib/tables/grouping"
+import { drawnRow, recordedRow } from "../../lib/data/rest"
 import { viewAsMarkdown } from "../../lib/tables/share_text"
-import type { Window } from "../../lib/picture/window"
 import type { Surface } from "../../gl/surface"
 import { Store } from "../../store"
 import type { RasterClient } from "../../worker/client"
 import { follow, linkOf } from "./address"
 import { AllocatorPanel } from "../panels/allocator_panel"
-import { copyButton, offerCopies } from "../shared/clipboard"
+import { copyButton, copyLinkButton, offerCopies } from "../shared/clipboard"
 import { oomDetails } from "../shared/details"
 import { linkButton } from "../shared/controls"
 import { h } from "../shared/dom"
 import { EventsPanel } from "../panels/events_panel"
+import { GroupsPanel } from "../panels/groups_panel"
 import { LinesPanel } from "../panels/lines_panel"
 import { LivePanel } from "../panels/live_panel"
-import { filterChip, momentBar } from "./moment_bar"
-import { zoomToEvents } from "../timeline/moves"
+import type { Findable } from "./find_dialog"
+import { momentBar } from "./moment_bar"
+import { questionBar } from "./question_bar"
+import { curveStrip } from "./curve_strip"
+import { splitHandle } from "./split_handle"
 import { Panels, type Tab, tabsOf } from "../panels/panels"
-import { SettingsTable } from "../panels/settings_table"
 import { StagesPanel } from "../panels/stages_panel"
 import { StacksPanel } from "../panels/stacks_panel"
 import { StepsPanel } from "../panels/steps_panel"
 import { Timeline } from "../timeline/timeline"
 
 /** How long the first picture may take before the panels are made without it. */
-const PATIENCE_MS = 2000
+export const PATIENCE_MS = 2000
 
 export class DevicePage {
   private timeline: Timeline | null = null
   private store: Store | null = null
-  private panels: Panels | null = null
+  panels: Panels | null = null
+  private finder: Finder | null = null
+  private completed = false
+  /** Where the page is one screen; the style sheet asks the same. */
+  private readonly oneScreen = matchMedia("screen and (min-width: 62.5em) and (min-height: 35em)")
   /** Resolves when all columns are read. */
   private later: Promise<void> | null = null
 
-  /** `whole`: loads the rest of the payload; `onView`: called when the view, and so its link, changes. */
+  /** `devices`: those read so far; `whole`: loads the rest of the payload; `onView`: called when the view, and so its link, changes. */
   constructor(
     private readonly article: HTMLElement,
     private readonly payload: Payload,
+    private readonly devices: Device[],
     private readonly stacks: Stacks,
     private readonly index: number,
     private readonly whole: () => Promise<void>,
     private readonly onView: () => void,
-  ) {}
+  ) {
+    this.oneScreen.addEventListener("change", () => this.arrange())
+    addEventListener("beforeprint", () => this.arrange(false))
+    addEventListener("afterprint", () => this.arrange())
+  }
 
   /** Shows the device, in the view of a link if there is one; creates its parts the first time. */
   show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
@@ -59,17 +74,16 @@ export class DevicePage {
     if (fresh) store.on(() => this.onView())
     performance.mark("history")
     if (link) this.follow(link)
-    if (fresh) this.article.querySelector(".top")!.after(filterChip(store))
+    document.body.classList.toggle("one-screen", this.article.querySelector(".brief") !== null)
+    this.arrange()
+    if (fresh) this.article.querySelector(".brief")?.addEventListener("click", (event) => this.act(store, event.target as Element))
     const slot = this.article.querySelector(".stage-slot")
     if (!slot || store.history.device.count === 0) {
       // Without a history there is only one state, and nothing to draw over time.
       if (fresh) this.complete(store, link)
       return onFirstPicture()
     }
-    let told = false
-    const drawn = () => {
-      if (told) return
-      told = true
+    const drawn = once(() => {
       onFirstPicture()
       // After the first picture, which readers want to see first.
       requestAnimationFrame(async () => {
@@ -81,21 +95,39 @@ export class DevicePage {
           this.timeline?.accelerate()
         })
       })
-    }
+    })
     const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, drawn)
     this.timeline = timeline
     // What a click would tell, or another colour show, is not read yet.
     timeline.element.inert = this.later !== null
     slot.querySelector(".static")?.classList.add("covered")
     slot.append(timeline.element)
+    if (fresh) slot.before(curveStrip(store, slot))
+    slot.parentElement!.after(splitHandle(this.article))
     timeline.start()
     setTimeout(drawn, PATIENCE_MS) // what is there to read does not wait for a picture that never comes
     performance.mark("timeline")
   }
 
+  /** Puts what is read once into the first tab of a page that is one screen, and above the timeline elsewhere and on paper. */
+  private arrange(together = this.oneScreen.matches): void {
+    const parts =
+      "main > :is(.forecast-note, .notes, .findings), article[data-shown] > :is(.forecast-note, .notes, .findings, .top), body > footer"
+    this.panels?.gather(together && !this.article.hidden ? parts : "")
+  }
+
+  /** Does what a button of the page's head says. */
+  private act(store: Store, at: Element): void {
+    const { opens, finding, oom } = at.closest("button")?.dataset ?? {}
+    if (oom) store.pinOom(Number(oom))
+    else if (finding) this.panels?.openFinding(finding)
+    else if (opens) store.set({ tab: opens })
+  }
+
   private read(): Device {
-    const { payload, index } = this
-    const device = readDevice(payload, index)
+    const { payload, index, devices } = this
+    if (devices[index]) return devices[index]
+    const device = (devices[index] = readDevice(payload, index))
     if (payload.whole) readLater(payload, index, device)
     else this.later = this.whole().then(() => readLater(payload, index, device))
     return device
@@ -105,34 +137,74 @@ export class DevicePage {
   follow(link: Link): void {
     if (!this.store) return
     follow(this.store, link)
-    this.restoreSelection(link)
+    this.panels?.restore(link.selection)
     this.showPanel(link)
   }
 
   /** Scrolls to the panel, if a link is about what it shows. */
   private showPanel({ tab, search, stacks, focus }: Link): void {
     const is = tab ?? search ?? stacks ?? focus
-    if (is !== undefined && this.panels) this.article.querySelector(".moment")!.scrollIntoView({ block: "start" })
+    if (is !== undefined && this.panels && !this.oneScreen.matches)
+      this.article.querySelector(tab === "findings" ? ".top" : ".moment")!.scrollIntoView({ block: "start" })
   }
 
-  /** Goes to the search of the open tab, or to that of call stacks where it has none. */
-  search(): void {
-    const field = () => this.panels?.element.querySelector<HTMLInputElement>("input[type=search]")
-    if (!field()) this.store?.set({ tab: "stacks" })
-    field()?.focus()
+  /** What can be found at the present moment; null until the page is complete. */
+  get findable(): Findable | null {
+    const { store } = this
+    if (!store || !this.completed) return null
+    const finder = (this.finder ??= new Finder(store.history))
+    finder.at(store.counted, store.state.curve, store.state.cursor)
+    const tabs = (this.panels ? tabsOf(store.history) : []).map(({ id, title }) => ({
+      kind: "tab",
+      name: title,
+      detail: "",
+      goal: { to: "tab", tab: id } as const,
+      bytes: null,
+    }))
+    return { finder, tabs, go: (goal) => this.go(store, finder, goal) }
   }
 
-  /** The events and bytes shown, or null where there is no timeline. */
-  get window(): Window | null {
-    return this.timeline && this.store ? this.store.state.window : null
+  private go(store: Store, finder: Finder, goal: Goal): void {
+    const { device } = store.history
+    if (goal.to === "function") {
+      const { key, folded, event } = finder.inStacks(goal.at)
+      store.goTo(event, { tab: "stacks", search: "", stacks: { mode: "down", folded, top: ROOT } })
+      this.panels?.restore(`stacks:${key}`)
+      this.showPanel({ tab: "stacks" })
+    } else if (goal.to === "tab") {
+      store.set({ tab: goal.tab, ...(goal.search === undefined ? {} : { search: goal.search }) })
+      this.showPanel({ tab: goal.tab })
+    } else {
+      if (goal.to === "group") {
+        const { groups } = groupBy(store.history, goal.colouring)
+        const others = [...groups.keys()].filter((row) => row !== goal.at)
+        store.set({ filters: withFilter(store.history, store.state.filters, goal.colouring, others) })
+      } else if (goal.to === "event") store.goTo(goal.at)
+      else if (goal.to === "stage") {
+        const { start_event, end_event, peak_event } = device.summary.stages[goal.at]
+        store.zoomTo(start_event, end_event)
+        store.goTo(peak_event ?? start_event)
+      } else if (goal.to === "step") {
+        const [start, end] = device.steps!.bounds.subarray(goal.at, goal.at + 2)
+        store.zoomTo(start, end)
+        store.goTo(start)
+      }
+      this.showTimeline()
+    }
   }
 
-  get settled(): boolean {
-    return this.timeline?.settled ?? true
+  get timelines(): Timeline[] {
+    return this.timeline ? [this.timeline] : []
   }
 
-  pixels(): ImageData | null {
-    return this.timeline?.pixels() ?? null
+  /** The store that the panels answer for, once the device is shown. */
+  get asks(): Store | null {
+    return this.store
+  }
+
+  /** The one whose cursor is the page's. */
+  get moment(): Store | null {
+    return this.store
   }
 
   /** The view as a link; `device` is undefined for the one that the page opens with. */
@@ -143,7 +215,9 @@ export class DevicePage {
   /** Hides the device; its window and selection are kept for the next time. */
   hide(): void {
     this.article.hidden = true
+    this.arrange()
     delete this.article.dataset.shown
+    this.article.querySelector(".handle")?.remove()
     this.timeline?.free()
     this.timeline = null
   }
@@ -155,20 +229,15 @@ export class DevicePage {
     offerCopies(this.article.querySelectorAll(".advice pre"))
     const still = this.article.querySelector(".still")
     if (still) {
-      this.panels = new Panels(store, this.tabs(store, still))
       const share = copyButton("Copy as Markdown", "This moment's figures and call sites, for an issue", () => this.asMarkdown(store))
-      const address = copyButton(
-        "Copy link",
-        "The address of this view: it works for everyone who has this file under the same name",
-        () => location.href,
-      )
-      const bar = momentBar(store)
-      bar.querySelector(".moment-head")!.append(h("div", { class: "share" }, share, address))
+      this.panels = new Panels(store, this.tabs(store, still), h("div.share", share, copyLinkButton()))
       still.classList.add("covered") // it stays for paper
-      still.after(bar, this.panels.element)
-      if (link) this.restoreSelection(link)
+      still.after(momentBar(store), questionBar(store), this.panels.element)
+      this.arrange()
+      if (link) this.panels.restore(link.selection)
       if (link) this.showPanel(link)
     }
+    this.completed = true
     document.documentElement.dataset.complete = String(this.index)
   }
 
@@ -176,26 +245,26 @@ export class DevicePage {
     const zoomTo =
       this.timeline &&
       ((start: number, end: number) => {
-        zoomToEvents(store, start, end)
+        store.zoomTo(start, end)
         this.showTimeline()
       })
     const settings = still.querySelector("section.settings")
     const sections = [
-      ...still.querySelectorAll("section.trust, section.cut, section.facts"),
-      ...document.querySelectorAll("section.about"),
+      ...still.querySelectorAll("section.trust, section.cut, section.facts, section.about"),
+      ...document.querySelectorAll("main > section.about"),
     ].map(copyOf)
     for (const section of sections) offerCopies(section.querySelectorAll(".better pre"))
     const makers: Record<string, Tab["make"]> = {
       stacks: () => new StacksPanel(store),
       lines: () => new LinesPanel(store),
       live: () => new LivePanel(store),
+      groups: () => new GroupsPanel(store),
       stages: () => new StagesPanel(store, zoomTo),
       steps: () => new StepsPanel(store, zoomTo),
-      allocator: () =>
-        new AllocatorPanel(store, settings && new SettingsTable(copyOf(settings), store, this.timeline && (() => this.showTimeline()))),
+      allocator: () => new AllocatorPanel(store, settings && copyOf(settings), this.timeline && (() => this.showTimeline())),
       events: () => new EventsPanel(store),
       // What the file says about the recording does not change with the moment.
-      recording: () => ({ element: h("div", { class: "recording-panel" }, ...sections), update() {} }),
+      recording: () => ({ element: h("div.recording-panel", ...sections), update() {} }),
     }
     return tabsOf(store.history).map((tab) => ({ ...tab, make: makers[tab.id] }))
   }
@@ -204,17 +273,11 @@ export class DevicePage {
     const { state, history, counted } = store
     return viewAsMarkdown(counted, {
       title: this.payload.header.summary.title,
-      curve: state.curve,
-      event: state.cursor,
-      filter: filterText(groupBy(history, state.colouring), state.filtered),
+      question: store.asked,
+      filter: filterText(history, state.filters),
       selection: state.selection,
       fragment: encodeLink(this.link(this.index === this.payload.header.summary.default ? undefined : this.index)),
     })
-  }
-
-  private restoreSelection(link: Link): void {
-    const [panel, key] = [/^\w+/.exec(link.selection ?? "")?.[0], link.selection?.replace(/^\w+:/, "")]
-    if (panel && key) this.panels?.restore(panel, key)
   }
 
   /** Links the finding about each failed request to its call stack. */
@@ -246,8 +309,24 @@ export class DevicePage {
   }
 }
 
+/** A question, and what answers it: allocations by their rows in the bundle, in bytes; of a change `moved` is what came and what went together. */
+export function answerIn(store: Store | null | undefined) {
+  if (!store) return null
+  const { device } = store.counted
+  const { bytes, moved, count } = store.amounts(new Uint8Array(device.count), 1)
+  const rows = Array.from(store.answer.rows, (i) => recordedRow(device, i))
+  return { ...store.asked, rows, bytes: bytes[0], moved: moved[0], count: count[0] }
+}
+
+/** The index of the group of an allocation, by its row in the bundle. */
+export function groupIn(store: Store | null | undefined, colouring: string, row: number): number | null {
+  if (!store) return null
+  const drawn = drawnRow(store.history.device, row)
+  return drawn < 0 ? null : groupBy(store.history, colouring).ofAllocation[drawn]
+}
+
 /** A copy of a part of the page: the original stays in place for printing. */
-function copyOf(section: Element): HTMLElement {
+export function copyOf(section: Element): HTMLElement {
   const copy = section.cloneNode(true) as HTMLElement
   copy.removeAttribute("aria-labelledby")
   copy.classList.remove("still") // which hides what the page draws itself

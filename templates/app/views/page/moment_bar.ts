@@ -1,15 +1,15 @@
-/** The moment that every panel shows: its name, its totals, and ways to other moments; and what is left out of all. */
+/** What every panel shows: a moment, with its totals and ways to others, or a question about the markers. */
 
-import { formatBytes, formatCount, formatDuration, formatExact, formatShare, plural } from "../../lib/text/format"
+import { formatBytes, formatCount, formatDuration, formatEvent, formatExact, plural } from "../../lib/text/format"
 import { liveAt } from "../../lib/data/lives"
 import { momentText, totalsAt } from "../../lib/data/moment"
 import { differs } from "../../lib/data/observed"
+import { sentence } from "../../lib/data/questions"
 import { restAt } from "../../lib/data/rest"
-import { filterText, groupBy } from "../../lib/tables/grouping"
 import type { Store } from "../../store"
 import { button } from "../shared/controls"
 import { h } from "../shared/dom"
-import { later, onFailure } from "../shared/failure"
+import { inNextFrame, onFailure } from "../shared/failure"
 
 /** The totals beside what is allocated: of all allocations, and of some. */
 const OF_ALL = ["requested", "reserved", "slack", "inactive"] as const,
@@ -18,9 +18,9 @@ const OF_ALL = ["requested", "reserved", "slack", "inactive"] as const,
 export function momentBar(store: Store): HTMLElement {
   const { history } = store
   const { device } = history
-  const title = h("h2", { class: "moment-title" })
-  const where = h("p", { class: "moment-where" })
-  const totals = h("dl", { class: "totals" })
+  const title = h("h2.moment-title")
+  const where = h("p.moment-where", { role: "status" })
+  const totals = h("dl.totals")
   // What someone is typing stays, whatever moves meanwhile.
   let typing = false
   const event = h("input", {
@@ -41,45 +41,38 @@ export function momentBar(store: Store): HTMLElement {
   }
   const going = (label: string, name: string, to: () => number) => button(label, name, () => store.goTo(to()))
   const element = h(
-    "div",
-    { class: "moment" },
+    "div.moment",
     h(
-      "div",
-      { class: "moment-head" },
+      "div.moment-head",
       title,
       device.summary.recorded &&
         h(
-          "div",
-          { class: "moment-go" },
+          "div.moment-go",
           going("\u2039", "The event before ([)", () => store.state.cursor - 1),
           event,
           going("\u203a", "The next event (])", () => store.state.cursor + 1),
           going("Start", "Before the first event", () => -1),
           going("Peak", "The peak of this curve", () => store.counted.peakEvent[store.state.curve]),
           going("End", "After the last event", () => device.events - 1),
-          history.ooms.length > 0 &&
-            button("Out of memory", "What was live when a request failed, and the next time", () => store.pinOom(nextOom(store)), {
-              class: "danger",
-            }),
         ),
     ),
     where,
     totals,
   )
-  onFailure(
-    element,
-    () => "This moment's figures",
-    (note) => where.replaceChildren(note),
-  )
-  let pending = 0
+  onFailure(element, "This moment's figures", where)
   const say = () => {
-    pending = 0
-    const { cursor, curve } = store.state
-    const { counted } = store
+    const { cursor, curve, markers } = store.state
+    const { counted, asked } = store
+    if (!typing) event.value = String(cursor)
+    totals.hidden = asked.kind !== "live"
+    if (asked.kind !== "live") {
+      title.textContent = sentence(asked.kind, markers.c !== null)
+      where.textContent = apart(store)
+      return
+    }
     const now = totalsAt(counted, cursor)
     const live = liveAt(counted.device, curve, cursor).length + restAt(counted.device.rest, curve, cursor).count
     title.textContent = `Live ${momentText(counted, curve, cursor)}`
-    if (!typing) event.value = String(cursor)
     const time = history.timeOf(cursor)
     const stages = device.summary.stages
       .filter((stage) => stage.start_event <= cursor && cursor < stage.end_event)
@@ -95,65 +88,35 @@ export function momentBar(store: Store): HTMLElement {
       .filter(Boolean)
       .join(" \u00b7 ")
     const peak = history.at("allocated", history.peakEvent.allocated)
-    const rows: [string, number | null, string][] = [
-      [
-        "Allocated",
-        now.allocated,
-        peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))}% of the peak` : "",
-      ],
-    ]
+    const ofPeak = peak > 0 && device.summary.recorded ? `${formatCount(Math.round((100 * now.allocated) / peak))}% of the peak` : ""
+    const rows = [total("Allocated", now.allocated, ofPeak)]
     // Without an allocator the others are this one, or unknown; what is reserved does not belong to single allocations.
     if (history.hasReserved)
-      for (const name of counted.partial ? OF_SOME : OF_ALL) rows.push([name[0].toUpperCase() + name.slice(1), now[name], ""])
-    if (now.active > now.allocated) rows.push(["Awaiting free", now.active - now.allocated, ""])
-    totals.replaceChildren(
-      ...rows.map(([label, bytes, note]) =>
-        h(
-          "div",
-          { "data-total": label.toLowerCase() },
-          h("dt", {}, label),
-          h(
-            "dd",
-            { title: bytes === null ? null : formatExact(bytes) },
-            bytes === null ? "not known" : formatBytes(bytes),
-            note && h("small", {}, ` ${note}`),
-          ),
-        ),
-      ),
-    )
+      for (const name of counted.partial ? OF_SOME : OF_ALL) rows.push(total(name[0].toUpperCase() + name.slice(1), now[name]))
+    if (now.active > now.allocated) rows.push(total("Awaiting free", now.active - now.allocated))
+    totals.replaceChildren(...rows)
   }
-  store.on(
-    (state, before) => differs(state, before, "cursor", "curve", "filtered") && (pending ||= requestAnimationFrame(later(element, say))),
-  )
+  const saySoon = inNextFrame({ element }, say)
+  store.on((state, before) => differs(state, before, "cursor", "curve", "filters", "question", "markers") && saySoon())
   say()
   return element
 }
 
-/** Says over everything that counts what is left out of it. */
-export function filterChip(store: Store): HTMLElement {
-  const what = h("b")
-  const much = h("span")
-  const element = h(
-    "div",
-    { class: "filter-chip", role: "status" },
-    what,
-    much,
-    button("Show all", "Show and count all allocations again", () => store.set({ filtered: new Set() })),
-  )
-  store.watch(["filtered", "cursor", "curve"], () => {
-    const { history, counted, state } = store
-    element.hidden = !counted.partial
-    if (!counted.partial) return
-    const [part, all] = [counted, history].map((of) => of.at(state.curve, state.cursor))
-    what.textContent = filterText(groupBy(history, state.colouring), state.filtered)
-    much.textContent = `${formatBytes(part)} of ${formatBytes(all)}, ${formatShare(part, all)}`
-    much.title = `${formatExact(part)} of ${formatExact(all)} ${state.curve} ${momentText(counted, state.curve, state.cursor)}`
-  })
-  return element
+function total(label: string, bytes: number | null, note = ""): HTMLElement {
+  const [title, text] = bytes === null ? [null, "not known"] : [formatExact(bytes), formatBytes(bytes)]
+  return h("div", { "data-total": label.toLowerCase() }, h("dt", label), h("dd", { title }, text, note && h("small", ` ${note}`)))
 }
 
-/** The failed request after the one shown; after the last one, the first. */
-function nextOom(store: Store): number {
-  const { ooms } = store.history
-  return store.state.pinnedOom < 0 ? ooms.length - 1 : (store.state.pinnedOom + 1) % ooms.length
+/** How far A and B are apart. */
+function apart({ asked, history, state }: Store): string {
+  const [start, end] = [history.timeOf(Math.max(asked.from, 0)), history.timeOf(asked.to)]
+  const { a, b } = state.markers
+  return [
+    a === null || b === null ? `${a === null ? "A" : "B"} is the cursor, ${formatEvent(state.cursor)}` : "",
+    `${plural(asked.to - asked.from, "event")} between them`,
+    start === null || end === null ? "" : formatDuration(end - start),
+    history.device.rest && asked.kind !== "change" ? "what is not drawn one by one is not counted" : "",
+  ]
+    .filter(Boolean)
+    .join(" \u00b7 ")
 }

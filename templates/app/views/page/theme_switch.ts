@@ -9,9 +9,8 @@ const KEY = "snapreport-theme"
 export function themeSwitch(): HTMLElement {
   const kept = keptSetting(KEY)
   if (kept === "light" || kept === "dark") chooseTheme(kept) // else the system's setting
-  const button = h("button", {
+  const button = h("button.theme", {
     type: "button",
-    class: "theme",
     click: () => {
       const theme = isDark() ? "light" : "dark"
       chooseTheme(theme)

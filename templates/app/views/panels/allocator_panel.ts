@@ -1,12 +1,14 @@
 /** The allocator's memory at the cursor: its totals, a map of segments and blocks, and fragmentation over time. */
 
+import { blockAt } from "../../lib/picture/segment_flow"
 import { formatAddress, formatBytes, formatCount, plural } from "../../lib/text/format"
 import { fragmentationInParts } from "../../lib/data/fragmentation"
 import { totalsAt } from "../../lib/data/moment"
-import { type Kept, keptSegments } from "../../lib/data/kept"
 import {
   blockOf,
   INACTIVE,
+  type Kept,
+  keptSegments,
   kindText,
   layOut,
   type Layout,
@@ -16,17 +18,15 @@ import {
   streamText,
 } from "../../lib/data/segments"
 import type { State, Store } from "../../store"
-import { missing, partsOf, poolsTable, unknownBlocks } from "./allocator_totals"
+import { fragmentationChart, missing, partsOf, poolsTable, unknownBlocks } from "./allocator_totals"
 import { siteOf } from "../shared/describe"
 import { details } from "../shared/details"
 import { button, type Option, segmented } from "../shared/controls"
 import { h } from "../shared/dom"
-import { later } from "../shared/failure"
+import { inNextFrame, later } from "../shared/failure"
 import { bytesCell, siteParts } from "../shared/frame_cells"
-import { FragmentationChart } from "./fragmentation_chart"
 import type { Panel } from "./panels"
 import { type BlockColour, type Order, placeText, SegmentMap } from "./segment_map"
-import type { SettingsTable } from "./settings_table"
 import { VirtualList } from "../shared/virtual_list"
 
 const STATES = ["allocated", "awaiting free", "free"]
@@ -47,20 +47,21 @@ export class AllocatorPanel implements Panel {
   readonly element: HTMLElement
   private readonly notes = h("div")
   /** Everything that needs every block. */
-  private readonly body = h("div", { class: "allocator-body" })
-  private readonly parts = h("div", { class: "parts" })
-  private readonly groups = h("div", { class: "scroll" })
-  private readonly chart = h("div", { class: "fragmentation-slot" })
+  private readonly body = h("div.allocator-body")
+  private readonly parts = h("div.parts")
+  private readonly groups = h("div.scroll")
+  private readonly chart = h("div.fragmentation-slot")
+  private readonly markSetting: (() => void) | null
   private readonly map: SegmentMap
   private readonly heading = h("h3")
-  private readonly said = h("p", { class: "block-said", role: "status" })
+  private readonly said = h("p.block-said", { role: "status" })
   private readonly blocks: VirtualList
-  private readonly pinned = h("div", { class: "pinned-block" })
+  private readonly pinned = h("div.pinned-block")
   private readonly keepers: VirtualList
   private readonly keeping: HTMLElement
-  private readonly keepingSaid = h("p", { class: "kept-said" })
+  private readonly keepingSaid = h("p.kept-said")
   private kept: Kept[] = []
-  private fragmentation: FragmentationChart | null = null
+  private fragmentation: ReturnType<typeof fragmentationChart> | null = null
   /** Whether the chart exists or is being computed. */
   private charted = false
   private layout: Layout | null = null
@@ -69,13 +70,15 @@ export class AllocatorPanel implements Panel {
   private address: number | null = null
   /** What the list of blocks was last laid out for. */
   private listed: { layout: Layout | null; first: number } = { layout: null, first: -1 }
-  private frame = 0
+  private readonly showSoon = inNextFrame(this, () => this.show())
 
-  /** `settings`: the page's section on other settings, or null. */
+  /** `settings`: a copy of the page's section on other settings, or null; `show`: scrolls to the timeline, if there is one. */
   constructor(
     private readonly store: Store,
-    private readonly settings: SettingsTable | null,
+    settings: HTMLElement | null,
+    show: (() => void) | null,
   ) {
+    this.markSetting = settings && settingsTable(settings, store, show)
     this.map = new SegmentMap(
       store,
       (block) => this.choose(block),
@@ -119,21 +122,20 @@ export class AllocatorPanel implements Panel {
     this.keeping = h(
       "section",
       { "aria-label": "Free, but held back by small blocks" },
-      h("h3", {}, "Free, but held back by one or two small blocks"),
+      h("h3", "Free, but held back by one or two small blocks"),
       this.keepingSaid,
       this.keepers.element,
     )
     this.body.append(
       this.parts,
-      ...(settings ? [settings.section] : []),
+      ...(settings ? [settings] : []),
       h("section", { "aria-label": "Fragmentation over time" }, this.chart),
       h(
         "section",
         { "aria-label": "Map of segments" },
         h(
-          "div",
-          { class: "map-head" },
-          h("h3", {}, "Segments and blocks"),
+          "div.map-head",
+          h("h3", "Segments and blocks"),
           this.legend(),
           segmented<BlockColour>(
             "Colour",
@@ -159,30 +161,28 @@ export class AllocatorPanel implements Panel {
         this.said,
       ),
       h(
-        "section",
-        { class: "segment-blocks", "aria-label": "Blocks of one segment" },
+        "section.segment-blocks",
+        { "aria-label": "Blocks of one segment" },
         h(
-          "div",
-          { class: "map-head" },
+          "div.map-head",
           this.heading,
           h(
-            "div",
-            { class: "buttons" },
+            "div.buttons",
             button("\u2039", "The segment before", () => this.goToSegment(-1)),
             button("\u203a", "The next segment", () => this.goToSegment(1)),
           ),
         ),
-        h("div", { class: "block-panes" }, this.blocks.element, this.pinned),
+        h("div.block-panes", this.blocks.element, this.pinned),
       ),
       this.keeping,
-      h("section", { "aria-label": "By pool and stream" }, h("h3", {}, "By pool and stream"), this.groups),
+      h("section", { "aria-label": "By pool and stream" }, h("h3", "By pool and stream"), this.groups),
     )
-    this.element = h("div", { class: "allocator" }, this.notes, this.body)
+    this.element = h("div.allocator", this.notes, this.body)
     this.element.dataset.colour = "state"
   }
 
   update(state: State, before: State | null): void {
-    if (state.replay !== before?.replay) this.settings?.update()
+    if (state.replay !== before?.replay) this.markSetting?.()
     if (!before) {
       this.show()
       // The map first: this takes a moment on a long recording.
@@ -190,34 +190,31 @@ export class AllocatorPanel implements Panel {
       this.charted = true
       return
     }
-    if (state.cursor !== before.cursor || state.colouring !== before.colouring)
-      this.frame ||= requestAnimationFrame(later(this.element, () => this.show()))
+    if (state.cursor !== before.cursor || state.colouring !== before.colouring) this.showSoon()
     else if (state.pinned !== before.pinned && !this.body.hidden) {
       this.follow(state.pinned)
       this.tell(state.pinned)
       this.map.mark()
       this.blocks.refresh()
     }
-    if (state.axis !== before.axis) this.fragmentation?.draw()
+    if (state.axis !== before.axis) this.fragmentation?.say()
   }
 
   private show(): void {
     const { history, state } = this.store
-    cancelAnimationFrame(this.frame)
-    this.frame = 0
     this.element.dataset.event = String(state.cursor)
     const unknown = history.device.rest?.active[state.cursor + 1] ?? 0
     this.body.hidden = unknown > 0
-    if (unknown) return this.notes.replaceChildren(h("p", { class: "note" }, unknownBlocks(this.store, unknown)))
+    if (unknown) return this.notes.replaceChildren(h("p.note", unknownBlocks(this.store, unknown)))
     this.layout = layOut(history.device, state.cursor)
-    this.notes.replaceChildren(...missing(this.store, this.layout).map((text) => h("p", { class: "note" }, text)))
+    this.notes.replaceChildren(...missing(this.store, this.layout).map((text) => h("p.note", text)))
     this.parts.replaceChildren(...(totalsAt(history, state.cursor).reserved === null ? [] : partsOf(this.layout.total)))
     this.groups.replaceChildren(poolsTable(this.store, this.layout))
     this.block = -1 // block numbers have changed
     this.kept = keptSegments(history.device, this.layout)
     this.map.show(this.layout, this.kept)
     this.showKept()
-    this.fragmentation?.draw()
+    this.fragmentation?.say()
     this.follow(state.pinned)
     if (this.block < 0) this.chooseAddress()
     this.tell(state.pinned)
@@ -232,9 +229,9 @@ export class AllocatorPanel implements Panel {
       while (performance.now() < end) {
         const { done, value } = parts.next()
         if (!done) continue
-        this.fragmentation = new FragmentationChart(this.store, value)
+        this.fragmentation = fragmentationChart(this.store, value)
         this.chart.replaceChildren(this.fragmentation.element)
-        return this.fragmentation.draw()
+        return this.fragmentation.say()
       }
       setTimeout(later(this.element, goOn))
     }
@@ -279,7 +276,7 @@ export class AllocatorPanel implements Panel {
       ["returnable only", "free"],
       ["kept", "kept by one or two small blocks"],
     ]
-    return h("ul", { class: "map-keys" }, ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
+    return h("ul.map-keys", ...keys.map(([name, text]) => h("li", { class: `key part-${name}` }, text)))
   }
 
   /** Chooses the block of an allocation, if it is live. */
@@ -296,10 +293,7 @@ export class AllocatorPanel implements Panel {
     const { segments } = store.history.device
     const held = this.address === null ? -1 : segmentAround(store.history.device, layout, this.address)
     const segment = held < 0 ? this.map.places[0] : held
-    let block = layout.first[segment]
-    if (held >= 0)
-      while (block + 1 < layout.first[segment + 1] && segments.address[layout.rows[segment]] + layout.offset[block + 1] <= this.address!)
-        block++
+    const block = held < 0 ? layout.first[segment] : blockAt(layout, held, this.address! - segments.address[layout.rows[held]])
     this.choose(block)
   }
 
@@ -396,5 +390,33 @@ export class AllocatorPanel implements Panel {
   private pin(block: number): void {
     const id = this.layout?.allocation[block] ?? -1
     if (id >= 0) this.store.pin(id)
+  }
+}
+
+let made = 0
+
+/** Lets the reader choose rows of a table that is in the page's HTML; returns what marks the chosen one.
+ *
+ * `section`: taken out of the page. `show`: scrolls to the timeline, if there is one. */
+function settingsTable(section: HTMLElement, store: Store, show: (() => void) | null): () => void {
+  if (!show || !store.history.device.replays.length) return () => {}
+  const name = `replay-${made++}`
+  const rows = [...section.querySelectorAll<HTMLTableRowElement>("tr[data-curve]")].map((row) => {
+    const replay = Number(row.dataset.curve)
+    const choose = () => {
+      store.showReplay(replay)
+      show()
+    }
+    const input = h("input", { type: "radio", name, change: choose })
+    row.cells[0].replaceChildren(h("label", input, " ", ...row.cells[0].childNodes))
+    return { row, input, replay }
+  })
+  const hint = "Choose one to see on the timeline what it would have reserved without a limit, over what was reserved."
+  section.querySelector(".scroll")!.before(h("p", hint))
+  return () => {
+    for (const { row, input, replay } of rows) {
+      input.checked = replay === store.state.replay
+      row.classList.toggle("chosen", input.checked)
+    }
   }
 }

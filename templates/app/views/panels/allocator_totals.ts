@@ -1,10 +1,13 @@
-/** Totals of the segments at the cursor: the parts of reserved memory, pools and streams, and what is not known. */
+/** Totals of the segments: the parts of reserved memory, pools and streams, and what is not known, at the cursor; fragmentation over time. */
 
-import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { Extremes } from "../../lib/data/curves"
+import { formatBytes, formatCount, formatEvent, formatExact, formatShare, plural } from "../../lib/text/format"
 import { momentText } from "../../lib/data/moment"
 import { NOT_DRAWN } from "../../lib/data/rest"
 import { kindText, type Layout, poolText, streamText, type Use } from "../../lib/data/segments"
 import type { Store } from "../../store"
+import { linkButton } from "../shared/controls"
+import { cursorCurve } from "../shared/cursor_curve"
 import { h } from "../shared/dom"
 import GLOSSARY from "../../lib/glossary.json"
 
@@ -57,7 +60,7 @@ export function partsOf(total: Use): HTMLElement[] {
     ["fragmentation", "Fragmentation", total.fragmentation, GLOSSARY.fragmentation],
     ["returnable", "Returnable", total.inactive - total.fragmentation, GLOSSARY.returnable],
   ]
-  const bar = h("div", { class: "parts-bar", "aria-hidden": "true" })
+  const bar = h("div.parts-bar", { "aria-hidden": "true" })
   for (const [name, , bytes] of parts) {
     const part = h("i", { class: `part-${name}` })
     part.style.flexGrow = String(Math.max(bytes, 0))
@@ -72,12 +75,11 @@ export function partsOf(total: Use): HTMLElement[] {
         "dd",
         { title: formatExact(bytes) },
         formatBytes(bytes),
-        name !== "reserved" && h("small", {}, ` ${formatShare(bytes, total.reserved)}`),
+        name !== "reserved" && h("small", ` ${formatShare(bytes, total.reserved)}`),
       ),
     )
   const facts = h(
     "dl",
-    {},
     fact("reserved", "Reserved", total.reserved, `${GLOSSARY.reserved} The parts add up to it.`),
     ...parts.filter(([name, , bytes]) => bytes !== 0 || name !== "pending").map((part) => fact(...part)),
   )
@@ -88,39 +90,63 @@ export function partsOf(total: Use): HTMLElement[] {
 export function poolsTable({ history: { device } }: Store, { groups, total }: Layout): HTMLElement {
   const cells = (use: Use) =>
     COLUMNS.map(([, of]) =>
-      of === "segments"
-        ? h("td", { class: "num" }, formatCount(use[of]))
-        : h("td", { class: "num", title: formatExact(use[of]) }, formatBytes(use[of])),
+      of === "segments" ? h("td.num", formatCount(use[of])) : h("td.num", { title: formatExact(use[of]) }, formatBytes(use[of])),
     )
   return h(
-    "table",
-    { class: "pools" },
+    "table.pools",
     h(
       "thead",
-      {},
       h(
         "tr",
-        {},
         h("th", { scope: "col" }, "Pool"),
         h("th", { scope: "col" }, "Stream"),
         h("th", { scope: "col" }, "Kind"),
-        ...COLUMNS.map(([title, , note]) => h("th", { scope: "col", class: "num", title: note }, title)),
+        ...COLUMNS.map(([title, , note]) => h("th.num", { scope: "col", title: note }, title)),
       ),
     ),
     h(
       "tbody",
-      {},
       ...groups.map((group) =>
         h(
           "tr",
-          {},
           h("th", { scope: "row" }, poolText(device, group.pool)),
-          h("td", {}, streamText(device, group.stream)),
-          h("td", {}, kindText(group.kind)),
+          h("td", streamText(device, group.stream)),
+          h("td", kindText(group.kind)),
           ...cells(group.use),
         ),
       ),
     ),
-    groups.length > 1 && h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))),
+    groups.length > 1 && h("tfoot", h("tr", h("th", { scope: "row" }, "all"), h("td"), h("td"), ...cells(total))),
   )
+}
+
+/** Fragmentation over the entire recording as a small curve, which is also a slider for the cursor.
+ *
+ * `values`: bytes after each event, element 0 the start, -1 where not known; `say` follows the cursor. */
+export function fragmentationChart(store: Store, values: Float64Array): { element: HTMLElement; say: () => void } {
+  const curve = new Extremes(values)
+  const most = curve.firstMax(0, values.length) - 1
+  const peak = values[most + 1]
+  const slider = cursorCurve(store, "Fragmentation over time: the cursor", () => {
+    const { cursor } = store.state
+    const bytes = values[cursor + 1]
+    return { curve, top: Math.max(peak * 1.06, 1), text: `${formatEvent(cursor)}: ${bytes < 0 ? "not known" : formatBytes(bytes)}` }
+  })
+  const link = () => linkButton(`${formatBytes(peak)} at ${formatEvent(most)}`, () => store.goTo(most), { "data-most": most })
+  const element = h(
+    "figure.fragmentation",
+    h(
+      "figcaption",
+      "Fragmentation over time",
+      peak > 0 && h("span", "the most is ", link()),
+      values.includes(-1) && h("span", "not known where segment events are missing"),
+    ),
+    h(
+      "div.fragmentation-frame",
+      h("span.fragmentation-most", { "aria-hidden": "true" }, peak > 0 ? formatBytes(peak) : ""),
+      slider.element,
+      h("div.fragmentation-ends", { "aria-hidden": "true" }, h("span", "start"), h("span", formatEvent(values.length - 2))),
+    ),
+  )
+  return { element, say: slider.say }
 }

@@ -4,6 +4,7 @@ import { formatCount, formatShare } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
 import { ROOT } from "../../lib/tables/tree"
 import type { TreeModel } from "../../lib/tables/tree_model"
+import { NOTHING } from "./panels"
 import { h } from "../shared/dom"
 import { bytesCell, frameCell, heatMeter } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
@@ -16,6 +17,8 @@ const AROUND = 4
 
 export interface TreeActions {
   select(node: number): void
+  /** Shows only what is below a node. */
+  zoom(node: number): void
   /** Handles keys that the tree itself does not; returns whether it did. */
   key(event: KeyboardEvent, node: number): boolean
   /** Called when rows were opened or closed. */
@@ -37,7 +40,7 @@ export class TreeList {
       label: "Call stacks",
       class: "tree-list",
       role: "treegrid",
-      empty: "Nothing is live at this event.",
+      empty: NOTHING,
       columns: [
         { title: "Bytes", class: "num" },
         { title: "Share", class: "num" },
@@ -45,7 +48,7 @@ export class TreeList {
         { title: "Count", class: "num count" },
         { title: "Function", class: "function" },
       ],
-      count: () => (model.sums.total > 0 || model.sums.count[ROOT] > 0 ? model.rows.length : 0),
+      count: () => (model.sums.whole > 0 || model.sums.count[ROOT] > 0 ? model.rows.length : 0),
       row: (k) => this.cells(model.rows[k]),
       rowClass: (k) => this.classOf(model.rows[k]),
       rowAttributes: (k) => this.attributes(model.rows[k]),
@@ -79,12 +82,11 @@ export class TreeList {
 
   private cells(node: number): HTMLElement[] {
     const { sums } = this.model
-    const bytes = sums.bytes[node]
     return [
-      bytesCell(bytes),
-      h("span", {}, formatShare(bytes, sums.total)),
-      heatMeter(bytes, sums.total),
-      h("span", {}, formatCount(sums.count[node])),
+      bytesCell(sums.bytes[node], sums.signed),
+      h("span", formatShare(sums.moved[node], sums.whole)),
+      heatMeter(sums.moved[node], sums.whole, sums.change(node)),
+      h("span", formatCount(sums.count[node])),
       this.name(node),
     ]
   }
@@ -93,16 +95,15 @@ export class TreeList {
     const { sums, tree, top } = this.model
     const opens = sums.children(node).length > 0
     const twist = opens
-      ? h("span", {
-          class: "twist",
+      ? h("span.twist", {
           "aria-hidden": "true",
           click: (event: Event) => {
             event.stopPropagation()
             this.toggle(node)
           },
         })
-      : h("span", { class: "leaf", "aria-hidden": "true" })
-    const element = h("span", { class: "node" }, twist, frameCell(this.history, tree.frame[node], tree.label(node)))
+      : h("span.leaf", { "aria-hidden": "true" })
+    const element = h("span.node", twist, frameCell(this.history, tree.frame[node], tree.label(node)))
     element.style.setProperty("--in", `${(tree.depth[node] - tree.depth[top]) * CALL_REM}rem`)
     return element
   }

@@ -1,6 +1,6 @@
 /** Every trace event, in a list of any length that a search narrows. */
 
-import type { EventTable as Table } from "../../lib/tables/events"
+import { atRest } from "../shared/failure"
 import { ALLOC, EventTable, FREE_COMPLETED, parseFilter, UNKNOWN } from "../../lib/tables/events"
 import { formatAddress, formatCount, formatDuration, plural } from "../../lib/text/format"
 import { missingReason } from "../../lib/data/device"
@@ -15,20 +15,21 @@ import { bytesCell, siteParts } from "../shared/frame_cells"
 import { VirtualList } from "../shared/virtual_list"
 
 const AROUND = 6
+/** What is typed is searched for once it rests. */
+const RESTS_MS = 120
 const HINT = "function or file, 0x address, 1MiB, >=512k, 1M..4M"
 
 export class EventsPanel implements Panel {
   readonly element: HTMLElement
-  private readonly table: Table
+  private readonly table: EventTable
   private readonly list: VirtualList
   private readonly search: HTMLInputElement
   private readonly chips: HTMLButtonElement[]
-  private readonly count = h("span", { class: "range", role: "status" })
-  private readonly detail = h("div", { class: "event-detail" })
+  private readonly count = h("span.range", { role: "status" })
+  private readonly detail = h("div.event-detail")
   private readonly actions: string[]
   private events: Int32Array = new Int32Array(0)
   private typed = ""
-  private timer = 0
   /** The event that this list itself moved the cursor to. */
   private own = -2
 
@@ -37,10 +38,7 @@ export class EventsPanel implements Panel {
     this.table = new EventTable(device, stacks)
     const present = this.table.counts.map((count, kind) => ({ count, kind })).filter(({ count }) => count > 0)
     this.actions = present.map(({ kind }) => this.table.nameOf(kind))
-    const typed = (text: string) => {
-      clearTimeout(this.timer)
-      this.timer = window.setTimeout(() => store.set({ search: text }), 120)
-    }
+    const typed = atRest(RESTS_MS, () => store.set({ search: this.search.value }))
     this.search = searchField(`Search: ${HINT}`, typed, {
       class: "event-search",
       placeholder: HINT,
@@ -48,16 +46,16 @@ export class EventsPanel implements Panel {
     })
     this.chips = present.map(({ kind, count }) =>
       h(
-        "button",
+        "button.chip",
         {
           type: "button",
-          class: "chip",
+          class: "action-chip",
           "aria-pressed": "false",
           "data-action": this.table.nameOf(kind),
           click: () => this.toggle(this.table.nameOf(kind)),
         },
         this.table.nameOf(kind),
-        h("small", {}, ` ${formatCount(count)}`),
+        h("small", ` ${formatCount(count)}`),
       ),
     )
     this.list = new VirtualList({
@@ -81,12 +79,10 @@ export class EventsPanel implements Panel {
     })
     this.element = h(
       "div",
-      {},
       h(
-        "div",
-        { class: "toolbar event-filter" },
+        "div.toolbar.event-filter",
         this.search,
-        h("div", { class: "chips", role: "group", "aria-label": "Actions" }, ...this.chips),
+        h("div.action-chips", { role: "group", "aria-label": "Actions" }, ...this.chips),
         this.count,
       ),
       this.list.element,
@@ -95,7 +91,7 @@ export class EventsPanel implements Panel {
   }
 
   update(state: State, before: State | null): void {
-    if (state.search !== this.typed || !before || state.filtered !== before.filtered) this.filter(state.search)
+    if (state.search !== this.typed || !before || state.filters !== before.filters) this.filter(state.search)
     if (!before || state.cursor !== before.cursor) {
       this.list.refresh()
       if (state.cursor !== this.own) this.reveal(state.cursor)

@@ -1,13 +1,15 @@
-/** The call tree as an icicle of buttons: outermost on top, as wide as their bytes. */
+/** The call tree as an icicle of buttons: outermost on top, as wide as their bytes; of a change, red where it grew and blue where it shrank. */
 
 import { layOut, type Tile } from "../../lib/tables/flame"
-import { formatBytes, formatCount, plural } from "../../lib/text/format"
+import { formatAmount, formatCount, plural } from "../../lib/text/format"
 import { frameKind } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import type { TreeModel } from "../../lib/tables/tree_model"
+import type { TreeActions } from "./call_tree"
+import { NOTHING } from "./panels"
 import { h, setChildren } from "../shared/dom"
 import { guarded } from "../shared/failure"
-import { amountText, frameLabel, frameTitle, heat } from "../shared/frame_cells"
+import { amountText, frameLabel, frameTitle, tint } from "../shared/frame_cells"
 
 /** The least width of a tile of its own. */
 const LEAST_PX = 4
@@ -15,14 +17,6 @@ const LEAST_PX = 4
 const MOST_TILES = 3000
 /** Narrower tiles have no text. */
 const TEXT_PX = 26
-
-export interface FlameActions {
-  select(node: number): void
-  /** Called when a node is zoomed into. */
-  zoom(node: number): void
-  /** Handles keys that the graph itself does not; returns whether it did. */
-  key(event: KeyboardEvent, node: number): boolean
-}
 
 export class FlameView {
   readonly element: HTMLElement
@@ -35,17 +29,16 @@ export class FlameView {
   constructor(
     private readonly history: History,
     private readonly model: TreeModel,
-    private readonly actions: FlameActions,
+    private readonly actions: TreeActions,
   ) {
-    this.body = h("div", {
-      class: "flame",
+    this.body = h("div.flame", {
       role: "tree",
       "aria-label": "Flame graph of call stacks",
       click: (event: MouseEvent) => this.at(event, (tile) => this.choose(tile)),
       dblclick: (event: MouseEvent) => this.at(event, (tile) => this.actions.zoom(tile.node)),
       keydown: (event: KeyboardEvent) => this.key(event),
     })
-    this.element = h("div", { class: "flame-view" }, this.body)
+    this.element = h("div.flame-view", this.body)
     this.resizing.observe(this.body)
   }
 
@@ -79,10 +72,7 @@ export class FlameView {
     const rows = Math.max(0, ...this.tiles.map((tile) => tile.row)) + 1
     this.body.style.setProperty("--rows", String(rows))
     const stop = this.tiles.some((tile) => !tile.smaller && tile.node === model.chosen) ? model.chosen : model.top
-    setChildren(
-      this.body,
-      empty ? [h("p", { class: "empty" }, "Nothing is live at this event.")] : this.tiles.map((tile, k) => this.make(tile, k, width, stop)),
-    )
+    setChildren(this.body, empty ? [h("p.empty", NOTHING)] : this.tiles.map((tile, k) => this.make(tile, k, width, stop)))
     if (focused) this.tileOf(stop)?.focus()
   }
 
@@ -96,8 +86,9 @@ export class FlameView {
     if (!smaller && model.found?.isMatch[node]) classes.push(model.found.nodes[model.match] === node ? "match present" : "match")
     if (!smaller && this.marked.has(node)) classes.push("pinned")
     if (k === 0) classes.push("top")
-    const amount = `${amountText(tile.bytes, model.sums.total)} in ${plural(tile.count, "allocation")}`
-    const element = heat(
+    const change = model.sums.signed ? tile.bytes : undefined
+    const amount = `${amountText(tile.moved, model.sums.whole, change)} in ${plural(tile.count, "allocation")}`
+    const element = tint(
       h(
         "div",
         {
@@ -112,10 +103,11 @@ export class FlameView {
           title: `${frame >= 0 ? frameTitle(this.history, frame) : label}\n${amount}`,
           "aria-expanded": !smaller && model.sums.children(node).length ? "true" : null,
         },
-        h("span", {}, text),
+        h("span", text),
       ),
-      tile.bytes,
-      model.sums.total,
+      tile.moved,
+      model.sums.whole,
+      change,
     )
     element.style.left = `${(100 * tile.x0).toFixed(4)}%`
     element.style.width = `${(100 * (tile.x1 - tile.x0)).toFixed(4)}%`
@@ -125,7 +117,7 @@ export class FlameView {
 
   private label(tile: Tile): string {
     const { tree } = this.model
-    if (tile.smaller) return `${formatCount(tile.smaller)} smaller, ${formatBytes(tile.bytes)}`
+    if (tile.smaller) return `${formatCount(tile.smaller)} smaller, ${formatAmount(tile.bytes, this.model.sums.signed)}`
     return frameLabel(this.history, tree.frame[tile.node], tree.label(tile.node))
   }
 

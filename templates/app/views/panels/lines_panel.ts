@@ -1,6 +1,6 @@
 /** The moment by source line, as a line-by-line memory tracer prints it. */
 
-import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { formatAmount, formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
 import { frameKind } from "../../lib/data/frames"
 import { differs } from "../../lib/data/observed"
 import { cumulative, type LineColumn, type LineMap, type LineRow, linesAt, mapLines, rowsOfLine, sortLines } from "../../lib/tables/lines"
@@ -10,9 +10,9 @@ import { filterTest } from "../../lib/tables/search"
 import type { State, Store } from "../../store"
 import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
-import { later } from "../shared/failure"
+import { inNextFrame } from "../shared/failure"
 import { bytesCell, frameLabel, frameTitle, heatMeter } from "../shared/frame_cells"
-import { type Panel, type Shown, showsOther } from "./panels"
+import { letGo, listsOther, NOTHING, type Panel, showsOther } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LineColumn | null, title: string, class_: string][] = [
@@ -30,17 +30,19 @@ export class LinesPanel implements Panel {
   readonly element: HTMLElement
   private readonly list: VirtualList
   private readonly input: HTMLInputElement
-  private readonly totals = h("p", { class: "totals-line", role: "status" })
+  private readonly totals = h("p.totals-line", { role: "status" })
   private readonly origins: Origins
   private map: LineMap
   private rows: LineRow[] = []
   private sums: Float64Array = new Float64Array(0)
+  /** What shares are of. */
+  private whole = 0
   private by: LineColumn = "bytes"
   private reversed = false
   private chosen = -1
   private refused = ""
-  private frame = 0
-  private shown: Shown | null = null
+  private readonly refreshSoon = inNextFrame(this, () => this.refresh())
+  private shown: State | null = null
 
   constructor(private readonly store: Store) {
     const { device, stacks } = store.history
@@ -54,7 +56,7 @@ export class LinesPanel implements Panel {
     this.list = new VirtualList({
       label: "Source lines",
       class: "lines-list",
-      empty: "Nothing is live at this event.",
+      empty: NOTHING,
       columns: COLUMNS.map(([column, title, class_]) => ({
         title,
         quiet: class_ === "bar",
@@ -70,13 +72,12 @@ export class LinesPanel implements Panel {
       rowAttributes: (k) => ({ "data-line": this.keyOf(this.rows[k].line) }),
       rowClass: (k) => (this.rows[k].line === this.pinnedLine() ? "now" : null),
       onSelect: (k) => this.choose(this.rows[k].line),
-      onKey: (event) => this.key(event),
+      onKey: (event) => letGo(event, store),
     })
     this.element = h(
-      "div",
-      { class: "lines" },
-      h("div", { class: "toolbar" }, h("span", { class: "searching" }, this.input), this.totals),
-      stacks.linesNote && h("p", { class: "note" }, stacks.linesNote),
+      "div.lines",
+      h("div.toolbar", h("span.searching", this.input), this.totals),
+      stacks.linesNote && h("p.note", stacks.linesNote),
       this.list.element,
     )
   }
@@ -84,7 +85,7 @@ export class LinesPanel implements Panel {
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
     const unselected = before.selection && !state.selection
-    if (unselected || showsOther(state, this.shown)) this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (unselected || showsOther(state, this.shown)) this.refreshSoon()
   }
 
   /** `key`: of a selection made here. */
@@ -98,22 +99,21 @@ export class LinesPanel implements Panel {
   }
 
   private refresh(): void {
-    cancelAnimationFrame(this.frame)
-    this.frame = 0
     const { state } = this.store
-    const { cursor, curve, search, pinned, selection, filtered } = state
+    const { search, pinned, selection } = state
     const { device } = this.store.counted
     const { shown } = this
-    if (!shown || differs(state, shown, "search", "filtered")) this.filter(search) // which forgets what lines ever allocated
-    if (!shown || differs(state, shown, "search", "filtered", "cursor", "curve")) {
-      this.rows = sortLines(linesAt(device, this.origins, this.map, curve, cursor), this.map, this.by, this.reversed)
+    if (!shown || differs(state, shown, "search", "filters")) this.filter(search) // which forgets what lines ever allocated
+    if (listsOther(state, shown) || shown!.search !== search) {
+      this.rows = sortLines(linesAt(device, this.origins, this.map, this.store.asked, this.store.answer), this.map, this.by, this.reversed)
+      this.whole = this.rows.reduce((sum, { moved }) => sum + moved, 0)
       this.sums = cumulative(this.rows)
     }
     if (!selection) this.chosen = -1
     this.list.refresh()
     this.list.selected = this.rows.findIndex((row) => row.line === this.chosen)
     if (pinned >= 0 && shown?.pinned !== pinned) this.list.reveal(this.rows.findIndex((row) => row.line === this.pinnedLine()))
-    this.shown = { cursor, curve, search, pinned, filtered }
+    this.shown = state
     this.say()
   }
 
@@ -132,15 +132,18 @@ export class LinesPanel implements Panel {
     this.chosen = this.map.lines.findIndex((_, line) => this.keyOf(line) === key)
   }
 
+  private get signed(): boolean {
+    return this.store.asked.kind === "change"
+  }
+
   private say(): void {
     const total = this.sums.at(-1) ?? 0
     const { curve, search } = this.store.state
     this.totals.replaceChildren(
-      h("b", {}, plural(this.rows.length, "line")),
-      h("span", { title: formatExact(total) }, `${formatBytes(total)} ${curve}`),
+      h("b", plural(this.rows.length, "line")),
+      h("span", { title: formatExact(total) }, `${formatAmount(total, this.signed)} ${curve}`),
       h(
-        "span",
-        { class: "of" },
+        "span.of",
         this.refused
           ? `${this.refused}; nothing is filtered.`
           : search.trim()
@@ -151,14 +154,12 @@ export class LinesPanel implements Panel {
   }
 
   private cells(k: number): (Node | string)[] {
-    const { counted } = this.store
     const row = this.rows[k]
-    const total = counted.at(this.store.state.curve, this.store.state.cursor)
     return [
-      bytesCell(row.bytes),
-      formatShare(row.bytes, total),
-      heatMeter(row.bytes, total),
-      bytesCell(this.sums[k]),
+      bytesCell(row.bytes, this.signed),
+      formatShare(row.moved, this.whole),
+      heatMeter(row.moved, this.whole, this.signed ? row.bytes : undefined),
+      bytesCell(this.sums[k], this.signed),
       medianCell(row),
       formatCount(row.count),
       h(
@@ -174,14 +175,14 @@ export class LinesPanel implements Panel {
   private location(line: number): HTMLElement {
     const { history } = this.store
     const { frame, name, place, code } = this.map.lines[line]
-    if (frame < 0) return h("span", { class: "muted" }, name)
+    if (frame < 0) return h("span.muted", name)
     return h(
-      "span",
-      { class: "frame", title: frameTitle(history, frame) },
-      place && h("b", {}, place),
+      "span.frame",
+      { title: frameTitle(history, frame) },
+      place && h("b", place),
       place && " ",
       h("code", { class: place ? "muted" : frameKind(history.stacks, frame) }, name),
-      code && h("span", { class: "code" }, ` ${code}`),
+      code && h("span.code", ` ${code}`),
     )
   }
 
@@ -215,26 +216,12 @@ export class LinesPanel implements Panel {
     this.shown = null
     this.refresh()
   }
-
-  private key(event: KeyboardEvent): boolean {
-    if (event.key === "/") this.input.focus()
-    else if (event.key === "Escape" && this.store.state.selection) this.store.set({ selection: null })
-    else return false
-    event.stopPropagation()
-    return true
-  }
 }
 
-/** The median of the live sizes; of two, both. */
-function medianCell({ median, least, count, bytes }: LineRow): HTMLElement | string {
+/** The median of the sizes; of two, both. */
+function medianCell({ median, least, count, moved }: LineRow): HTMLElement | string {
   if (Number.isNaN(median)) return "-"
-  const most = bytes - least
+  const most = moved - least
   if (count !== 2 || least === most) return bytesCell(median)
-  return h(
-    "span",
-    { class: "both", title: `${formatExact(least)} and ${formatExact(most)}` },
-    formatBytes(least),
-    h("br"),
-    formatBytes(most),
-  )
+  return h("span.both", { title: `${formatExact(least)} and ${formatExact(most)}` }, formatBytes(least), h("br"), formatBytes(most))
 }

@@ -2,6 +2,7 @@
 
 import {
   formatAddress,
+  formatAmount,
   formatBytes,
   formatCount,
   formatDuration,
@@ -11,19 +12,28 @@ import {
   plural,
 } from "../../lib/text/format"
 import { versionsOf } from "../../lib/data/device"
-import { liveAt } from "../../lib/data/lives"
-import { addUp, groupEqual, lifetimeOf, type LiveColumn, keyOf, rowsEqual, searchLive, sortLive } from "../../lib/tables/live_table"
+import {
+  addUp,
+  groupEqual,
+  lifetimeOf,
+  type LiveColumn,
+  keyOf,
+  rowsEqual,
+  searchLive,
+  type Signs,
+  sortLive,
+} from "../../lib/tables/live_table"
 import { refusal } from "../../lib/text/pattern"
-import { differs } from "../../lib/data/observed"
-import { drawnRow, NOT_DRAWN, recordedRow, restAt } from "../../lib/data/rest"
+import { restOf } from "../../lib/data/questions"
+import { drawnRow, NOT_DRAWN, recordedRow } from "../../lib/data/rest"
 import { siteText } from "../../lib/data/frames"
 import type { State, Store } from "../../store"
 import { searchField } from "../shared/controls"
 import { h } from "../shared/dom"
-import { later } from "../shared/failure"
+import { inNextFrame } from "../shared/failure"
 import { lifeText } from "../shared/describe"
 import { bytesCell, frameCell } from "../shared/frame_cells"
-import { type Panel, type Shown, showsOther } from "./panels"
+import { letGo, listsOther, type Panel, showsOther } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 const COLUMNS: [column: LiveColumn, title: string, class_: string][] = [
@@ -52,19 +62,20 @@ export class LivePanel implements Panel {
   readonly element: HTMLElement
   private readonly list: VirtualList
   private readonly input: HTMLInputElement
-  private readonly totals = h("p", { class: "totals-line", role: "status" })
+  private readonly totals = h("p.totals-line", { role: "status" })
   private readonly columns: typeof COLUMNS
+  private signs: Signs = null
   private all: Int32Array = new Int32Array(0)
   private found: Int32Array = new Int32Array(0)
   private rows: Row[] = []
   private groups: number[][] = []
   private readonly grouped: HTMLInputElement
   /** The keys of the equal allocations whose rows are open. */
-  private readonly open = new Set<string>()
+  private readonly open = new Set<number>()
   private by: LiveColumn = "block"
   private reversed = false
-  private frame = 0
-  private shown: Shown | null = null
+  private readonly refreshSoon = inNextFrame(this, () => this.refresh())
+  private shown: State | null = null
 
   constructor(private readonly store: Store) {
     const { device } = store.history
@@ -75,10 +86,10 @@ export class LivePanel implements Panel {
     this.input = searchField("Search call site, size or address", (search) => store.set({ search }))
     this.grouped = h("input", { type: "checkbox", checked: true, change: () => this.build() })
     this.list = new VirtualList({
-      label: "Live allocations",
+      label: "Allocations",
       role: "treegrid",
       class: `live-list${pools ? " pools" : ""}${streams ? " streams" : ""}`,
-      empty: "No live allocation matches.",
+      empty: "No allocation matches.",
       columns: this.columns.map(([column, title, class_]) => ({
         title,
         class: class_,
@@ -90,26 +101,19 @@ export class LivePanel implements Panel {
       rowAttributes: (k) => this.attributes(this.rows[k]),
       onSelect: (k) => this.choose(this.rows[k]),
       onOpen: (k) => this.toggle(this.rows[k]),
-      onKey: (event, k) => this.key(event, k),
+      onToggle: (k, open) => this.toggle(this.rows[k], open),
+      onKey: (event) => letGo(event, store),
     })
     this.element = h(
-      "div",
-      { class: "live" },
-      h(
-        "div",
-        { class: "toolbar" },
-        h("span", { class: "searching" }, this.input),
-        h("label", { class: "check" }, this.grouped, "Group equal rows"),
-        this.totals,
-      ),
+      "div.live",
+      h("div.toolbar", h("span.searching", this.input), h("label.check", this.grouped, "Group equal rows"), this.totals),
       this.list.element,
     )
   }
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    if (showsOther(state, this.shown) || state.selection !== before.selection)
-      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (showsOther(state, this.shown) || state.selection !== before.selection) this.refreshSoon()
   }
 
   /** `key`: of a selection made here, an allocation among those that are equal to it. */
@@ -119,17 +123,18 @@ export class LivePanel implements Panel {
   }
 
   private refresh(): void {
-    cancelAnimationFrame(this.frame)
-    this.frame = 0
-    const { state, counted } = this.store
-    const { cursor, curve, search, pinned, filtered } = state
-    const { device, sites } = this.store.history
+    const { state } = this.store
+    const { search, pinned } = state
     const { shown } = this
-    const moved = !shown || differs(state, shown, "cursor", "curve", "filtered")
-    if (moved) this.all = sortLive(liveAt(counted.device, curve, cursor), device, sites, this.by, this.reversed)
-    if (moved || shown.search !== search) this.search(search)
+    const moved = listsOther(state, shown)
+    if (moved) {
+      const { rows, signs } = this.store.answer
+      this.signs = signs && this.store.answering
+      this.all = rows
+    }
+    if (moved || shown!.search !== search) this.search(search)
     const fresh = shown?.pinned !== pinned
-    this.shown = { cursor, curve, search, pinned, filtered }
+    this.shown = state
     if (fresh && pinned >= 0) {
       const around = this.groups.find((members) => members.includes(pinned))
       if (around && around.length > 1) this.open.add(this.keyOf(around[0]))
@@ -145,9 +150,11 @@ export class LivePanel implements Panel {
     this.rows = grouped
       ? this.groups.flatMap((members) => [
           { members, inner: false },
-          ...(members.length > 1 && this.open.has(this.keyOf(members[0])) ? members.map((i) => ({ members: [i], inner: true })) : []),
+          ...(members.length > 1 && this.open.has(this.keyOf(members[0]))
+            ? this.sorted(members).map((i) => ({ members: [i], inner: true }))
+            : []),
         ])
-      : Array.from(this.found, (i) => ({ members: [i], inner: false }))
+      : this.sorted(Array.from(this.found)).map((i) => ({ members: [i], inner: false }))
     this.list.refresh()
     const wanted = pinned >= 0 ? [pinned] : (this.groups.find(([first]) => selection?.panel === "live" && selection.rows[first]) ?? [])
     this.list.selected = this.rows.findIndex(({ members }) => members.length === wanted.length && members[0] === wanted[0])
@@ -164,27 +171,27 @@ export class LivePanel implements Panel {
       refused = refusal(error)
     }
     this.input.setAttribute("aria-invalid", String(refused !== ""))
-    this.groups = groupEqual(this.found, history.device, history.sites, this.by, this.reversed)
-    const sum = addUp(this.found, history.device)
+    this.groups = groupEqual(this.found, history.device, history.sites, this.by, this.reversed, this.signs)
+    const sum = addUp(this.found, history.device, this.signs)
     const some = this.found.length === this.all.length ? "" : `${formatCount(this.found.length)} of `
     this.totals.replaceChildren(
       refused && `${refused}. `,
-      h("b", {}, `${some}${plural(this.all.length, "allocation")}`),
-      h("span", { title: formatExact(sum.block) }, `${formatBytes(sum.block)} in blocks`),
-      h("span", { title: formatExact(sum.requested) }, `${formatBytes(sum.requested)} requested by these`),
+      h("b", `${some}${plural(this.all.length, "allocation")}`),
+      h("span", { title: formatExact(sum.block) }, `${this.amount(sum.block)} in blocks`),
+      h("span", { title: formatExact(sum.requested) }, `${this.amount(sum.requested)} requested by these`),
       ...this.left(),
     )
   }
 
   /** Counts what is live but not drawn, and so not listed. */
   private left(): Node[] {
-    const { counted, state } = this.store
-    const { bytes, count } = restAt(counted.device.rest, state.curve, state.cursor)
+    const { counted, state, asked } = this.store
+    const { bytes, count } = restOf(counted.device, asked)
     return bytes
       ? [
           h(
-            "span",
-            { class: "not-drawn", title: formatExact(bytes) },
+            "span.not-drawn",
+            { title: formatExact(bytes) },
             `${formatCount(count)} more, ${formatBytes(bytes)} ${state.curve}, ${NOT_DRAWN}`,
           ),
         ]
@@ -211,9 +218,15 @@ export class LivePanel implements Panel {
     this.selectEqual(members[0])
   }
 
-  private keyOf(allocation: number): string {
+  private sorted(members: number[]): number[] {
     const { device, sites } = this.store.history
-    return keyOf(device, sites, allocation)
+    return sortLive([...members], device, sites, this.by, this.reversed)
+  }
+
+  /** The same for equal allocations of which all came or all went. */
+  private keyOf(allocation: number): number {
+    const { device, sites } = this.store.history
+    return this.sign(allocation) * (1 + keyOf(device, sites, allocation))
   }
 
   /** Selects all allocations of the recording that are equal to one, so that the timeline highlights them. */
@@ -242,9 +255,9 @@ export class LivePanel implements Panel {
     const several = members.length > 1
     switch (column) {
       case "block":
-        return several ? h("span", { class: "blocks" }, this.twist({ members, inner }), this.block(i, members.length)) : this.block(i, 1)
+        return several ? h("span.blocks", this.twist({ members, inner }), this.block(i, members.length)) : this.block(i, 1)
       case "requested":
-        return bytesCell(device.requested[i] * members.length)
+        return bytesCell(this.sign(i) * device.requested[i] * members.length, this.signs !== null)
       case "role": {
         const [role, evidence] = device.roles[device.role[i]]
         return h("span", { title: [device.roleMeanings[role], evidence].filter(Boolean).join("\n") }, role)
@@ -260,11 +273,10 @@ export class LivePanel implements Panel {
         return frameCell(history, site.frame, site.name)
       }
       case "address":
-        if (several) return h("small", {}, `${formatCount(members.length)} addresses`)
+        if (several) return h("small", `${formatCount(members.length)} addresses`)
         return h(
           "span",
-          {},
-          h("code", {}, formatAddress(device.addrValues[device.addr[i]])),
+          h("code", formatAddress(device.addrValues[device.addr[i]])),
           h("small", { title: "How many allocations came before at this address" }, ` v${versionsOf(device)[i]}`),
         )
       case "stream": {
@@ -276,6 +288,15 @@ export class LivePanel implements Panel {
     }
   }
 
+  /** -1 for what went. */
+  private sign(allocation: number): number {
+    return this.signs ? this.signs[allocation] : 1
+  }
+
+  private amount(bytes: number): string {
+    return formatAmount(bytes, this.signs !== null)
+  }
+
   /** Opens and closes equal rows. */
   private twist(row: Row): HTMLElement {
     const { block } = this.store.history.device
@@ -284,29 +305,31 @@ export class LivePanel implements Panel {
       this.toggle(row)
     }
     const many = `${formatCount(row.members.length)} \u00d7 ${formatBytes(block[row.members[0]])}`
-    return h("small", { class: "equal", click }, h("span", { class: "twist", "aria-hidden": "true" }), many)
+    return h("small.equal", { click }, h("span.twist", { "aria-hidden": "true" }), many)
   }
 
   private block(i: number, count: number): HTMLElement {
     const { block, blockMax } = this.store.history.device
-    const [least, most] = [block[i] * count, blockMax[i] * count]
+    const [least, most] = [this.sign(i) * block[i] * count, this.sign(i) * blockMax[i] * count]
+    if (this.signs) return bytesCell(least, true)
     return most > least
       ? h("span", { title: `between ${formatExact(least)} and ${formatExact(most)}` }, `\u2265 ${formatBytes(least)}`)
       : bytesCell(least)
   }
 
-  /** Events and time since they were made. */
+  /** Events and time from when they were made to the moment, or to the end of what is asked about. */
   private age(members: number[]): HTMLElement | string {
-    const { history, state } = this.store
+    const { history, asked } = this.store
     const { allocEvent } = history.device
     const [first, last] = extremes(members, (i) => allocEvent[i])
-    if (last < 0) return h("small", {}, "before recording")
+    if (last < 0) return h("small", "before recording")
     const title = first === last ? `made at event ${formatCount(first)}` : `made at events ${formatEvents(first, last + 1)}`
-    const [newest, oldest] = [state.cursor - last, state.cursor - Math.max(first, 0)]
+    const event = { live: asked.at, stayed: asked.alive }[asked.kind as string] ?? asked.to
+    const [newest, oldest] = [event - last, event - Math.max(first, 0)]
     if (first !== last) return h("span", { title }, range(newest, oldest, first < 0))
-    const [from, now] = [history.timeOf(first), history.timeOf(state.cursor)]
+    const [from, now] = [history.timeOf(first), history.timeOf(event)]
     const time = from === null || now === null ? "" : formatDuration(now - from)
-    return h("span", { title }, plural(newest, "event"), time && h("small", {}, ` ${time}`))
+    return h("span", { title }, plural(newest, "event"), time && h("small", ` ${time}`))
   }
 
   private lifetime(members: number[]): HTMLElement | string {
@@ -326,21 +349,11 @@ export class LivePanel implements Panel {
     const { history } = this.store
     const { device, stacks } = history
     const [first, last] = extremes(members, (i) => device.freeEvent[i])
-    if (first >= device.events) return h("small", {}, "not freed")
+    if (first >= device.events) return h("small", "not freed")
     if (first !== last) return `${formatCount(first)} to ${last >= device.events ? "never" : formatCount(last)}`
     const frame = stacks.stackSite[device.freeStack[members[0]]] ?? -1
     const site = frame < 0 ? null : siteText(stacks, frame)
     return h("span", { title: site && `freed by ${site.name} ${site.place}` }, formatEvent(first))
-  }
-
-  private key(event: KeyboardEvent, k: number): boolean {
-    if (event.key === "/") this.input.focus()
-    else if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && k >= 0) this.toggle(this.rows[k], event.key === "ArrowRight")
-    else if (event.key === "Escape" && this.store.state.pinned >= 0) this.store.pin(-1)
-    else if (event.key === "Escape" && this.store.state.selection) this.store.set({ selection: null })
-    else return false
-    event.stopPropagation()
-    return true
   }
 }
 

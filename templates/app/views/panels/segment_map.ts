@@ -1,9 +1,10 @@
 /** The map of memory: a bar for each segment, to scale, with its blocks, grouped by pool. */
 
+import { stripColour } from "../shared/describe"
 import { formatAddress, formatBytes, plural } from "../../lib/text/format"
-import type { Kept } from "../../lib/data/kept"
 import { blockAt, boxes, type Flow, flow, hit, paint, scaleBar } from "../../lib/picture/segment_flow"
 import {
+  type Kept,
   ALLOCATED,
   blockOf,
   type Group,
@@ -23,8 +24,7 @@ import { button } from "../shared/controls"
 import { h } from "../shared/dom"
 import { later } from "../shared/failure"
 import { pointOf } from "../shared/gestures"
-import { stripColour } from "../shared/strip_colour"
-import { allocationTip, Tooltip } from "../drawing/tooltip"
+import { allocationTip, tip, Tooltip } from "../drawing/tooltip"
 
 export type BlockColour = "state" | "site"
 export type Order = "address" | "size"
@@ -53,7 +53,7 @@ export class SegmentMap {
   readonly element: HTMLElement
   colour: BlockColour = "state"
   order: Order = "address"
-  private readonly body = h("div", { class: "segment-groups" })
+  private readonly body = h("div.segment-groups")
   private readonly tip = new Tooltip()
   private readonly bar = h("i")
   private readonly barText = h("span")
@@ -79,9 +79,8 @@ export class SegmentMap {
     this.out = button("\u2212", "Smaller bars", zoom(-1))
     this.in = button("+", "Larger bars", zoom(1))
     const keys = h(
-      "div",
+      "div.segment-map",
       {
-        class: "segment-map",
         role: "application",
         tabindex: 0,
         "aria-roledescription": "map of memory",
@@ -91,7 +90,7 @@ export class SegmentMap {
       this.body,
       this.tip.element,
     )
-    this.element = h("div", {}, keys, h("p", { class: "map-scale" }, this.bar, this.barText, this.out, this.in))
+    this.element = h("div", keys, h("p.map-scale", this.bar, this.barText, this.out, this.in))
     keys.addEventListener("pointermove", (event) => this.point(event))
     keys.addEventListener("pointerleave", () => this.leave())
     keys.addEventListener("click", (event) => this.click(event))
@@ -109,7 +108,7 @@ export class SegmentMap {
     this.kept = kept
     this.block = -1 // of another layout
     const { device } = this.store.history
-    this.strips = layout.groups.map((group) => ({ group, canvas: h("canvas"), marks: h("canvas", { class: "marks" }), flow: null }))
+    this.strips = layout.groups.map((group) => ({ group, canvas: h("canvas"), marks: h("canvas.marks"), flow: null }))
     const sections = new Map<number, HTMLElement>()
     this.body.replaceChildren()
     for (const { group, canvas, marks } of this.strips) {
@@ -119,7 +118,7 @@ export class SegmentMap {
         section = h(
           "section",
           { class: isPrivate(device, group.pool) ? "pool envelope" : "pool", "data-pool": group.pool },
-          h("h4", {}, pool[0].toUpperCase() + pool.slice(1)),
+          h("h4", pool[0].toUpperCase() + pool.slice(1)),
         )
         sections.set(group.pool, section)
         this.body.append(section)
@@ -130,7 +129,7 @@ export class SegmentMap {
         plural(group.use.segments, "segment"),
         formatBytes(group.use.reserved),
       ]
-      section.append(h("p", { class: "group-name" }, what.join(" \u00b7 ")), h("div", { class: "strip" }, canvas, marks))
+      section.append(h("p.group-name", what.join(" \u00b7 ")), h("div.strip", canvas, marks))
     }
     this.draw()
   }
@@ -293,7 +292,7 @@ export class SegmentMap {
     const hovered = this.layout!.allocation[block]
     const { x, y } = pointOf(this.element, event)
     const { width, height } = this.element.getBoundingClientRect()
-    this.tip.show(this.tipFor(block), x, y, { width, height }, null)
+    this.tip.show(this.tipFor(block), x, y, { width, height })
     if (this.store.state.hovered !== hovered) this.store.set({ hovered })
   }
 
@@ -313,7 +312,7 @@ export class SegmentMap {
     const layout = this.layout!
     const id = layout.allocation[block]
     const segment = segmentOfBlock(layout, block)
-    const where = h("div", { class: "tip-life" }, placeText(this.store, layout, block))
+    const where = placeText(this.store, layout, block)
     if (id < 0) {
       const use = layout.uses[segment]
       const kept = this.kept.find((each) => each.segment === segment && within(layout, block, each))
@@ -322,19 +321,19 @@ export class SegmentMap {
         : use.count
           ? "free, in a segment that is in use"
           : "free, like its entire segment: empty_cache() returns it"
-      return h("div", {}, h("b", {}, formatBytes(layout.size[block])), h("div", {}, why), where)
+      return tip(formatBytes(layout.size[block]), h("div", why), where)
     }
-    const tip = allocationTip(this.store, id)
-    if (layout.state[block] === PENDING) tip.append(h("div", {}, "awaiting free"))
-    tip.append(where)
-    return tip
+    const about = allocationTip(this.store, id)
+    if (layout.state[block] === PENDING) about.append(h("div", "awaiting free"))
+    about.append(h("div.tip-life", where))
+    return about
   }
 
   private key(event: KeyboardEvent): void {
     const { layout } = this
     if (!layout?.state.length || event.ctrlKey || event.metaKey || event.altKey) return
     const to = this.step(event.key, layout)
-    if (to !== null) this.onBlock(to)
+    if (to !== undefined) this.onBlock(to)
     else if (event.key === "Enter" && this.block >= 0) this.onPin(this.block)
     else return
     event.preventDefault()
@@ -342,28 +341,21 @@ export class SegmentMap {
   }
 
   /** Where a key leads from the chosen block. */
-  private step(key: string, layout: Layout): number | null {
-    if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key)) return null
-    const { places } = this
-    if (this.block < 0) return layout.first[places[0]]
-    const segment = segmentOfBlock(layout, this.block)
+  private step(key: string, layout: Layout): number | undefined {
+    const { block, places } = this
+    const segment = block < 0 ? places[0] : segmentOfBlock(layout, block)
     const at = places.indexOf(segment)
     const [first, end] = [layout.first[segment], layout.first[segment + 1]]
     const beside = (by: number) => places[Math.min(Math.max(at + by, 0), places.length - 1)]
-    switch (key) {
-      case "ArrowUp":
-        return layout.first[beside(-1)]
-      case "ArrowDown":
-        return layout.first[beside(1)]
-      case "Home":
-        return first
-      case "End":
-        return end - 1
-      case "ArrowLeft":
-        return this.block > first ? this.block - 1 : at > 0 ? layout.first[beside(-1) + 1] - 1 : this.block
-      default:
-        return this.block < end - 1 ? this.block + 1 : at < places.length - 1 ? layout.first[beside(1)] : this.block
-    }
+    const to: number | undefined = {
+      ArrowUp: layout.first[beside(-1)],
+      ArrowDown: layout.first[beside(1)],
+      Home: first,
+      End: end - 1,
+      ArrowLeft: block > first ? block - 1 : at > 0 ? layout.first[beside(-1) + 1] - 1 : block,
+      ArrowRight: block < end - 1 ? block + 1 : at < places.length - 1 ? layout.first[beside(1)] : block,
+    }[key]
+    return to !== undefined && block < 0 ? first : to
   }
 }
 

@@ -1,6 +1,6 @@
 /** The call stacks of the moment: top-down, bottom-up and as a flame graph, with focus and search. */
 
-import { formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { formatCount, formatExact, formatShare, formatSignedBytes, plural } from "../../lib/text/format"
 import { differs } from "../../lib/data/observed"
 import { frameText } from "../../lib/data/frames"
 import { type CallTree, ROOT } from "../../lib/tables/tree"
@@ -8,10 +8,10 @@ import { directionOf, parseKey, type StackMode, type StacksView, TreeModel } fro
 import type { Selection, State, Store } from "../../store"
 import { button, linkButton, type Option, searchField, segmented } from "../shared/controls"
 import { h, nameText, pathText } from "../shared/dom"
-import { later } from "../shared/failure"
+import { inNextFrame } from "../shared/failure"
 import { FlameView } from "./flame_graph"
 import { amountText, frameLabel } from "../shared/frame_cells"
-import { type Panel, type Shown, showsOther } from "./panels"
+import { letGo, listsOther, type Panel, showsOther } from "./panels"
 import { TreeList } from "./call_tree"
 
 const MODES: Option<StackMode>[] = [
@@ -28,26 +28,26 @@ export class StacksPanel implements Panel {
   private readonly modes: ReturnType<typeof segmented>
   private readonly fold: HTMLInputElement
   private readonly input: HTMLInputElement
-  private readonly found = h("output", { class: "found", "aria-live": "polite" })
+  private readonly found = h("output.found", { "aria-live": "polite" })
   private readonly steps: HTMLElement
-  private readonly trail = h("nav", { class: "trail", "aria-label": "Focused subtree" })
-  private readonly note = h("p", { class: "pin-note" })
-  private readonly about = h("div", { class: "about-node" })
-  private readonly body = h("div", { class: "stacks-body" })
-  private readonly hint = h("p", { class: "hint keys-hint" })
+  private readonly trail = h("nav.trail", { "aria-label": "Focused subtree" })
+  private readonly note = h("p.pin-note")
+  private readonly about = h("div.about-node")
+  private readonly body = h("div.stacks-body")
+  private readonly hint = h("p.hint.keys-hint")
   private readonly narrow = button("Focus", "Show only what is below the selected row (f)", () => this.focus(this.model.chosen), {
     disabled: true,
   })
   private mode: StackMode
-  private frame = 0
+  private readonly refreshSoon = inNextFrame(this, () => this.refresh())
   /** What is on the screen. */
-  private shown: Shown | null = null
+  private shown: State | null = null
 
   constructor(private readonly store: Store) {
     const { history, state } = store
     this.model = new TreeModel(history.device, history.stacks)
     this.mode = state.stacks.mode
-    this.model.show(state.curve, state.cursor, store.counted.device)
+    this.answer()
     this.model.adopt(state.stacks)
     const actions = {
       select: (node: number) => this.pick(node),
@@ -69,23 +69,20 @@ export class StacksPanel implements Panel {
       keydown: (event: KeyboardEvent) => this.searchKey(event),
     })
     this.steps = h(
-      "span",
-      { class: "found-steps", hidden: true },
+      "span.found-steps",
+      { hidden: true },
       button("\u2039", "Previous match (N)", () => this.next(-1)),
       button("\u203a", "Next match (n)", () => this.next(1)),
     )
     this.element = h(
-      "div",
-      { class: "stacks" },
+      "div.stacks",
       h(
-        "div",
-        { class: "toolbar" },
+        "div.toolbar",
         this.modes.element,
-        h("span", { class: "searching" }, this.input, this.steps, this.found),
-        h("label", { class: "check", title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
+        h("span.searching", this.input, this.steps, this.found),
+        h("label.check", { title: "Hide or show frames inside of libraries (h)" }, this.fold, "Hide library-internal frames"),
         h(
-          "div",
-          { class: "buttons" },
+          "div.buttons",
           button("Expand all", "Expand all (e)", () => this.expandAll(), { "data-act": "expand" }),
           button("Collapse", "Collapse all (c)", () => this.collapse(), { "data-act": "collapse" }),
           this.narrow,
@@ -102,8 +99,7 @@ export class StacksPanel implements Panel {
 
   update(state: State, before: State | null): void {
     if (!before) return this.refresh()
-    if (showsOther(state, this.shown) || state.selection !== before.selection || !sameView(state.stacks, this.view))
-      this.frame ||= requestAnimationFrame(later(this.element, () => this.refresh()))
+    if (showsOther(state, this.shown) || state.selection !== before.selection || !sameView(state.stacks, this.view)) this.refreshSoon()
   }
 
   /** `key`: of a selection made here. */
@@ -143,13 +139,11 @@ export class StacksPanel implements Panel {
 
   /** Brings the screen up to date with the state. */
   private refresh(): void {
-    cancelAnimationFrame(this.frame)
-    this.frame = 0
     const { store, model, shown } = this
-    const { cursor, curve, search, pinned, selection, filtered } = store.state
+    const { search, pinned, selection } = store.state
     const asked = this.adopt() || !shown
     let reveal = -1
-    if (!shown || differs(store.state, shown, "cursor", "curve", "filtered")) model.show(curve, cursor, store.counted.device)
+    if (listsOther(store.state, shown)) this.answer()
     if (!shown || shown.search !== search) {
       if (this.input.value !== search) this.input.value = search
       model.search(search)
@@ -165,11 +159,17 @@ export class StacksPanel implements Panel {
         model.choose(leaf)
       }
       if (store.hidden?.[pinned]) this.note.append("The pinned allocation is left out.")
-      else if (!isLive(store, pinned)) this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
+      else if (store.asked.kind === "live" && !store.answer.rows.includes(pinned))
+        this.note.append("The pinned allocation is not live at this event. ", this.goTo(pinned))
     }
     if (shown && !selection && pinned < 0 && model.match < 0) model.choose(-1)
-    this.shown = { cursor, curve, search, pinned, filtered }
+    this.shown = store.state
     this.draw(reveal)
+  }
+
+  private answer(): void {
+    const { ofAllocation, length } = this.model.origins
+    this.model.show(this.store.amounts(ofAllocation, length))
   }
 
   private goTo(allocation: number): HTMLElement {
@@ -201,7 +201,7 @@ export class StacksPanel implements Panel {
         match < 0
           ? plural(found.nodes.length, "match").replace(/matchs$/, "matches")
           : `${formatCount(match + 1)} of ${formatCount(found.nodes.length)}`
-      this.found.textContent = `${place} \u00b7 ${amountText(found.bytes, sums.total)}`
+      this.found.textContent = `${place} \u00b7 ${amountText(found.moved, sums.whole, sums.signed ? found.bytes : undefined)}`
     }
   }
 
@@ -216,12 +216,11 @@ export class StacksPanel implements Panel {
     const { fullName, path } = frame < 0 ? { fullName: tree.label(chosen), path: "" } : frameText(stacks, frame)
     const own = sums.ownBytes[chosen]
     this.about.replaceChildren(
-      h("p", {}, h("code", {}, nameText(fullName)), path && " ", path && h("span", { class: "place" }, pathText(path))),
+      h("p", h("code", nameText(fullName)), path && " ", path && h("span.place", pathText(path))),
       h(
-        "p",
-        { class: "figures-line" },
-        `${formatExact(sums.bytes[chosen])} (${formatShare(sums.bytes[chosen], sums.total)}) in ${plural(sums.count[chosen], "allocation")}`,
-        own > 0 && own < sums.bytes[chosen] ? `, ${formatExact(own)} of it in paths that end here` : "",
+        "p.figures-line",
+        `${sums.signed ? formatSignedBytes(sums.bytes[chosen]) : formatExact(sums.bytes[chosen])} (${formatShare(sums.moved[chosen], sums.whole)}) in ${plural(sums.count[chosen], "allocation")}`,
+        own > 0 && own < sums.bytes[chosen] && !sums.signed ? `, ${formatExact(own)} of it in paths that end here` : "",
       ),
     )
   }
@@ -231,18 +230,12 @@ export class StacksPanel implements Panel {
     const { model, store } = this
     const { tree, top } = model
     this.trail.hidden = top === ROOT && !model.canGoBack
-    const path = tree.pathTo(top)
-    this.trail.replaceChildren(
-      button("\u2190 Back", "Back to what was shown before (b)", () => this.back(), { disabled: !model.canGoBack }),
-      h(
-        "ol",
-        {},
-        ...path.map((node) => {
-          const label = frameLabel(store.history, tree.frame[node], tree.label(node))
-          return h("li", {}, node === top ? h("b", { "aria-current": "true" }, label) : linkButton(label, () => this.focus(node)))
-        }),
-      ),
-    )
+    const path = tree.pathTo(top).map((node) => {
+      const label = frameLabel(store.history, tree.frame[node], tree.label(node))
+      return h("li", node === top ? h("b", { "aria-current": "true" }, label) : linkButton(label, () => this.focus(node)))
+    })
+    const back = button("\u2190 Back", "Back to what was shown before (b)", () => this.back(), { disabled: !model.canGoBack })
+    this.trail.replaceChildren(back, h("ol", ...path))
   }
 
   private pick(node: number): void {
@@ -273,7 +266,9 @@ export class StacksPanel implements Panel {
     this.modes.say()
     this.fold.checked = this.model.folded
     this.element.dataset.mode = this.mode
-    this.hint.replaceChildren(...hints(this.mode))
+    this.hint.replaceChildren(
+      ...(this.mode === "flame" ? FLAME_KEYS : TREE_KEYS).map(([keys, what]) => h("span", h("kbd", keys), ` ${what}`)),
+    )
     const element = this.mode === "flame" ? this.flame.element : this.tree.list.element
     if (this.body.firstElementChild !== element) this.body.replaceChildren(element)
   }
@@ -302,7 +297,7 @@ export class StacksPanel implements Panel {
   }
 
   private next(by: 1 | -1): void {
-    if (this.frame) this.refresh() // what was typed last
+    if (this.shown?.search !== this.store.state.search) this.refresh() // what was typed last
     this.model.next(by)
     if (this.model.match < 0) return
     this.pick(this.model.chosen)
@@ -337,11 +332,9 @@ export class StacksPanel implements Panel {
       c: () => this.collapse(),
       n: () => this.next(1),
       N: () => this.next(-1),
-      "/": () => this.input.focus(),
     }
-    if (this.store.state.selection) keys.Escape = () => this.store.set({ selection: null })
     const act = keys[event.key]
-    if (!act) return false
+    if (!act) return letGo(event, this.store)
     act()
     event.stopPropagation()
     return true
@@ -352,34 +345,19 @@ function sameView(a: StacksView, b: StacksView): boolean {
   return !differs(a, b, "mode", "folded", "top")
 }
 
-function isLive(store: Store, allocation: number): boolean {
-  const { device } = store.history
-  const { cursor, curve } = store.state
-  const end = curve === "allocated" ? device.freeRequestedEvent : device.freeEvent
-  return device.allocEvent[allocation] <= cursor && end[allocation] > cursor
-}
-
-const TREE_KEYS = [
-  ["\u2192", "opens"],
-  ["\u2190", "closes"],
-  ["e", "expands all"],
-  ["c", "collapses"],
-  ["f", "focuses"],
-  ["b", "goes back"],
+/** Keys, and what they do. */
+export const TREE_KEYS = [
+  ["\u2192 and \u2190", "open and close a row, or go down and up"],
+  ["E and C", "expand all, collapse"],
+  ["F and B", "focus on the selected row, go back"],
+  ["H", "hide or show library-internal frames"],
+  ["/", "search"],
+  ["N and Shift N", "the next and the previous match"],
+  ["Esc", "clear the selection"],
 ]
-const FLAME_KEYS = [
-  ["\u2190 \u2191 \u2193 \u2192", "move"],
-  ["Enter", "or a double click zooms in"],
-  ["b", "goes back"],
+export const FLAME_KEYS = [
+  ["Arrows", "to the caller, a callee or a sibling"],
+  ["Enter, double-click", "zoom in"],
+  ["Home", "to the top"],
+  ["F, B, H, / and N", "as in call stacks"],
 ]
-const SEARCH_KEYS = [
-  ["h", "hides, shows library frames"],
-  ["/", "searches"],
-  ["n N", "next, previous match"],
-]
-
-function hints(mode: StackMode): Node[] {
-  return [...(mode === "flame" ? FLAME_KEYS : TREE_KEYS), ...SEARCH_KEYS].map(([keys, what]) =>
-    h("span", {}, ...keys.split(" ").map((key) => h("kbd", {}, key)), ` ${what}`),
-  )
-}

@@ -2,10 +2,10 @@
 
 import { formatBytes, formatCount, formatExact, formatSignedBytes, formatEvents } from "../../lib/text/format"
 import type { StageSummary } from "../../lib/data/payload"
-import { groupStages, type Spread, type StageFigure, type StageGroup } from "../../lib/tables/stage_groups"
+import { groupStages, type Spread, type StageFigure, type StageGroup, stagesOf } from "../../lib/tables/stage_groups"
 import type { State, Store } from "../../store"
 import { h } from "../shared/dom"
-import type { Panel } from "./panels"
+import { compareButton, type Panel } from "./panels"
 import { VirtualList } from "../shared/virtual_list"
 
 /** As in reporters/words.py. */
@@ -40,7 +40,7 @@ export class StagesPanel implements Panel {
     private readonly store: Store,
     private readonly zoomTo: ((start: number, end: number) => void) | null,
   ) {
-    this.stages = store.history.device.summary.stages
+    this.stages = stagesOf(store.counted)
     this.groups = groupStages(this.stages)
     this.list = new VirtualList({
       label: "Stages",
@@ -50,29 +50,29 @@ export class StagesPanel implements Panel {
       columns: [
         { title: "Stage", class: "stage" },
         { title: "Events", class: "num events" },
+        { title: "Compare", quiet: true, class: "compare" },
         ...COLUMNS.map(([title]) => ({ title, class: "num" })),
       ],
       count: () => this.rows.length,
       row: (k) => [
         this.name(this.rows[k]),
         this.events(this.rows[k]),
+        this.compare(this.rows[k]),
         ...COLUMNS.map(([, figure, format]) => this.figure(this.rows[k], figure, format)),
       ],
       rowAttributes: (k) => this.attributes(this.rows[k]),
       rowClass: (k) => (this.holds(this.rows[k], this.store.state.cursor) ? "now" : null),
       onSelect: (k) => this.choose(this.rows[k]),
       onOpen: (k) => this.toggle(this.rows[k]),
-      onKey: (event, k) => this.key(event, k),
+      onToggle: (k, open) => this.toggle(this.rows[k], open),
     })
     const repeated = this.groups.some(function several(group: StageGroup): boolean {
       return isRepeated(group) || group.children.some(several)
     })
     this.element = h(
       "div",
-      {},
       h(
-        "p",
-        { class: "hint" },
+        "p.hint",
         "Bytes are allocated bytes. A stage chosen here is shown in the timeline, with the cursor at its peak.",
         repeated && " Repeated stages share a row, with their median and range; a click opens them.",
       ),
@@ -102,12 +102,11 @@ export class StagesPanel implements Panel {
     const inner = !several && isRepeated(group)
     const summary = several ? null : this.stages[stage]
     const element = h(
-      "span",
-      { class: "stage-name" },
+      "span.stage-name",
       h("span", { class: several ? "twist" : "leaf", "aria-hidden": "true" }),
       h("span", { title: summary ? summary.name : group.name }, summary ? summary.name : group.name),
-      several && h("small", {}, ` \u00d7 ${formatCount(group.stages.length)}`),
-      summary !== null && summary.cut !== "" && h("small", {}, ` ${CUT_WORDS[summary.cut]}`),
+      several && h("small", ` \u00d7 ${formatCount(group.stages.length)}`),
+      summary !== null && summary.cut !== "" && h("small", ` ${CUT_WORDS[summary.cut]}`),
     )
     element.style.setProperty("--depth", String(Math.min(group.depth + (inner ? 1 : 0), 20)))
     return element
@@ -121,6 +120,10 @@ export class StagesPanel implements Panel {
     if (stage >= 0) return formatEvents(this.stages[stage].start_event, this.stages[stage].end_event)
     const [first, last] = [this.stages[group.stages[0]], this.stages[group.stages[group.stages.length - 1]]]
     return formatEvents(first.start_event, last.end_event)
+  }
+
+  private compare({ stage }: Row): HTMLElement | string {
+    return stage < 0 ? "" : compareButton(this.store, this.stages[stage].start_event, this.stages[stage].end_event)
   }
 
   private attributes({ group, stage }: Row): Record<string, string> {
@@ -149,12 +152,6 @@ export class StagesPanel implements Panel {
     else this.open.delete(group)
     this.build()
   }
-
-  private key(event: KeyboardEvent, k: number): boolean {
-    if (k < 0 || (event.key !== "ArrowRight" && event.key !== "ArrowLeft")) return false
-    this.toggle(this.rows[k], event.key === "ArrowRight")
-    return true
-  }
 }
 
 function isRepeated({ stages }: StageGroup): boolean {
@@ -172,9 +169,9 @@ function range(spread: Spread | null, format: Format): HTMLElement | string {
   if (format(min) === format(max)) return format(median)
   if (count === 2) return h("span", { title: `${formatExact(min)} and ${formatExact(max)}` }, `${format(min)} and ${format(max)}`)
   return h(
-    "span",
-    { class: "spread", title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
-    h("span", {}, h("small", {}, "median "), format(median)),
-    h("small", {}, `${format(min)} to ${format(max)}`),
+    "span.spread",
+    { title: `least ${format(min)}, median ${format(median)}, most ${format(max)}` },
+    h("span", h("small", "median "), format(median)),
+    h("small", `${format(min)} to ${format(max)}`),
   )
 }

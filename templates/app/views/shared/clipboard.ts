@@ -10,7 +10,7 @@ async function copy(text: string): Promise<boolean> {
     return true
   } catch {
     // Pages that a browser does not call secure may still copy what is selected.
-    const area = h("textarea", { class: "hidden" })
+    const area = h("textarea.hidden")
     area.value = text
     document.body.append(area)
     area.select()
@@ -34,6 +34,12 @@ export function copyButton(label: string, title: string, text: () => string): HT
     { class: "copy", "aria-live": "polite" },
   )
   return made
+}
+
+/** A button that copies the address of the view. */
+export function copyLinkButton(): HTMLButtonElement {
+  const title = "The address of this view: it works for everyone who has this file under the same name"
+  return copyButton("Copy link", title, () => location.href)
 }
 
 /** Adds a copy button after each of some pieces of code. */

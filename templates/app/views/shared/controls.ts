@@ -27,7 +27,7 @@ export function segmented<T extends string>(
 ): { element: HTMLElement; say: () => void } {
   const name = `choice-${made++}`
   const inputs = options.map(([value]) => h("input", { type: "radio", name, value, change: () => choose(value) }))
-  const labels = options.map(([, label], k) => h("label", {}, inputs[k], h("span", {}, label)))
+  const labels = options.map(([, label], k) => h("label", inputs[k], h("span", label)))
   const say = () =>
     options.forEach(([value, , title = "", why], k) => {
       const reason = why?.() ?? ""
@@ -37,7 +37,7 @@ export function segmented<T extends string>(
       labels[k].title = reason || title
     })
   say()
-  return { element: h("fieldset", { class: "segmented", "aria-label": legend }, ...labels), say }
+  return { element: h("fieldset.segmented", { "aria-label": legend }, ...labels), say }
 }
 
 /** A row of options for one part of a state; `on`: the parts that decide which one is chosen, and which can be. */

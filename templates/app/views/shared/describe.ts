@@ -1,16 +1,16 @@
-/** Words about one allocation, for the tooltip, the details and the screen reader. */
+/** Words about one allocation, for the tooltip, the details and the screen reader, and the colour of its strip. */
 
 import { formatBytes, formatDuration, formatEvent, plural } from "../../lib/text/format"
 import type { History } from "../../lib/data/history"
+import { cssColour, groupColours, type Rgb } from "../../lib/picture/colours"
+import { isDark } from "../../lib/picture/theme"
+import { groupBy } from "../../lib/tables/grouping"
+import type { Store } from "../../store"
+import { swatch } from "./dom"
 import type { Site } from "../../lib/data/sites"
+import { stagePath } from "../../lib/picture/bands"
 import { lifetimeOf } from "../../lib/tables/live_table"
-
-export interface LifeText {
-  from: string
-  until: string
-  /** How long it lived, in events and time where known. */
-  length: string
-}
+import { stageAt } from "../../lib/tables/stage_groups"
 
 export function siteOf(history: History, allocation: number): Site {
   const { rows, ofAllocation } = history.sites
@@ -23,7 +23,8 @@ export function whenText(history: History, event: number): string {
   return time === null ? formatEvent(event) : `${formatEvent(event)}, ${formatDuration(time)}`
 }
 
-export function lifeText(history: History, allocation: number): LifeText {
+/** From when until when it lived, and how long, in events and time where known. */
+export function lifeText(history: History, allocation: number) {
   const { device } = history
   const birth = device.allocEvent[allocation]
   const death = device.freeEvent[allocation]
@@ -36,9 +37,25 @@ export function lifeText(history: History, allocation: number): LifeText {
   return { from, until, length: `${open}${events}${time}` }
 }
 
+/** The stages in which an allocation was made, outermost first: `step \u203a forward`; "" outside of all. */
+export function stageText({ device }: History, allocation: number): string {
+  const { stages } = device.summary
+  return stagePath(stages, stageAt(stages, device.allocEvent[allocation])).join(" \u203a ")
+}
+
 /** `2.00 MiB block, 1.13 MiB requested` when the two differ by more than can be seen. */
 export function sizeText(history: History, allocation: number): string {
   const block = formatBytes(history.device.block[allocation])
   const requested = formatBytes(history.device.requested[allocation])
   return block === requested ? block : `${block} block, ${requested} requested`
+}
+
+export function stripColour({ history, state }: Store, allocation: number): Rgb {
+  const grouping = groupBy(history, state.colouring)
+  return groupColours(grouping, isDark())[grouping.ofAllocation[allocation]]
+}
+
+/** A strip's colour, where it is named. */
+export function stripSwatch(store: Store, allocation: number): HTMLElement {
+  return swatch(cssColour(stripColour(store, allocation)))
 }

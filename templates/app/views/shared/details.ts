@@ -6,11 +6,10 @@ import { frameKind, frameText, isKept, standIn } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { poolText } from "../../lib/data/segments"
 import type { Store } from "../../store"
-import { lifeText, siteOf, sizeText, whenText } from "./describe"
+import { lifeText, siteOf, sizeText, stageText, whenText, stripSwatch } from "./describe"
 import { stackAsText } from "../../lib/tables/share_text"
 import { copyButton } from "./clipboard"
 import { button } from "./controls"
-import { stripSwatch } from "./strip_colour"
 import { type Fact, factsList, h, nameText, pathText } from "./dom"
 
 /** What the program said of an allocation: each key of a mapping, and each line of other text. */
@@ -34,13 +33,12 @@ export function oomDetails(history: History, at: number, go: (oom: number) => vo
     bytes === null ? [label, "not known"] : [label, formatBytes(bytes), formatExact(bytes)]
   const step = (label: string, to: number) => button(label, null, () => go(to), { disabled: !(to in history.ooms) })
   return h(
-    "div",
-    { class: "details", "data-oom": at },
-    h("header", {}, h("h3", { class: "danger" }, "Out of memory"), closeButton(close)),
+    "div.details",
+    { "data-oom": at },
+    h("header", h("h3.danger", "Out of memory"), closeButton(close)),
     count > 1 &&
       h(
-        "p",
-        { class: "several" },
+        "p.several",
         `${formatCount(at + 1)} of ${formatCount(count)} failed requests `,
         step("Previous", at - 1),
         " ",
@@ -87,18 +85,17 @@ export function details(store: Store, allocation: number, close: () => void): HT
   ] as const) {
     if (column && column[allocation] >= 0) facts.push([label, strings[column[allocation]]])
   }
-  if (device.metadata[allocation] >= 0) facts.push(...metadataFacts(strings[device.metadata[allocation]]))
+  const stage = stageText(history, allocation)
+  const metadata = device.metadata[allocation]
+  /** What the program itself says of it: that is looked for first. */
+  const own: Fact[] = [...(stage ? [["Stage", stage] satisfies Fact] : []), ...(metadata < 0 ? [] : metadataFacts(strings[metadata]))]
   return h(
-    "div",
-    { class: "details", "data-allocation": allocation },
-    h(
-      "header",
-      {},
-      h("h3", {}, stripSwatch(store, allocation), h("code", { title: site.fullName }, nameText(site.name))),
-      closeButton(close),
-    ),
-    h("p", { class: "place" }, site.place),
-    h("p", { class: "in-short" }, [sizeText(history, allocation), role].join(", ")),
+    "div.details",
+    { "data-allocation": allocation },
+    h("header", h("h3", stripSwatch(store, allocation), h("code", { title: site.fullName }, nameText(site.name))), closeButton(close)),
+    h("p.place", site.place),
+    h("p.in-short", [sizeText(history, allocation), role].join(", ")),
+    own.length > 0 && factsList(own),
     stackView(history, "Call stack", device.stack[allocation], missingReason(device, allocation)),
     folded("Sizes, lifetime, address and more", factsList(facts)),
     device.freeStack[allocation] >= 0 &&
@@ -114,7 +111,7 @@ function folded(title: string, content: HTMLElement): HTMLElement {
   const element = h(
     "details",
     { open: opened.has(title), toggle: () => (element.open ? opened.add(title) : opened.delete(title)) },
-    h("summary", {}, title),
+    h("summary", title),
     content,
   )
   return element
@@ -137,8 +134,8 @@ function streamText(stream: number): string {
 export function stackView(history: History, title: string, stack: number, reason: string): HTMLElement {
   const { stacks } = history
   const frames = framesOf(stacks, stack)
-  if (!frames.length) return h("section", { class: "stack" }, h("h4", {}, title), h("p", { class: "empty" }, reason || "No frames."))
-  const list = h("ol", { class: "frames" })
+  if (!frames.length) return h("section.stack", h("h4", title), h("p.empty", reason || "No frames."))
+  const list = h("ol.frames")
   const naming = frames.some((frame) => isKept(stacks, frame))
     ? -1
     : frames.find((frame) => standIn(stacks, frame) === stacks.stackSite[stack])
@@ -149,17 +146,13 @@ export function stackView(history: History, title: string, stack: number, reason
     if (end - k > 1) {
       const inner = frames.slice(k, end)
       const unfold = () => item.replaceWith(...inner.map((frame) => frameItem(history, frame)))
-      const item = h(
-        "li",
-        { class: "folded" },
-        button(`${formatCount(inner.length)} runtime frames`, null, unfold, { "aria-expanded": "false" }),
-      )
+      const item = h("li.folded", button(`${formatCount(inner.length)} runtime frames`, null, unfold, { "aria-expanded": "false" }))
       list.append(item)
       k = end
     } else list.append(frameItem(history, frames[k++]))
   }
   const copy = copyButton("Copy", `Copy this call stack as text: ${title}`, () => stackAsText(history, stack))
-  return h("section", { class: "stack" }, h("div", { class: "stack-head" }, h("h4", {}, title), copy), list)
+  return h("section.stack", h("div.stack-head", h("h4", title), copy), list)
 }
 
 function frameItem(history: History, frame: number): HTMLElement {
@@ -168,7 +161,7 @@ function frameItem(history: History, frame: number): HTMLElement {
     "li",
     { class: frameKind(history.stacks, frame) },
     h("code", { title: text.fullName }, nameText(text.name)),
-    text.path && h("span", {}, pathText(text.path)),
-    text.code && h("span", { class: "code" }, text.code),
+    text.path && h("span", pathText(text.path)),
+    text.code && h("span.code", text.code),
   )
 }

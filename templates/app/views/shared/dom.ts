@@ -3,20 +3,27 @@
 type Child = Node | string | null | false | undefined
 export type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>
 
-/** `h("td", { class: "num" }, "12")`; a function is a listener, `true` an empty attribute. */
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
+type Tags = HTMLElementTagNameMap
+type Made<S extends string> = S extends `${infer T extends keyof Tags}.${string}` ? Tags[T] : S extends keyof Tags ? Tags[S] : never
+
+/** `h("td.num", { title: "12 bytes" }, "12")`: a tag with its classes, attributes if it has any, and children. A function is a
+ * listener, `true` an empty attribute. */
+export function h<S extends string>(selector: S, ...more: [Attributes, ...Child[]] | Child[]): Made<S> {
+  const [tag, ...classes] = selector.split(".")
   const element = document.createElement(tag)
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(name, value as EventListener)
-    else if (value === true) element.setAttribute(name, "")
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value))
+  if (classes.length) element.className = classes.join(" ")
+  for (const part of more) {
+    if (!part) continue
+    if (part instanceof Node || typeof part === "string") element.append(part)
+    else for (const [name, value] of Object.entries(part)) setAttribute(element, name, value)
   }
-  for (const child of children) if (child) element.append(child)
-  return element
+  return element as Made<S>
+}
+
+function setAttribute(element: HTMLElement, name: string, value: Attributes[string]): void {
+  if (typeof value === "function") element.addEventListener(name, value as EventListener)
+  else if (value === true) element.setAttribute(name, "")
+  else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value))
 }
 
 /**
@@ -31,7 +38,11 @@ export function setChildren(parent: Element, children: readonly Node[]): void {
     if (!old) parent.append(child)
     else if (old.isEqualNode(child)) return
     else if (old instanceof Element && child instanceof Element && sameTag(old, child)) setChildren(old, [...child.childNodes])
-    else old.replaceWith(child)
+    else {
+      const focused = old === document.activeElement
+      old.replaceWith(child)
+      if (focused && child instanceof HTMLElement) child.focus({ preventScroll: true })
+    }
   })
   before.slice(children.length).forEach((old) => old.remove())
 }
@@ -49,7 +60,7 @@ function sameTag(one: Element, other: Element): boolean {
 export function coded(text: string): (Node | string)[] {
   const parts = text.split("`")
   if (parts.length % 2 === 0) parts.push(parts.splice(-2).join("`")) // a backtick without a partner is part of the text
-  return parts.map((part, k) => (k % 2 ? h("code", {}, part) : part))
+  return parts.map((part, k) => (k % 2 ? h("code", part) : part))
 }
 
 /** The text of an element of the page, by its id. */
@@ -61,23 +72,19 @@ export function textOf(id: string): string {
 export function meter(part: number, whole: number): HTMLElement {
   const fill = h("i")
   fill.style.width = `${whole > 0 ? ((100 * part) / whole).toFixed(2) : 0}%`
-  return h("span", { class: "meter", "aria-hidden": "true" }, fill)
+  return h("span.meter", { "aria-hidden": "true" }, fill)
 }
 
 /** A label, its value, and the value's exact form. */
 export type Fact = [label: string, text: string, exact?: string]
 
 export function factsList(facts: Fact[]): HTMLElement {
-  return h(
-    "dl",
-    { class: "facts-list" },
-    ...facts.map(([label, text, exact]) => h("div", {}, h("dt", {}, label), h("dd", { title: exact }, text))),
-  )
+  return h("dl.facts-list", ...facts.map(([label, text, exact]) => h("div", h("dt", label), h("dd", { title: exact }, text))))
 }
 
 /** A call site's colour. */
 export function swatch(colour: string): HTMLElement {
-  const element = h("i", { class: "swatch", "aria-hidden": "true" })
+  const element = h("i.swatch", { "aria-hidden": "true" })
   element.style.background = colour
   return element
 }
@@ -99,4 +106,14 @@ function breakable(text: string, after: RegExp): DocumentFragment {
   if (text.length > MOST_BREAKABLE) parts.append(text) // a name of separators would be as many elements
   else for (const part of text.split(after)) parts.append(part, h("wbr"))
   return parts
+}
+
+/** The text of live.css, put in its place by build.mjs. */
+declare const LIVE_STYLE: string
+
+/** Styles what the script makes; what the page is without it is styled by the page. */
+export function addLiveStyle(): void {
+  const sheet = new CSSStyleSheet()
+  sheet.replaceSync(LIVE_STYLE)
+  document.adoptedStyleSheets = [sheet]
 }

@@ -27,30 +27,46 @@ export function later(part: Element, draw: () => void): () => void {
   return () => guarded(part, draw)
 }
 
-/** Reports failures inside of `box`, under the name that `what` gives. */
-export function onFailure(box: Element, what: () => string, tell: (note: HTMLElement) => void): void {
+/** A function that has something drawn in the next frame, guarded: once, however often it is called before that. */
+export function inNextFrame(part: { readonly element: Element }, draw: () => void): () => void {
+  let frame = 0
+  const drawNow = () => {
+    frame = 0
+    guarded(part.element, draw)
+  }
+  return () => void (frame ||= requestAnimationFrame(drawNow))
+}
+
+/** A function that has something done once it has not been called for some time. */
+export function atRest(ms: number, act: () => void): () => void {
+  let timer = 0
+  return () => {
+    clearTimeout(timer)
+    timer = window.setTimeout(act, ms)
+  }
+}
+
+/** Reports failures inside of `box`, of what is called `what`: by `tell`, or as all that is in an element. */
+export function onFailure(box: Element, what: string | (() => string), tell: Element | ((note: HTMLElement) => void)): void {
   box.addEventListener(EVENT, (event) => {
     event.preventDefault()
     event.stopPropagation()
-    tell(
-      h(
-        "p",
-        { class: "note failure", role: "alert" },
-        `${what()} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page still works.`,
-      ),
-    )
+    const name = typeof what === "string" ? what : what()
+    const text = `${name} could not be drawn: ${messageOf((event as CustomEvent).detail)}. The rest of the page still works.`
+    const note = h("p.note.failure", { role: "alert" }, text)
+    if (tell instanceof Element) tell.replaceChildren(note)
+    else tell(note)
   })
 }
 
 /** Shows a failure that no panel reports in a notice over the page; several failures share one notice. */
 function showFailure(error: unknown): void {
-  const box = document.querySelector<HTMLElement>(".failure-notice") ?? h("aside", { class: "failure-notice failure", role: "alert" })
+  const box = document.querySelector<HTMLElement>(".failure-notice") ?? h("aside.failure-notice.failure", { role: "alert" })
   const count = Number(box.dataset.count ?? 0) + 1
   box.dataset.count = String(count)
   box.replaceChildren(
     h(
       "p",
-      {},
       `Something on this page failed${count > 1 ? ` (${count} times)` : ""}: ${messageOf(error)}. What it shows may be out of date until it is reloaded.`,
     ),
     button("\u00d7", "Close this notice", () => box.remove()),
@@ -62,7 +78,7 @@ function showFailure(error: unknown): void {
 export function cannotStart(error: unknown): void {
   document.documentElement.classList.remove("js", "starting")
   const text = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
-  document.querySelector("main")!.prepend(h("p", { class: "note" }, text))
+  document.querySelector("main")!.prepend(h("p.note", text))
   console.error(error)
 }
 

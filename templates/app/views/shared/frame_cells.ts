@@ -1,20 +1,20 @@
 /** Frames and shares in rows: the function, its place, and heat from blue to red. */
 
-import { formatBytes, formatExact, formatShare } from "../../lib/text/format"
-import { frameKind, type FrameText, frameText, treeText } from "../../lib/data/frames"
+import { formatAmount, formatExact, formatShare } from "../../lib/text/format"
+import { frameKind, type Line, frameText, treeText } from "../../lib/data/frames"
 import type { History } from "../../lib/data/history"
 import { h, meter } from "./dom"
 
 /** `layer model.py:10`, with the full name and path on hover; `label` where there is no frame. */
 export function frameCell(history: History, frame: number, label: string): HTMLElement {
-  if (frame < 0) return h("span", { class: "frame" }, h("code", { class: "none" }, label))
+  if (frame < 0) return h("span.frame", h("code.none", label))
   const { name, place, code } = treeText(history.stacks, frame)
   return h(
-    "span",
-    { class: "frame", title: frameTitle(history, frame) },
+    "span.frame",
+    { title: frameTitle(history, frame) },
     h("code", { class: frameKind(history.stacks, frame) }, name),
-    place && h("span", { class: "place" }, ` ${place}`),
-    code && h("span", { class: "code" }, ` ${code}`),
+    place && h("span.place", ` ${place}`),
+    code && h("span.code", ` ${code}`),
   )
 }
 
@@ -31,30 +31,33 @@ export function frameLabel(history: History, frame: number, label: string): stri
   return place ? `${name} ${place}` : name
 }
 
-/** Sets how hot an element is; the style sheet mixes the colour. By the root of the share: most shares are small. */
-export function heat<T extends HTMLElement>(element: T, part: number, whole: number): T {
-  element.style.setProperty("--heat", whole > 0 ? Math.sqrt(part / whole).toFixed(3) : "0")
-  return element
-}
-
-/** A bar as long as its share, and as hot. */
-export function heatMeter(part: number, whole: number): HTMLElement {
+/** A bar as long as its share, and as hot; `change`: see `tint`. */
+export function heatMeter(part: number, whole: number, change?: number): HTMLElement {
   const bar = meter(part, whole)
-  heat(bar.firstElementChild as HTMLElement, part, whole).className = "hot"
+  tint(bar.firstElementChild as HTMLElement, part, whole, change).classList.add("hot")
   return bar
 }
 
+/** Colours an element by its share; where there is a change, by how much of what moved grew (red) or shrank (blue). By the root of
+ * the share, as most shares are small; the style sheet mixes the colour. */
+export function tint<T extends HTMLElement>(element: T, moved: number, whole: number, change?: number): T {
+  if (change !== undefined) element.classList.add(change > 0 ? "grew" : change < 0 ? "shrank" : "same")
+  const [part, of] = change === undefined ? [moved, whole] : [Math.abs(change), moved]
+  element.style.setProperty("--heat", of > 0 ? Math.sqrt(part / of).toFixed(3) : "0")
+  return element
+}
+
 /** The name and the place of a call site. */
-export function siteParts({ name, place }: Pick<FrameText, "name" | "place">): (Node | string)[] {
-  return [h("code", {}, name), " ", h("small", {}, place)]
+export function siteParts({ name, place }: Pick<Line, "name" | "place">): (Node | string)[] {
+  return [h("code", name), " ", h("small", place)]
 }
 
-/** Bytes, with the exact number on hover. */
-export function bytesCell(bytes: number): HTMLElement {
-  return h("span", { title: formatExact(bytes) }, formatBytes(bytes))
+/** Bytes, with the exact number on hover; `signed` for a change. */
+export function bytesCell(bytes: number, signed = false): HTMLElement {
+  return h("span", { title: formatExact(bytes) }, formatAmount(bytes, signed))
 }
 
-/** `1.20 GiB, 38.2%` */
-export function amountText(bytes: number, whole: number): string {
-  return `${formatBytes(bytes)}, ${formatShare(bytes, whole)}`
+/** `1.20 GiB, 38.2%`; where there is a change, that with its sign, and the share of what moved. */
+export function amountText(moved: number, whole: number, change?: number): string {
+  return `${formatAmount(change ?? moved, change !== undefined)}, ${formatShare(moved, whole)}`
 }

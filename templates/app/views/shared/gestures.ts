@@ -52,13 +52,12 @@ export function panWith(element: Element, store: Windowed, g: Plot, { before, no
   store.set({ window: panned(store.state.window, (before.x - now.x) / g.plotWidth, (now.y - before.y) / g.plotHeight) })
 }
 
-/** Buttons that zoom, and that show everything; others may stand between. */
-export function zoomButtons(store: Windowed, ...others: HTMLElement[]): HTMLElement[] {
+/** Buttons that zoom, and that show everything. */
+export function zoomButtons(store: Windowed): HTMLElement[] {
   const zoom = (factor: number) => () => store.set({ window: zoomed(store.state.window, 0.5, 0.5, factor, factor) })
   return [
     button("\u2212", "Zoom out (\u2212)", zoom(1 / BUTTON_STEP)),
     button("+", "Zoom in (+)", zoom(BUTTON_STEP)),
-    ...others,
     button("Reset zoom", "Show everything (0)", () => store.set({ window: store.whole })),
   ]
 }

@@ -2,7 +2,7 @@
 
 import { RowScroll } from "../../lib/tables/rows"
 import { h, setChildren } from "./dom"
-import { guarded, later } from "./failure"
+import { guarded, inNextFrame } from "./failure"
 
 export interface Column {
   title: string
@@ -33,6 +33,8 @@ export interface ListOptions {
   onSelect?(index: number): void
   /** Enter, Space or a double click. */
   onOpen?(index: number): void
+  /** The arrow keys that open and close a row. */
+  onToggle?(index: number, open: boolean): void
   /** Other keys; true when the key was taken. */
   onKey?(event: KeyboardEvent, index: number): boolean
   /** The text shown if there are no rows. */
@@ -45,18 +47,18 @@ export class VirtualList {
   readonly element: HTMLElement
   private readonly heads: HTMLElement[]
   private readonly view: HTMLElement
-  private readonly spacer = h("div", { class: "spacer", role: "presentation" })
-  private readonly body = h("div", { class: "rows", role: "presentation" })
-  private readonly nothing = h("p", { class: "empty" })
+  private readonly spacer = h("div.spacer", { role: "presentation" })
+  private readonly body = h("div.rows", { role: "presentation" })
+  private readonly nothing = h("p.empty")
   private readonly id = `list-${made++}`
   private readonly resizing = new ResizeObserver(
-    () => this.view.clientHeight !== this.scroll.viewPx && guarded(this.element, () => this.layOut()),
+    () => this.view.clientHeight !== this.scroll.viewPx && guarded(this.element, () => this.refresh()),
   )
   private scroll = new RowScroll(0, 24, 0)
   private top = 0
   /** The row to scroll to once there is room for one, or -1. */
   private awaited = -1
-  private frame = 0
+  private readonly drawSoon = inNextFrame(this, () => this.draw())
   private chosen = -1
   private clicked = { row: -1, at: 0 }
 
@@ -68,11 +70,11 @@ export class VirtualList {
         column.sort
           ? h("button", { type: "button", click: column.sort }, column.title)
           : column.quiet
-            ? h("span", { class: "hidden" }, column.title)
+            ? h("span.hidden", column.title)
             : column.title,
       ),
     )
-    this.view = h("div", { class: "view", role: "rowgroup", tabindex: -1 }, this.spacer, this.body)
+    this.view = h("div.view", { role: "rowgroup", tabindex: -1 }, this.spacer, this.body)
     this.element = h(
       "div",
       {
@@ -83,7 +85,7 @@ export class VirtualList {
         "aria-colcount": options.columns.length,
         keydown: (event: KeyboardEvent) => this.key(event),
       },
-      h("div", { class: "rows", role: "rowgroup" }, h("div", { class: "row head", role: "row" }, ...this.heads)),
+      h("div.rows", { role: "rowgroup" }, h("div.row.head", { role: "row" }, ...this.heads)),
       this.view,
       this.nothing,
     )
@@ -107,19 +109,15 @@ export class VirtualList {
     this.tellActive()
   }
 
-  /** Draws again after the rows changed; keeps the scroll position if it can. */
-  refresh(): void {
-    this.layOut()
-  }
-
   /** Scrolls to a row. */
   reveal(row: number): void {
     if (row < 0) return
     this.awaited = row // without a height, as before it is in the page, no row is visible
-    this.layOut()
+    this.refresh()
   }
 
-  private layOut(): void {
+  /** Draws again after the rows changed; keeps the scroll position if it can. */
+  refresh(): void {
     const count = this.options.count()
     const style = getComputedStyle(this.element)
     const rowPx = Math.max(Math.round(parseFloat(style.getPropertyValue("--row")) * parseFloat(style.fontSize)) || 24, 1)
@@ -129,7 +127,12 @@ export class VirtualList {
     this.element.style.setProperty("--row-px", `${rowPx}px`)
     // As tall as its rows, up to what the style sheet allows.
     this.view.style.height = `${Math.min(count * rowPx, MOST_VIEW_PX)}px`
-    this.scroll = new RowScroll(count, rowPx, this.view.clientHeight)
+    const { clientHeight } = this.view
+    if (clientHeight < this.scroll.viewPx && this.awaited < 0) {
+      const [first, end] = this.scroll.rowsAt(this.top)
+      if (this.chosen >= first && this.chosen < end) this.awaited = this.chosen // what was in sight stays there
+    }
+    this.scroll = new RowScroll(count, rowPx, clientHeight)
     this.spacer.style.height = `${this.scroll.heightPx}px`
     if (this.chosen >= count) this.chosen = -1
     this.options.columns.forEach(({ sort, sorted }, k) => sort && this.heads[k].setAttribute("aria-sort", sorted?.() ?? "none"))
@@ -150,7 +153,7 @@ export class VirtualList {
     // Our own scrolling also fires an event, with a rounded position, which must not move the rows again.
     if (Math.abs(this.view.scrollTop - this.scroll.scrollAt(this.top)) < 1) return
     this.top = this.scroll.topAt(this.view.scrollTop)
-    this.frame ||= requestAnimationFrame(later(this.element, () => this.draw()))
+    this.drawSoon()
   }
 
   /** In a scaled list one pixel of the scroll bar is many rows, so the wheel moves rows itself. */
@@ -163,8 +166,6 @@ export class VirtualList {
   }
 
   private draw(): void {
-    cancelAnimationFrame(this.frame)
-    this.frame = 0
     const { scrollTop } = this.view // read before anything changes: after it, reading makes a layout
     const [first, end] = this.scroll.rowsAt(this.top)
     const rows: HTMLElement[] = []
@@ -221,7 +222,11 @@ export class VirtualList {
 
   private key(event: KeyboardEvent): void {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return
-    const { onKey, onOpen, count } = this.options
+    const { onKey, onOpen, onToggle, count } = this.options
+    if (onToggle && this.chosen >= 0 && /^Arrow(Right|Left)$/.test(event.key)) {
+      onToggle(this.chosen, event.key === "ArrowRight")
+      return event.preventDefault()
+    }
     if (onKey?.(event, this.chosen)) return event.preventDefault()
     const last = count() - 1
     const page = Math.max(Math.floor(this.scroll.viewPx / this.scroll.rowPx) - 1, 1)

@@ -2,10 +2,10 @@
 
 import { cssColour, groupColours } from "../../lib/picture/colours"
 import { isDark } from "../../lib/picture/theme"
-import { formatBytes, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
-import { type Group, type Grouping, pluralOf, rowsAt } from "../../lib/tables/grouping"
-import { amountsLive } from "../../lib/data/lives"
+import { formatAmount, formatCount, formatExact, formatShare, plural } from "../../lib/text/format"
+import { type Group, type Grouping, pluralOf, rowsAt, toggleKept } from "../../lib/tables/grouping"
 import { momentTitle } from "../../lib/data/moment"
+import { amountsOf } from "../../lib/data/questions"
 import type { Store } from "../../store"
 import { button, linkButton } from "../shared/controls"
 import { h, meter, nameText, setChildren, swatch } from "../shared/dom"
@@ -17,7 +17,7 @@ const MOST_ROWS = 300
 const LEAST_AREA = 0.002
 
 export class Legend {
-  readonly element = h("div", { class: "legend" })
+  readonly element = h("div.legend")
   private grouping!: Grouping
   private areas: Float64Array | null = null
   private all = false
@@ -58,9 +58,9 @@ export class Legend {
     const all = buttonsIn(this.element)
     const at = all.indexOf(document.activeElement as HTMLButtonElement)
     if (at < 0) return
-    const isFirst = (each: HTMLElement) => buttonsIn(each.closest("li, p")!)[0] === each
+    const isFirst = (each: HTMLElement) => !each.closest(".filters")
     const firsts = all.filter(isFirst)
-    const row = all.slice(0, at + 1).filter(isFirst).length - 1
+    const row = firsts.indexOf(isFirst(all[at]) ? all[at] : all[at - 1])
     const beside = all[event.key === "ArrowRight" ? at + 1 : at - 1]
     const to = {
       ArrowDown: firsts[Math.min(row + 1, firsts.length - 1)],
@@ -77,79 +77,53 @@ export class Legend {
   }
 
   private build(): Node[] {
-    const { history, state } = this.store
+    const { counted, asked } = this.store
     const { grouping } = this
     const { groups, ordered, colouring } = grouping
-    const { bytes, count } = amountsLive(history.device, state.curve, state.cursor, grouping.ofAllocation, groups.length)
-    const total = bytes.reduce((sum, each) => sum + each, 0)
-    const shown = rowsAt(grouping, bytes)
-    const limit = this.all ? MOST_ROWS : ordered ? MOST_ROWS : ROWS
+    const amounts = this.store.state.filters.has(colouring)
+      ? amountsOf(this.store.besides(colouring), asked, grouping.ofAllocation, groups.length)
+      : this.store.amounts(grouping.ofAllocation, groups.length)
+    const { bytes, count, moved } = amounts
+    const signed = asked.kind === "change"
+    const amount = (value: number) => formatAmount(value, signed)
+    const total = moved.reduce((sum, each) => sum + each, 0)
+    const shown = rowsAt(grouping, amounts)
+    const limit = this.all || ordered ? MOST_ROWS : ROWS
     const rest = shown.slice(limit)
-    const parts: Node[] = [h("h3", {}, momentTitle(history, state.curve, state.cursor))]
-    if (state.filtered.size) {
-      parts.push(
-        h(
-          "p",
-          { class: "without" },
-          `${plural(state.filtered.size, "group")} left out. `,
-          linkButton("Show all", () => this.store.set({ filtered: new Set() }), { "data-key": "everything" }),
-        ),
-      )
-    }
-    parts.push(
-      shown.length
-        ? h(
-            "ul",
-            { "aria-label": `By ${colouring}` },
-            ...shown
-              .slice(0, limit)
-              .map((row) =>
-                this.row(
-                  groups[row],
-                  row,
-                  formatBytes(bytes[row]),
-                  `${formatExact(bytes[row])} in ${plural(count[row], "allocation")}`,
-                  bytes[row],
-                  total,
-                ),
-              ),
-          )
-        : h("p", { class: "empty" }, "Nothing was live."),
-    )
+    const rows = shown.slice(0, limit).map((row) => {
+      const about = `${formatExact(bytes[row])} in ${plural(count[row], "allocation")}`
+      return this.row(groups[row], row, amount(bytes[row]), about, moved[row], total)
+    })
+    const list = rows.length ? h("ul", { "aria-label": `By ${colouring}` }, ...rows) : h("p.empty", "Nothing.")
+    const parts: Node[] = [h("h3", momentTitle(counted, asked)), list]
     if (rest.length) {
-      const more = `${formatCount(rest.length)} more ${pluralOf(colouring)}: ${formatBytes(rest.reduce((sum, row) => sum + bytes[row], 0))}`
+      const more = `${formatCount(rest.length)} more ${pluralOf(colouring)}: ${amount(rest.reduce((sum, row) => sum + bytes[row], 0))}`
       const showAll = () => {
         this.all = true
         this.update(this.grouping, this.areas)
       }
-      parts.push(h("p", { class: "more" }, this.all ? more : linkButton(more, showAll, { "data-key": "more" })))
+      parts.push(h("p.more", this.all ? more : linkButton(more, showAll, { "data-key": "more" })))
     }
     return [...parts, ...this.also(new Set(shown))]
   }
 
   /** Groups in view that are not live at the cursor, the largest area first. */
   private also(shown: ReadonlySet<number>): HTMLElement[] {
-    const {
-      areas,
-      grouping: { groups, colouring },
-    } = this
+    const { areas } = this
+    const { groups, colouring } = this.grouping
     if (!areas || areas.length !== groups.length) return []
     const total = areas.reduce((sum, each) => sum + each, 0)
     const rows = [...areas.keys()]
       .filter((row) => !shown.has(row) && areas[row] > total * LEAST_AREA)
       .sort((a, b) => areas[b] - areas[a] || a - b)
     if (!rows.length) return []
-    const rest = rows.slice(ROWS)
+    const about = "Not live at the cursor; the share is of the area in view"
+    const list = rows.slice(0, ROWS).map((row) => this.row(groups[row], row, "", about, areas[row], total))
+    const more = rows.length - list.length
     return [
-      h("h3", {}, "Also in view"),
-      h(
-        "ul",
-        { class: "also", "aria-label": `Also in view, by ${colouring}` },
-        ...rows
-          .slice(0, ROWS)
-          .map((row) => this.row(groups[row], row, "", "Not live at the cursor; the share is of the area in view", areas[row], total)),
-      ),
-      ...(rest.length ? [h("p", { class: "more" }, `${formatCount(rest.length)} more ${pluralOf(colouring)} in view`)] : []),
+      h("h3", "Also in view"),
+      h("ul.also", { "aria-label": `Also in view, by ${colouring}` }, ...list),
+      ...(more ? [h("p.more", `${formatCount(more)} more ${pluralOf(colouring)} in view`)] : []),
     ]
   }
 
@@ -163,54 +137,35 @@ export class Legend {
   /** `size`: its text, `about`: its tooltip, `part` of `whole`: its share. */
   private row(group: Group, row: number, size: string, about: string, part: number, whole: number): HTMLElement {
     const { store } = this
-    const { filtered, chosenGroup } = store.state
-    const hidden = filtered.has(row)
-    const others = (rows: Iterable<number>) => [...rows].filter((each) => each !== row)
-    const filter = (rows: Iterable<number>) => store.set({ filtered: new Set(rows), chosenGroup: -1 })
-    const only = () => filter(others(this.grouping.groups.keys()))
-    const toggle = () => {
-      const { filtered: now } = store.state
-      filter(now.has(row) ? others(now) : [...now, row])
-    }
+    const { filters, chosenGroup } = store.state
+    const { colouring } = this.grouping
+    const out = filters.get(colouring)
+    const hidden = out?.has(row) ?? false
+    const toggle = () => store.set({ filters: toggleKept(store.history, store.state.filters, colouring, row), chosenGroup: -1 })
     const choose = () => store.set({ chosenGroup: store.state.chosenGroup === row ? -1 : row })
-    const alone = !hidden && filtered.size === this.grouping.groups.length - 1
+    const word = hidden ? "show" : out ? "hide" : "only"
     return h(
       "li",
       { class: hidden ? "left-out" : null, "data-group": row },
       h(
-        "button",
+        "button.group",
         {
           type: "button",
-          class: "group",
           "data-key": `group-${row}`,
           "aria-pressed": String(chosenGroup === row),
           title: `${group.full}\n${about}`,
-          click: (event: MouseEvent) => (event.altKey ? toggle() : choose()),
+          click: choose,
         },
         swatch(cssColour(groupColours(this.grouping, isDark())[row])),
         h("code", { class: group.detail ? null : "alone" }, nameText(group.label)),
         group.detail && place(group.detail),
-        h("b", {}, size),
-        h("span", { class: "share" }, formatShare(part, whole)),
+        h("b", size),
+        h("span.share", formatShare(part, whole)),
         meter(part, whole),
       ),
       h(
-        "span",
-        { class: "filters" },
-        button("only", "Show only this", only, { "data-key": `only-${row}`, "aria-label": `Show only ${group.label}`, disabled: alone }),
-        h(
-          "button",
-          {
-            type: "button",
-            class: "eye",
-            "data-key": `eye-${row}`,
-            "aria-pressed": String(!hidden),
-            title: hidden ? "Show in the timeline again" : "Leave out of the timeline",
-            "aria-label": `${group.label} in the timeline`,
-            click: toggle,
-          },
-          h("i", { "aria-hidden": "true" }),
-        ),
+        "span.filters",
+        button(word, `${word} ${group.label}`, toggle, { "data-key": `filter-${row}`, "aria-label": `${word} ${group.label}` }),
       ),
     )
   }
@@ -223,5 +178,5 @@ function buttonsIn(element: Element): HTMLButtonElement[] {
 /** File and line; the file is cut if there is no room. */
 function place(text: string): HTMLElement {
   const line = /:\d+$/.exec(text)?.[0] ?? ""
-  return h("span", { class: "place" }, h("span", {}, text.slice(0, text.length - line.length)), line)
+  return h("span.place", h("span", text.slice(0, text.length - line.length)), line)
 }

@@ -9,7 +9,7 @@ import { Legend } from "./legend"
 import { allocationTip, oomTip } from "../drawing/tooltip"
 
 export class Side {
-  readonly element = h("aside", { class: "side", "aria-label": "Selection" })
+  readonly element = h("aside.side", { "aria-label": "Selection" })
   private readonly legend: Legend
 
   /** `say` announces what was pinned to screen readers; `onClose`: the details were closed. */

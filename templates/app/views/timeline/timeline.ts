@@ -1,39 +1,38 @@
 /** The timeline of one device: has its strips painted and its overlay drawn, and updates its parts. */
 
+import { packed } from "../../gl/strip_painter"
 import type { Surface } from "../../gl/surface"
-import { areasOf } from "../../lib/picture/areas"
+import { groupColours, type Rgb } from "../../lib/picture/colours"
 import { bandRows } from "../../lib/picture/bands"
 import { stripsOf } from "../../lib/data/device"
 import { differs } from "../../lib/data/observed"
 import { groupBy, type Grouping } from "../../lib/tables/grouping"
-import type { Raster } from "../../lib/picture/raster"
+import { areasOf, type Raster } from "../../lib/picture/raster"
 import { inLight, onTheme, readTheme, type Theme } from "../../lib/picture/theme"
-import { sameWindow } from "../../lib/picture/window"
+import { sameWindow, type Window } from "../../lib/picture/window"
 import type { State, Store } from "../../store"
 import type { RasterClient } from "../../worker/client"
 import { h } from "../shared/dom"
-import { guarded, onFailure } from "../shared/failure"
+import { atRest, guarded, onFailure } from "../shared/failure"
 import { type Geometry, layOut, sameGeometry } from "../drawing/geometry"
 import { Layers } from "../drawing/layers"
-import { Help } from "./help"
+import { showKeys } from "./help"
 import { listenKeys } from "../shared/keys"
-import { listen } from "./input"
+import { listen, Tools } from "./input"
 import { Minimap } from "../drawing/minimap"
-import { showPeak } from "./moves"
 import { Overlay } from "../drawing/overlay"
-import { palette } from "../drawing/palette"
 import { penOf } from "../drawing/pen"
 import { drawn, type PictureParts, savePicture } from "../drawing/picture"
 import { pictureLegend } from "../drawing/picture_legend"
 import { Pointing } from "./pointing"
-import { rulerText } from "../drawing/ruler"
 import type { Scene } from "../drawing/scene"
 import { Side } from "./side"
 import { Toolbar } from "./toolbar"
-import { Tools } from "./tools"
 
 /** Areas are measured once the window has rested for this long, not during a drag. */
 const RESTS_MS = 120
+/** How much of their colour strips keep while others are highlighted. */
+const DIMMED = 0.2
 
 /** Works in CSS pixels; rasters and canvases in device pixels, names ending in Px. */
 export class Timeline {
@@ -43,8 +42,7 @@ export class Timeline {
   private readonly pointing: Pointing
   private readonly layers: Layers
   private readonly failure = h("div")
-  private readonly live = h("p", { class: "hidden", "aria-live": "polite" })
-  private readonly help: Help
+  private readonly live = h("p.hidden", { "aria-live": "polite" })
   private readonly toolbar: Toolbar
   private readonly overlay: Overlay
   private readonly map: Minimap
@@ -58,7 +56,6 @@ export class Timeline {
   private base: Raster | null = null
   /** Pixels of each group in the raster, or null until its window rests. */
   private areas: Float64Array | null = null
-  private measuring = 0
   private frame = 0
   /** What the next frame has to redraw. */
   private stale = { overlay: true, palette: true, side: true }
@@ -73,12 +70,10 @@ export class Timeline {
   ) {
     const { history } = store
     const { signal } = this.listening
-    this.help = new Help(history)
     this.layers = new Layers(surface, () => this.redraw())
     this.plot = h(
-      "div",
+      "div.plot",
       {
-        class: "plot",
         tabindex: 0,
         role: "application",
         "aria-roledescription": "memory timeline",
@@ -92,39 +87,19 @@ export class Timeline {
       (text) => (this.live.textContent = text),
       () => this.plot.focus({ preventScroll: true }),
     )
-    this.tools = new Tools(
-      store,
-      () => {
-        this.toolbar.setTool(this.tools.tool)
-        this.plot.dataset.tool = this.tools.tool
-        this.redrawOverlay()
-      },
-      signal,
-    )
+    this.tools = new Tools(store, () => {
+      this.toolbar.setTool(this.tools.tool)
+      this.plot.dataset.tool = this.tools.tool
+      this.redrawOverlay()
+    })
     this.toolbar = new Toolbar(
       store,
-      { showHelp: () => this.help.toggle(), toggle: (tool) => this.tools.toggle(tool), save: (kind) => this.save(kind) },
+      { showHelp: () => showKeys(store), toggleBox: () => this.tools.toggleBox(), save: (kind) => this.save(kind) },
       signal,
     )
-    this.element = h(
-      "div",
-      { class: "live" },
-      this.toolbar.element,
-      this.failure,
-      h("div", { class: "panes" }, this.plot, this.side.element),
-      this.live,
-      this.help.element,
-    )
-    onFailure(
-      this.side.element,
-      () => "The legend",
-      (note) => this.side.fail(note),
-    )
-    onFailure(
-      this.element,
-      () => "The timeline",
-      (note) => this.failure.replaceChildren(note),
-    )
+    this.element = h("div.live", this.toolbar.element, this.failure, h("div.panes", this.plot, this.side.element), this.live)
+    onFailure(this.side.element, "The legend", (note) => this.side.fail(note))
+    onFailure(this.element, "The timeline", this.failure)
     this.tellNote()
     this.overlay = new Overlay(history)
     this.map = new Minimap(history)
@@ -164,7 +139,8 @@ export class Timeline {
   }
 
   private tellNote(): void {
-    if (this.surface.note) this.toolbar.element.after(h("p", { class: "note" }, this.surface.note))
+    const { note } = this.surface
+    if (note) this.toolbar.element.lastElementChild!.before(h("p.note", { title: note }, note)) // in a row that is there: the picture stays as high
   }
 
   /** Releases the canvas and the worker, which the next timeline takes over. */
@@ -172,8 +148,11 @@ export class Timeline {
     this.resizing.disconnect()
     this.listening.abort()
     cancelAnimationFrame(this.frame)
-    clearTimeout(this.measuring)
     this.element.remove()
+  }
+
+  get window(): Window {
+    return this.store.state.window
   }
 
   /** Whether the screen shows the exact picture of the current window. */
@@ -207,11 +186,11 @@ export class Timeline {
       "]": step(1),
       "{": toEnd(device.allocEvent),
       "}": toEnd(device.freeRequestedEvent),
-      p: () => showPeak(store),
-      b: () => tools.toggle("box"),
-      r: () => tools.toggleRuler(),
+      p: () => store.showPeak(),
+      b: () => tools.toggleBox(),
+      ...(store.beside ? {} : { 1: () => store.pinMarker("a"), 2: () => store.pinMarker("b"), 3: () => store.pinMarker("c") }),
       escape: () => tools.escape(),
-      "?": () => this.help.toggle(),
+      "?": () => showKeys(store),
     }
   }
 
@@ -247,16 +226,16 @@ export class Timeline {
   private changed(state: State, before: State): void {
     const changed = (...parts: (keyof State)[]) => differs(state, before, ...parts)
     // What lies under the pointer has changed, or what is measured may lie under the tooltip.
-    if (changed("colouring", "curve", "axis", "window", "filtered", "ruler")) this.pointing.hideTip()
+    if (changed("colouring", "curve", "axis", "window", "filters", "markers")) this.pointing.hideTip()
     if (changed("colouring")) this.regroup()
-    if (changed("curve", "axis", "filtered")) {
+    if (changed("curve", "axis", "filters")) {
       this.load()
       this.ask()
     } else if (changed("window")) this.ask()
-    if (changed("window", "curve", "axis", "filtered", "cursor", "pinnedOom", "ruler", "replay")) this.stale.overlay = true
-    if (changed("ruler")) this.live.textContent = state.ruler ? rulerText(this.store.history, this.store.scale, state.ruler) : ""
-    if (changed("colouring", "chosenGroup", "hoveredGroup", "selection")) this.stale.palette = true
-    if (changed("pinned", "pinnedOom", "chosenGroup", "colouring", "filtered", "curve", "cursor")) this.stale.side = true
+    if (changed("window", "curve", "axis", "filters", "cursor", "pinnedOom", "markers", "replay")) this.stale.overlay = true
+    const asked = changed("filters", "curve", "question", "markers") || (changed("cursor") && this.store.asked.kind !== "live")
+    if (asked || changed("colouring", "chosenGroup", "hoveredGroup", "selection")) this.stale.palette = true
+    if (asked || changed("pinned", "pinnedOom", "chosenGroup", "colouring", "cursor")) this.stale.side = true
     this.redraw()
   }
 
@@ -305,15 +284,12 @@ export class Timeline {
   }
 
   /** Measures each group's area of the picture, once it rests. */
-  private measureLater(): void {
-    clearTimeout(this.measuring)
-    this.measuring = window.setTimeout(() => {
-      if (!this.raster || this.listening.signal.aborted) return
-      this.areas = areasOf(this.raster, this.grouping.ofAllocation, this.grouping.groups.length)
-      this.stale.side = true
-      this.redraw()
-    }, RESTS_MS)
-  }
+  private readonly measureLater = atRest(RESTS_MS, () => {
+    if (!this.raster || this.listening.signal.aborted) return
+    this.areas = areasOf(this.raster, this.grouping.ofAllocation, this.grouping.groups.length)
+    this.stale.side = true
+    this.redraw()
+  })
 
   private redraw(): void {
     this.frame ||= requestAnimationFrame(() => this.draw())
@@ -359,8 +335,23 @@ export class Timeline {
     })
   }
 
+  /** One RGBA for each allocation: pale where others are highlighted, or, while nothing else is, where they do not answer. */
   private palette(): Uint32Array {
-    return palette(this.store.state, this.grouping, this.theme)
+    const { state, answering } = this.store
+    const { dark, background } = this.theme
+    const { ofAllocation } = this.grouping
+    const group = state.hoveredGroup >= 0 ? state.hoveredGroup : state.chosenGroup
+    const rows = state.hoveredGroup < 0 ? (state.selection?.rows ?? (group < 0 ? answering : null)) : null
+    const colours = groupColours(this.grouping, dark)
+    const bright = Uint32Array.from(colours, packed)
+    const dim = Uint32Array.from(colours, (rgb) =>
+      packed(rgb.map((channel, c) => background[c] + (channel - background[c]) * DIMMED) as Rgb),
+    )
+    const out = new Uint32Array(ofAllocation.length)
+    const plain = group < 0 ? bright : dim.with(group, bright[group])
+    for (let i = 0; i < out.length; i++) out[i] = plain[ofAllocation[i]]
+    if (rows) for (let i = 0; i < out.length; i++) if (!rows[i]) out[i] = dim[ofAllocation[i]]
+    return out
   }
 
   private save(kind: "png" | "svg"): void {
@@ -388,7 +379,8 @@ export class Timeline {
     })
     this.theme = theme
     picture.className = "printed"
-    this.element.parentElement?.querySelector(".static")?.prepend(picture)
+    const still = this.element.parentElement?.querySelector(".static")
+    still?.insertBefore(picture, still.querySelector(":scope > :not(.printed)")) // after that of the timeline above, if any
     addEventListener("afterprint", () => picture.remove(), { once: true })
   }
 }

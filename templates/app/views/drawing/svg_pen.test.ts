@@ -1,10 +1,10 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { Extremes } from "../data/curves"
-import { ID, Rasteriser } from "./raster"
-import { stripPaths } from "./runs"
-import { EventScale } from "../data/scale"
-import { random, randomStrips, totals } from "../testing"
+import { Extremes } from "../../lib/data/curves"
+import { ID, Rasteriser } from "../../lib/picture/raster"
+import { stripPaths } from "./svg_pen"
+import { EventScale } from "../../lib/data/scale"
+import { random, randomStrips, totals } from "../../lib/testing"
 
 /** Paints rectangles back into pixels; a pixel that is painted twice throws. */
 function painted(paths: Map<number, string>, width: number, height: number): Uint32Array {

@@ -1,7 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { CellRows } from "../data/cell_rows"
-import { medianCurve } from "./group_median"
+import { CellRows, medianCurve } from "./cell_rows"
 
 test("the median of a cell is that of the rows that have it", () => {
   const values = [1, 9, 4, 2, 8, 3, 7, 30, 6, -1, 5, -1]

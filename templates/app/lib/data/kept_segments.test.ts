@@ -1,7 +1,6 @@
 import { test } from "node:test"
 import assert from "node:assert/strict"
-import { keptSegments } from "./kept"
-import { INACTIVE, isPrivate, layOut } from "./segments"
+import { INACTIVE, isPrivate, keptSegments, layOut } from "./segments"
 import { randomDevice } from "../testing_allocator"
 
 test("a segment is kept where one or two blocks have an eighth of it at most, and no private pool has it", () => {
