@@ -252,9 +252,35 @@ ACCURACY = thing(
     text=TEXT,
 )
 _ONE = {**_FILE, "device": TEXT, "forecast": FORECAST}
+SPAN = {**many(NUMBER), "minItems": 2, "maxItems": 2}
+_EVENTS = maybe(SPAN)
 _MOMENT = {**_ONE, "event": NUMBER, "time_us": MAYBE_NUMBER, "curve": TEXT, "bytes": NUMBER}
 _LIVE = {**_MOMENT, "entry": maybe(ENTRY), "amounts": AMOUNTS, "parts": PARTS,
          "ever_allocated": NUMBER}  # fmt: skip
+_QUESTION = {"curve": TEXT, "made": _EVENTS, "freed": _EVENTS, "alive": _EVENTS,
+             **numbers("bytes", "count")}  # fmt: skip
+_LIVED = {**_ONE, **_QUESTION, "parts": PARTS}
+_CHANGED = {**_ONE, "changed": SPAN, "curve": TEXT, **numbers("before", "after", "change"),
+            "came": thing(**_QUESTION), "went": thing(**_QUESTION)}  # fmt: skip
+_EACH = {"by": {"const": "allocation"}, "allocations": many(ALLOCATION),
+         "stacks": many(thing(id=NUMBER, frames=FRAMES))}  # fmt: skip
+_TREE = {"by": {"const": "tree"}, "tree": many(NODE)}
+_KEYED = {"type": "string", "pattern": f"^{asked.KEYED}"}
+_ROWS: list[dict[str, Schema]] = [
+    _EACH,
+    _TREE,
+    {"by": {"const": "line"}, "lines": many(record(answers.LineUse, "filename", file=TEXT))},
+    {"by": {"const": "stack"}, "groups": many(STACK)},
+    {"by": {"enum": [each for each in asked.GROUPINGS if each not in ("stack", "line")]},
+     "groups": many(GROUP)},
+    {"by": _KEYED, "groups": many(GROUP)},
+]  # fmt: skip
+_CHANGES: list[dict[str, Schema]] = [
+    _EACH,
+    _TREE,
+    *({"by": by, "changes": many(of(answers.GroupChange))}
+      for by in ({"enum": list(asked.GROUPINGS)}, _KEYED)),
+]  # fmt: skip
 _WHAT_IF = {**_ONE, "curve": TEXT, "by": TEXT, "peak_bytes": NUMBER, "peak_event": NUMBER}
 _CELL = {"type": ["null", "integer", "number", "string"]}
 
@@ -275,16 +301,8 @@ FORMATS: dict[str, list[dict[str, Schema]]] = {
         }
     ],
     "live": [
-        {**_LIVE, "by": {"const": "allocation"}, "allocations": many(ALLOCATION),
-         "stacks": many(thing(id=NUMBER, frames=FRAMES))},
-        {**_LIVE, "by": {"const": "tree"}, "tree": many(NODE)},
-        {**_LIVE, "by": {"const": "line"},
-         "lines": many(record(answers.LineUse, "filename", file=TEXT))},
-        {**_LIVE, "by": {"const": "stack"}, "groups": many(STACK)},
-        {**_LIVE, "by": {"enum": [each for each in asked.GROUPINGS
-                                  if each not in ("stack", "line")]}, "groups": many(GROUP)},
-        {**_LIVE, "by": {"type": "string", "pattern": f"^{asked.KEYED}"},
-         "groups": many(GROUP)},
+        *({**about, **rows} for about in (_LIVE, _LIVED) for rows in _ROWS),
+        *({**_CHANGED, **rows} for rows in _CHANGES),
     ],
     "stages": [
         {

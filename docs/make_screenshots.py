@@ -13,7 +13,7 @@ from dev.benchmarks.page import launch
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "sample_snapshots" / "training_step.pickle"
-WIDTH, HEIGHT = 1280, 860
+WIDTH, HEIGHT = 1440, 900
 
 
 def take_picture(target: Path) -> None:
