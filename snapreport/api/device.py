@@ -317,10 +317,8 @@ class Device:
             alive = at, at
         asked = Question(curve, events(made), events(freed), events(alive))
         if asked.made and asked.alive and asked.alive[0] < asked.made[0]:
-            after, before = asked.made[0], event_in_words(asked.alive[0])
-            raise MomentError(
-                f"what is made after event {after:,} is not alive at {before}, before it."
-            )
+            after, before = event_in_words(asked.made[0]), event_in_words(asked.alive[0])
+            raise MomentError(f"what is made after {after} is not alive at {before}, before it.")
         return Asked(self, asked)
 
     def changed(self, first: Marker, last: Marker, *, curve: str = "allocated") -> Changed:
