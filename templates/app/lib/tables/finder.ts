@@ -236,7 +236,8 @@ export class Finder {
       const first = Math.max(Math.min(next, stages.length - MOST_ALIKE), 0)
       entry.alike = stages.slice(first, first + MOST_ALIKE).map((at) => {
         const { name, start_event, end_event } = summary.stages[at]
-        const detail = `events ${formatEvents(start_event, end_event)}`.replace("events none", "no events,")
+        const some = end_event > Math.max(start_event, 0)
+        const detail = some ? `events ${formatEvents(start_event, end_event)}` : `no events, at ${formatEvent(start_event)}`
         return { kind: "stage", name, detail, goal: { to: "stage", at }, bytes: madeIn(start_event, end_event) }
       })
       entry.bytes = Math.max(...entry.alike.map(({ bytes }) => bytes ?? 0))

@@ -180,17 +180,16 @@ export function withFilter(history: History, filters: Filters, colouring: string
   return next
 }
 
+/** The filters with one group as the only one that a colouring keeps. */
+export function keepOnly(history: History, filters: Filters, colouring: string, row: number): Filters {
+  const others = [...groupBy(history, colouring).groups.keys()].filter((each) => each !== row)
+  return withFilter(history, filters, colouring, others)
+}
+
 /** Adds a group to those that one colouring keeps, or takes it away again; while there is no filter, it is the only one kept. */
 export function toggleKept(history: History, filters: Filters, colouring: string, row: number): Filters {
   const out = filters.get(colouring)
-  const all = [...groupBy(history, colouring).groups.keys()]
-  if (!out)
-    return withFilter(
-      history,
-      filters,
-      colouring,
-      all.filter((each) => each !== row),
-    )
+  if (!out) return keepOnly(history, filters, colouring, row)
   return withFilter(history, filters, colouring, out.has(row) ? [...out].filter((each) => each !== row) : [...out, row])
 }
 

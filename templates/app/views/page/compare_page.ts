@@ -9,7 +9,7 @@ import { differs } from "../../lib/data/observed"
 import type { Payload } from "../../lib/data/payload"
 import { readDevice, readLater } from "../../lib/data/read_device"
 import { Finder, type Goal } from "../../lib/tables/finder"
-import { groupBy, groupTogether, withFilter } from "../../lib/tables/grouping"
+import { groupBy, groupTogether, keepOnly } from "../../lib/tables/grouping"
 import { ROOT } from "../../lib/tables/tree"
 import { formatBytes, formatChange, formatExact } from "../../lib/text/format"
 import type { Link } from "../../lib/text/link"
@@ -164,10 +164,7 @@ export class ComparePage {
         both.set({ tab: "stacks", search: "", stacks: { mode: "down", folded, top: ROOT } })
         panels.restore(`stacks:${key}`)
       } else if (goal.to === "tab") both.set({ tab: goal.tab, search: goal.search ?? "" })
-      else if (goal.to === "group") {
-        const others = [...groupBy(history, goal.colouring).groups.keys()].filter((row) => row !== goal.at)
-        both.set({ filters: withFilter(history, both.state.filters, goal.colouring, others) })
-      }
+      else if (goal.to === "group") both.set({ filters: keepOnly(history, both.state.filters, goal.colouring, goal.at) })
     }
     return { finder, tabs, go }
   }

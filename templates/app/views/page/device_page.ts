@@ -8,7 +8,7 @@ import { encodeLink, type Link } from "../../lib/text/link"
 import type { Payload } from "../../lib/data/payload"
 import { Finder, type Goal } from "../../lib/tables/finder"
 import { ROOT } from "../../lib/tables/tree"
-import { filterText, groupBy, withFilter } from "../../lib/tables/grouping"
+import { filterText, groupBy, keepOnly } from "../../lib/tables/grouping"
 import { drawnRow, recordedRow } from "../../lib/data/rest"
 import { viewAsMarkdown } from "../../lib/tables/share_text"
 import type { Surface } from "../../gl/surface"
@@ -175,11 +175,8 @@ export class DevicePage {
       store.set({ tab: goal.tab, ...(goal.search === undefined ? {} : { search: goal.search }) })
       this.showPanel({ tab: goal.tab })
     } else {
-      if (goal.to === "group") {
-        const { groups } = groupBy(store.history, goal.colouring)
-        const others = [...groups.keys()].filter((row) => row !== goal.at)
-        store.set({ filters: withFilter(store.history, store.state.filters, goal.colouring, others) })
-      } else if (goal.to === "event") store.goTo(goal.at)
+      if (goal.to === "group") store.set({ filters: keepOnly(store.history, store.state.filters, goal.colouring, goal.at) })
+      else if (goal.to === "event") store.goTo(goal.at)
       else if (goal.to === "stage") {
         const { start_event, end_event, peak_event } = device.summary.stages[goal.at]
         store.zoomTo(start_event, end_event)

@@ -36,17 +36,16 @@ export function questionBar(store: Store): HTMLElement {
   /** The totals that are shown: they change with the events, not with the question. */
   let last: { key: string; of: History; totals: ReturnType<typeof totalsOf> } | null = null
   const say = () => {
-    const { state, history } = store
+    const { state, history, counted, asked } = store
     chips.hidden = !state.filters.size
     setChildren(chips, state.filters.size ? filterChips(store) : [])
     marks.hidden = !history.device.summary.recorded
     setChildren(marks, markButtons(store))
-    const asked = store.asked.kind !== "live"
-    kinds.hidden = !asked
-    const { counted, asked: q } = store
-    const key = [q.from, q.to, q.alive, q.curve].join()
-    if (asked && (last?.key !== key || last.of !== counted)) last = { key, of: counted, totals: totalsOf(counted.device, q) }
-    setChildren(kinds, asked ? questions(store, last!.totals) : [])
+    kinds.hidden = asked.kind === "live"
+    if (kinds.hidden) return setChildren(kinds, [])
+    const key = [asked.from, asked.to, asked.alive, asked.curve].join()
+    if (last?.key !== key || last.of !== counted) last = { key, of: counted, totals: totalsOf(counted.device, asked) }
+    setChildren(kinds, questions(store, last.totals))
   }
   const saySoon = inNextFrame({ element }, say)
   store.on((state, before) => {

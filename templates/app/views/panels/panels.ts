@@ -41,9 +41,11 @@ export function letGo(event: KeyboardEvent, store: Store): boolean {
   return true
 }
 
-/** Tabs about the recording as it is, whatever is left out elsewhere; and those that are made anew when that changes. */
+/** Tabs about the recording as it is, whatever is left out elsewhere. */
 const OF_ALL = new Set(["allocator", "recording"])
+/** Tabs that stay with the cursor, or with the recording, whatever is asked about the markers. */
 const OF_CURSOR = new Set(["groups", "stages", "steps", "allocator", "events"])
+/** Tabs that are made anew when what is left out changes. */
 const OF_COUNTED = ["stages", "steps"]
 
 /** The tabs of a recording, in order; without the data for it, there is no tab. */
@@ -176,12 +178,7 @@ export class Panels {
   }
 
   private changed(state: State, before: State | null): void {
-    const notes = [
-      this.store.counted.partial && OF_ALL.has(state.tab) && "This tab counts all allocations, including those left out.",
-      this.store.asked.kind !== "live" && OF_CURSOR.has(state.tab) && "This tab does not answer the question about A and B.",
-    ].filter(Boolean)
-    this.note.hidden = !notes.length
-    this.note.textContent = notes.join(" ")
+    if (!before || differs(state, before, "filters", "tab", "question", "markers")) this.tellTab(state.tab)
     const anew = before?.filters !== state.filters && OF_COUNTED.includes(this.shown)
     if (before?.filters !== state.filters) for (const id of OF_COUNTED) this.panels.delete(id)
     const { there } = this
@@ -204,6 +201,17 @@ export class Panels {
     if (gathered) return
     this.body.setAttribute("aria-labelledby", `${this.prefix}-${known}`)
     this.draw(state, null)
+  }
+
+  /** Says which of the reader's choices a tab does not follow. */
+  private tellTab(tab: string): void {
+    const { counted, asked } = this.store
+    const notes = [
+      counted.partial && OF_ALL.has(tab) && "This tab counts all allocations, including those left out.",
+      asked.kind !== "live" && OF_CURSOR.has(tab) && "This tab does not answer the question about A and B.",
+    ].filter(Boolean)
+    this.note.hidden = !notes.length
+    this.note.textContent = notes.join(" ")
   }
 
   /** Draws the visible panel; `before` is null if it has just become visible. */
