@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
-from snapreport.bundle import is_zip, read_bundle, viewer_files
+from snapreport.bundle import read_bundle, viewer_files
 from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.grouping import label_forward
 from snapreport.ground.errors import ExportError, OutputError
@@ -19,6 +19,7 @@ from snapreport.ground.files import (
     check_output,
     is_file,
     is_folder,
+    is_zip,
     made_folder,
     sync,
     write_atomically,

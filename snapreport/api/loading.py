@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapreport.bundle import is_zip, read_bundle, read_elements, write_database
 from snapreport.ground.cards import wanted_card
 from snapreport.ground.errors import DeviceError
-from snapreport.ground.files import output_path, stem_of
+from snapreport.ground.files import is_zip, output_path, stem_of
 from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import visible
@@ -147,6 +146,8 @@ class Snapshot:
         from snapreport.bundle.query import Database, ask_once
 
         if self._database is None:
+            from snapreport.bundle import write_database
+
             self._database = Database(write_database(self.history))
         try:
             return ask_once(self._database, sql)
@@ -207,11 +208,13 @@ def load(
 
 def load_named(source: Path, names: NamesWanted, progress: Progress = silent) -> Snapshot:
     """Load a snapshot or a bundle; raises as ``load()``."""
+    # Only here: neither kind of file needs what reads the other.
     if is_zip(source):
+        from snapreport.bundle import read_bundle
+
         with collector_off():
             history = read_bundle(source, progress)
     else:
-        # Only here: to read a bundle does not need them.
         from snapreport.history.build import build_history
         from snapreport.read import read_snapshot
 
@@ -267,6 +270,8 @@ def read_tables(path: PathLike, *, keep_paths: bool = False, progress: Progress 
     Raises:
         SnapreportError: as ``load()``.
     """
+    from snapreport.bundle import read_elements, write_database
+
     source = as_path(path)
     if is_zip(source):
         return read_elements(source)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from snapreport.api.loading import PathLike, Snapshot, load_named, target_path
-from snapreport.bundle import is_zip, read_manifest, write_bundle
+from snapreport.bundle import read_manifest, write_bundle
 from snapreport.diagnosis.recording_warnings import find_warnings
 from snapreport.figures.thinning import Cutter, Thinning
 from snapreport.ground.cards import wanted_card
 from snapreport.ground.errors import BundleError, CutError, SnapreportError
-from snapreport.ground.files import check_output, report_format, sha256_of, write_atomically
+from snapreport.ground.files import check_output, is_zip, report_format, sha256_of, write_atomically
 from snapreport.ground.processes import collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.stores import as_path

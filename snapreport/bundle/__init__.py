@@ -1,7 +1,6 @@
 """Writes histories to bundles and reads them back, without loss (format 1); runs SQL on them."""
 
 from snapreport.bundle.archive import (
-    is_zip,
     read_bundle,
     read_elements,
     read_manifest,
@@ -11,7 +10,6 @@ from snapreport.bundle.archive import (
 from snapreport.bundle.database import write_database
 
 __all__ = [
-    "is_zip",
     "read_bundle",
     "read_elements",
     "read_manifest",

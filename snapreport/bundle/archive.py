@@ -49,15 +49,6 @@ _DATABASE = "elements.db"
 _INDENT = orjson.OPT_INDENT_2
 
 
-def is_zip(path: Path) -> bool:
-    """Say whether a file begins like a zip."""
-    try:
-        with open_regular(path) as file:
-            return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
-    except OSError:
-        return False
-
-
 def write_bundle(
     history: History,
     out: BinaryIO,

@@ -13,11 +13,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from snapreport.bundle.archive import Packer, checked_members, is_zip
+from snapreport.bundle.archive import Packer, checked_members
 from snapreport.bundle.database import TableWriter, filled_database
 from snapreport.bundle.members import FORMAT, MANIFEST, MOST_MANIFEST, parse_manifest
 from snapreport.bundle.tables import Tables, device_rows, open_tables
 from snapreport.ground.errors import BundleError, SnapreportError
+from snapreport.ground.files import is_zip
 from snapreport.ground.safe_text import plain_json
 from snapreport.ground.version import __version__
 from snapreport.model.diagnoses import CODES, SEVERITIES

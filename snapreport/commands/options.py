@@ -17,7 +17,7 @@ import click
 import snapreport
 from snapreport.ground.cards import find_card
 from snapreport.ground.errors import SnapreportError
-from snapreport.ground.files import is_folder, made_folder
+from snapreport.ground.files import is_folder, is_zip, made_folder
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import parse_size
 from snapreport.model.asked import (
@@ -477,6 +477,8 @@ def is_run(sources: Sequence[Path]) -> bool:
     """Say whether a run was given: several files, a folder of them, or the zip of a run."""
     if len(sources) > 1 or is_folder(sources[0]):
         return True
+    if not is_zip(sources[0]):
+        return False
     from snapreport.bundle.run_archive import is_run_bundle
 
     return is_run_bundle(sources[0])

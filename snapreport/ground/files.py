@@ -129,6 +129,15 @@ def _without_waiting(name: str, how: int) -> int:
     return os.open(name, how | getattr(os, "O_NONBLOCK", 0))
 
 
+def is_zip(path: Path) -> bool:
+    """Say whether a file begins like a zip."""
+    try:
+        with open_regular(path) as file:
+            return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    except OSError:
+        return False
+
+
 def is_folder(path: Path) -> bool:
     """Say whether a path leads to a folder; False where permissions do not let us see."""
     try:

@@ -15,13 +15,13 @@ from typing import Any
 
 import orjson
 
-from snapreport.bundle import is_zip, read_elements
+from snapreport.bundle import read_elements
 from snapreport.bundle.archive import checked_members
 from snapreport.bundle.members import MANIFEST, MOST_MANIFEST, Members
 from snapreport.bundle.query import Database
 from snapreport.bundle.tables import ELEMENTS, LONGEST_VALUE
 from snapreport.ground.errors import BundleError, InputError, NotASnapshotError, QueryError, naming
-from snapreport.ground.files import is_file, is_folder, name_a_file, open_regular
+from snapreport.ground.files import is_file, is_folder, is_zip, name_a_file, open_regular
 from snapreport.ground.processes import most_unpacked
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes

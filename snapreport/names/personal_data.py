@@ -7,13 +7,11 @@ noted, and ``strings --check`` uses it to find what is left.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import itertools
 import math
 import os
 import os.path
 import re
-import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -41,6 +39,9 @@ NOBODY = Known(frozenset(), frozenset())
 
 def known_here() -> Known:
     """Return the current user's and this machine's names, if they identify anything."""
+    import getpass  # what only loads a recording needs neither
+    import socket
+
     users = {os.path.basename(os.path.expanduser("~"))}  # noqa: PTH111, PTH119  (which never fail)
     with contextlib.suppress(OSError, KeyError, ImportError):  # no such user, as in containers
         users.add(getpass.getuser())

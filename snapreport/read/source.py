@@ -214,12 +214,15 @@ def _unpack_zstd(packed: mmap.mmap) -> bytes:
 
 # Budgets for ``snapreport check``, from a TOML file or a project's pyproject.toml.
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _TABLE = ("tool", "snapreport", "check")
+
+
+def _parsed_toml(text: str) -> Any:
+    if sys.version_info >= (3, 11):  # here, as most commands never read one
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
 
 
 def has_budget(path: Path) -> bool:
@@ -235,7 +238,7 @@ def has_budget(path: Path) -> bool:
     if b"snapreport" not in data:
         return False
     try:
-        return _table_of(tomllib.loads(data.decode())) is not None
+        return _table_of(_parsed_toml(data.decode())) is not None
     except (ValueError, RecursionError):
         return True
 
@@ -253,7 +256,7 @@ def read_budget(path: Path) -> dict[str, Any]:
     """
     text = _read_short(path)
     try:
-        data: Any = tomllib.loads(text)
+        data: Any = _parsed_toml(text)
     except (ValueError, RecursionError) as error:  # an integer may have too many digits
         raise BudgetError(f"{path} is not valid TOML: {error}.") from error
     table = _table_of(data)

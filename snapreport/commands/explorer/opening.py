@@ -26,11 +26,11 @@ import orjson
 
 from snapreport.api.loading import Snapshot, load_named
 from snapreport.api.making import save_bundle
-from snapreport.bundle import is_zip
 from snapreport.commands.explorer.chart import EventScale, Heights, bars_of, chart
 from snapreport.commands.explorer.lines import EMPTY, Line, filled, in_line, ink
 from snapreport.figures.curves import find_curves
 from snapreport.ground.errors import InputError, NotEnoughMemoryError
+from snapreport.ground.files import is_zip
 from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, collector_off
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes

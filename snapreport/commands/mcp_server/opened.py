@@ -19,11 +19,11 @@ from snapreport.api.runs.run_making import (
     put_together,
     run_from_zip,
 )
-from snapreport.bundle import is_zip, write_database
+from snapreport.bundle import write_database
 from snapreport.bundle.query import Database
 from snapreport.commands.mcp_server.questions import FileBelow, file_below, opened_below
 from snapreport.ground.errors import InputError, SnapreportError
-from snapreport.ground.files import as_text
+from snapreport.ground.files import as_text, is_zip
 from snapreport.ground.progress import Progress
 from snapreport.ground.safe_text import visible
 from snapreport.model.answers import QUERY_MEMORY, QUERY_SECONDS
