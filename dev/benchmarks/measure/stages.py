@@ -24,7 +24,7 @@ STAGES = {
     "load": ("snapreport.read", "read_snapshot"),
     "build": ("snapreport.history.build", "build_history"),
     "bundle": ("snapreport.api.making", "write_bundle"),
-    "read back": ("snapreport.api.loading", "read_bundle"),
+    "read back": ("snapreport.bundle", "read_bundle"),
     "find": ("snapreport.diagnosis.conclude", "find"),
     "render": ("snapreport.reporters.page_report", "write_report"),
 }
