@@ -11,7 +11,7 @@ import { ComparePage } from "./views/page/compare_page"
 import { DeviceRows } from "./views/page/device_rows"
 import { FindDialog } from "./views/page/find_dialog"
 import { formatBytes } from "./lib/text/format"
-import { addLiveStyle, h, textOf } from "./views/shared/dom"
+import { addLiveStyle, h, onScreen, textOf } from "./views/shared/dom"
 import { answerIn, DevicePage, groupIn } from "./views/page/device_page"
 import { cannotStart, showUncaught } from "./views/shared/failure"
 import { listenPageKeys, oneStop } from "./views/shared/keys"
@@ -37,8 +37,12 @@ async function startPage(script: string): Promise<void> {
   const payload = new Payload(await unpacking)
   performance.mark("unpacked")
   const stacks = readStacks(payload)
+  let calm!: () => void
+  /** Resolves once the first picture is on the screen. */
+  const seen = new Promise<void>((done) => (calm = done))
   const whole = once(async () => {
     try {
+      if (plain) await seen
       payload.add(await unpack(await later()))
     } catch (error) {
       root.classList.remove("starting") // what panels would show instead is there to read, and what their first tab would hold
@@ -78,9 +82,12 @@ async function startPage(script: string): Promise<void> {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
     pages.forEach((page, k) => k !== index && page.hide())
     shown = index
-    pages[index].show(surface, client, link, () => {
+    pages[index].show(surface, client, link, async () => {
       performance.mark("first picture")
       root.dataset.ready = String(index)
+      await onScreen()
+      performance.mark("on screen")
+      calm()
     })
     mark()
     whole().then(mark, () => {}) // by then times are known

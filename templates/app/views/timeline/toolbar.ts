@@ -5,7 +5,7 @@ import { colouringsOf, whyPlain } from "../../lib/tables/grouping"
 import { formatBytes } from "../../lib/text/format"
 import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
-import { type Attributes, h } from "../shared/dom"
+import { type Attributes, h, TELLS } from "../shared/dom"
 import { zoomButtons } from "../shared/gestures"
 import { oneStop } from "../shared/keys"
 import type { Tool } from "./input"
@@ -113,7 +113,7 @@ export class Toolbar {
 
   private other(): HTMLElement {
     const { store } = this
-    const other = h("li.key-other")
+    const other = h("li.key-other", TELLS)
     store.watch(["curve"], () => (other.textContent = store.state.curve === "allocated" ? "requested" : "allocated"), this.signal)
     return other
   }
