@@ -79,7 +79,7 @@ export class Toolbar {
     })
     const select = selection("Colour by", options, (colouring) => store.set({ colouring }))
     store.watch(["colouring"], () => (select.value = store.state.colouring), this.signal)
-    return h("label.colour-by", "Colour ", select)
+    return h("label.colour-by", h("span", TELLS, "Colour"), " ", select)
   }
 
   /** A line that is drawn with all allocations only. */
@@ -113,7 +113,7 @@ export class Toolbar {
 
   private other(): HTMLElement {
     const { store } = this
-    const other = h("li.key-other", TELLS)
+    const other = h("li.key-other")
     store.watch(["curve"], () => (other.textContent = store.state.curve === "allocated" ? "requested" : "allocated"), this.signal)
     return other
   }
