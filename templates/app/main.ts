@@ -50,6 +50,8 @@ async function startPage(script: string): Promise<void> {
       throw error
     }
   })
+  const folded = document.getElementById("folded")
+  const parts = foldedParts(folded ? await unpack(folded.textContent!) : new ArrayBuffer(0))
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
   articles.sort((one, other) => Number(one.dataset.device) - Number(other.dataset.device)) // the page has the most important one first
   const opening = Math.max(
@@ -78,8 +80,18 @@ async function startPage(script: string): Promise<void> {
       ? new DevicePage(article, payload, read, stacks, index, whole, tell)
       : new ComparePage(article, payload, read, shared, new RasterClient(script), tell),
   )
+  /** Puts what the page holds packed of a device in its places. */
+  const unfold = (article: Element) => {
+    for (const place of article.querySelectorAll<HTMLElement>(".folded-part")) {
+      const part = parts()[Number(place.dataset.part)]
+      quieten(part)
+      place.replaceWith(...part.childNodes)
+    }
+  }
+  addEventListener("beforeprint", () => articles.forEach(unfold))
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
+    unfold(articles[index])
     pages.forEach((page, k) => k !== index && page.hide())
     shown = index
     pages[index].show(surface, client, link, async () => {
@@ -114,9 +126,7 @@ async function startPage(script: string): Promise<void> {
     setTimeout(() => articles[shown]?.querySelector(".moment, .panels")?.scrollIntoView({ block: "start" }))
   })
   document.querySelectorAll<HTMLElement>(".brief-do").forEach((each) => oneStop(each, true))
-  document.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
-  // One key tells what all words mean; to click one still does.
-  document.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
+  quieten(document)
   listenPageKeys({ "/": () => pages[shown]?.panels?.search(), g: showWords })
   const timelines = () => pages[shown]?.timelines ?? []
   /** The page's interface for scripts. */
@@ -154,6 +164,21 @@ async function startPage(script: string): Promise<void> {
   if (!plain) await whole() // the first picture may be of what comes later
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
   address.write()
+}
+
+/** Makes each list of findings one stop of the Tab key, and words none: one key tells what all of them mean, and to click one still does. */
+function quieten(part: ParentNode): void {
+  part.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
+  part.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
+}
+
+/** The parts of devices that are packed until these are opened, in the order of their numbers; the template that made the page made them, too. */
+function foldedParts(bytes: ArrayBuffer): () => Element[] {
+  return once(() => {
+    const template = document.createElement("template")
+    template.innerHTML = new TextDecoder().decode(bytes)
+    return [...template.content.children]
+  })
 }
 
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */
