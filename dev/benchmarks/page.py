@@ -172,7 +172,9 @@ def _presented(events: list[dict[str, Any]]) -> tuple[float, float]:
         name, phase, time_ms = event["name"], event["ph"], event["ts"] / 1000
         if name == "navigationStart":
             if event["args"]["data"]["documentLoaderURL"].startswith("file:"):
-                begun, frames = time_ms, []
+                begun = time_ms
+        elif name == "domLoading":
+            frames = []  # those before were of an empty page
         elif name == "first picture" and phase in "IR":
             painted = min(painted, time_ms)
         elif name == "AnimationFrame" and phase == "b":

@@ -116,7 +116,7 @@ export const TELLS = { elementtiming: "shown" }
 
 /** Resolves when a frame with a text that tells is on the screen; where that cannot be known, when it was drawn.
  *
- * Until then the page has two things to do at most: what it does meanwhile takes the processor from those that raster it. */
+ * What a page does before that takes the processor from those that raster the frame. */
 export function onScreen(): Promise<void> {
   return new Promise((done) => {
     if (!PerformanceObserver.supportedEntryTypes.includes("element")) return void requestAnimationFrame(() => setTimeout(done))
