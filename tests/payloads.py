@@ -47,6 +47,11 @@ def payload_of(page: bytes) -> Unpacked:
     return Unpacked(Packed(_block(page, "payload"), _block(page, "later")))
 
 
+def folded_in(page: bytes) -> str:
+    """Return the parts of a whole page that its script puts in their places, as HTML."""
+    return gzip.decompress(_block(page, "folded")).decode() if b'id="folded"' in page else ""
+
+
 def _block(page: bytes, name: str) -> bytes:
     found = re.search(rb'id="%s">([^<]*)<' % name.encode(), page)
     assert found is not None

@@ -1,6 +1,8 @@
 """Measure report pages in a headless Chromium: size, first picture, memory, frame times.
 
 A page is opened in a fresh context for every run; a snapshot or a bundle is rendered first. The
+first picture is painted when the page's code is done with it, and presented when the compositor
+has shown the frame that has it, rastered by the graphics process: what a reader waits for. The
 timeline is then dragged, zoomed by wheel, moved by keys and hovered with real input events, while
 the page notes when each animation frame begins. The graphics are SwiftShader's: all software.
 
@@ -58,6 +60,10 @@ class Run:
     """Bytes of the page's and its worker's JavaScript heaps, array buffers included."""
     frames: dict[str, list[float]] = field(default_factory=dict)
     """Milliseconds from frame to frame, by what was done meanwhile."""
+    still_ms: float = math.nan
+    """From navigation until the first frame, which has the still picture, was presented."""
+    presented_ms: float = math.nan
+    """From navigation until the frame with the first picture was presented."""
 
 
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
@@ -125,11 +131,14 @@ def measure(browser: Browser, path: Path) -> Run:
     """Open a page, wait for its first picture, and play."""
     context = browser.new_context(viewport=VIEWPORT, offline=True)  # type: ignore[arg-type]
     page = context.new_page()
+    browser.start_tracing(page=page, categories=["blink.user_timing", "devtools.timeline"])
     page.goto(path.resolve().as_uri())
     page.wait_for_selector("html[data-ready]", timeout=60_000)
     first = page.evaluate("performance.getEntriesByName('first picture')[0]?.startTime ?? NaN")
     settle(page)
-    run = Run(first, heap_bytes(context.new_cdp_session(page)))
+    still, presented = _presented(json.loads(browser.stop_tracing())["traceEvents"])
+    heap = heap_bytes(context.new_cdp_session(page))
+    run = Run(first, heap, still_ms=still, presented_ms=presented)
     strips = page.locator(".strips:visible")
     if strips.count():  # below much else, on the page of a run
         page.locator(".plot:visible").evaluate("(plot) => plot.scrollIntoView({ block: 'center' })")
@@ -150,6 +159,37 @@ def measure(browser: Browser, path: Path) -> Run:
             settle(page)
     context.close()
     return run
+
+
+def _presented(events: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return after how many milliseconds the first frame and that of the picture were presented."""
+    events = sorted((each for each in events if "ts" in each), key=lambda each: each["ts"])
+    begun = math.nan
+    frames: list[tuple[str, float]] = []
+    shown: dict[str, float] = {}
+    painted = math.inf
+    for event in events:
+        name, phase, time_ms = event["name"], event["ph"], event["ts"] / 1000
+        if name == "navigationStart":
+            if event["args"]["data"]["documentLoaderURL"].startswith("file:"):
+                begun = time_ms
+        elif name == "domLoading":
+            frames = []  # those before were of an empty page
+        elif name == "first picture" and phase in "IR":
+            painted = min(painted, time_ms)
+        elif name == "AnimationFrame" and phase == "b":
+            frame = event["args"]["id"]
+        elif name == "AnimationFrame" and phase == "e":
+            frames.append((frame, time_ms))
+        elif (
+            name == "AnimationFrame::Presentation" and event["args"]["begin_frame_id"]["source_id"]
+        ):
+            shown[event["args"]["id"]] = time_ms
+    after = [(shown[frame], end) for frame, end in frames if frame in shown]
+    still = min((at for at, _ in after), default=math.nan)
+    # Frames end in turn: the first one that ends after the picture was painted has it.
+    presented = next((at for at, end in after if end >= painted), math.nan)
+    return still - begun, presented - begun
 
 
 def settle(page: Page) -> None:
@@ -213,7 +253,12 @@ def report(name: str, path: Path, runs: list[Run]) -> None:
     # "both" is pan and zoom taken together.
     print(f"{name}: {size}, own code {in_file} ({as_text} unpacked), medians of {len(runs)} runs")
     first = [run.first_picture_ms for run in runs]
-    print(f"  first picture {median(first):6.0f} ms  ({min(first):.0f} to {max(first):.0f})")
+    for label, times in (
+        ("still picture", [run.still_ms for run in runs]),
+        ("first picture", first),
+        ("presented", [run.presented_ms for run in runs]),
+    ):
+        print(f"  {label:<13} {median(times):6.0f} ms  ({min(times):.0f} to {max(times):.0f})")
     print(f"  heap {format_bytes(int(median(run.heap for run in runs))):>12}")
     shown = [(action, [run.frames[action] for run in runs]) for action in runs[0].frames]
     if shown:  # what the targets are about
@@ -235,7 +280,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = launch(playwright)
         pages: dict[str, Path] = {}
         for file in arguments.files:
             path = file
@@ -244,14 +288,17 @@ def main() -> None:
                     file, Path(folder) / f"{len(pages)}-{file.name}.html", force=True
                 )
             pages[str(file)] = path
+
+        def opened(path: Path) -> Run:
+            with launch(playwright) as browser:  # a fresh one: a shader is compiled only once
+                return measure(browser, path)
+
         # In turn, so that what else the machine does meanwhile slows all of them.
         rounds = [
-            {name: measure(browser, path) for name, path in pages.items()}
-            for _ in range(arguments.runs)
+            {name: opened(path) for name, path in pages.items()} for _ in range(arguments.runs)
         ]
         for name, path in pages.items():
             report(name, path, [each[name] for each in rounds])
-        browser.close()
 
 
 if __name__ == "__main__":

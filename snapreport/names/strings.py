@@ -164,6 +164,7 @@ class _Page:
         self._tally = tally
         self._silent = silent
         self._hash = False
+        self._folded = False  # whether what is read was packed in the page
         self._first: bytearray | None = None  # of the payload; the rest comes after the scripts
         self._texts = _TEXTS_OF_PAGE * len(text)
         self._left = most_unpacked(len(text), 0)  # a page is never small
@@ -174,12 +175,15 @@ class _Page:
 
     def read(self) -> None:
         """Count its strings."""
+        self._read()
+        self._end_of_payload(bytearray())
+
+    def _read(self) -> None:
         at = 0
         while (found := _MARKUP.search(self._text, at)) is not None:
             self._data(self._text[at : found.start()])
             at = self._markup(found)
         self._data(self._text[at:])
-        self._end_of_payload(bytearray())
 
     def _markup(self, found: re.Match[str]) -> int:
         """Read what begins with a ``<``; return where it ends."""
@@ -252,6 +256,12 @@ class _Page:
             self._first = self._unpack(data)
         elif name == "later":
             self._end_of_payload(self._unpack(data))
+        elif name == "folded" and not self._folded:
+            unfolded = self._unpack(data)
+            self._check_texts(len(unfolded))
+            page, self._text, self._folded = self._text, unfolded.decode("utf-8", "replace"), True
+            self._read()
+            self._text, self._folded = page, False
         elif name == "summary":
             self._tally.walk(_json(data))
         elif name == "app":

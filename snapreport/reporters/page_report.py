@@ -43,6 +43,7 @@ from snapreport.reporters.svg import (
 )
 from snapreport.reporters.whole_page import (
     Definitions,
+    Folded,
     data_for_script,
     json_for_script,
     write_page,
@@ -231,6 +232,8 @@ def _fragment(view: View, device: int, oom: int | None) -> str:
 
 ROWS_WITHOUT_SCRIPT = 25
 """Rows of each table in the HTML itself; with JavaScript the page lists them all."""
+ROWS_OF_OTHERS = 8
+"""The same for call sites of devices other than the first."""
 
 
 @dataclass(frozen=True)
@@ -408,6 +411,8 @@ def _write(
         small=draw_small_curves([page.findings for page in pages]),
         small_box=f"0 0 {SMALL_WIDTH} {SMALL_HEIGHT}",
         rows=ROWS_WITHOUT_SCRIPT,
+        rows_of_others=ROWS_OF_OTHERS,
+        fold=Folded(),
         events=event_range,
         definitions=Definitions,
         finding_words=words,

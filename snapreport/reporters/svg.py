@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,9 @@ WIDTH, HEIGHT = 1000, 260
 
 _COLUMNS = 500
 _TICKS = 4
-_ROOM = 1.2
-"""The picture's height in multiples of the highest value; the rest is room for a label."""
+_ROOM = 1.09
+"""The picture's height in multiples of the highest value, as the timeline's that takes its place;
+the rest is room for a label."""
 
 
 @dataclass(frozen=True)
@@ -152,18 +154,23 @@ def _maxima_of_columns(curve: NDArray[np.int64], column: NDArray[np.int64]) -> N
 
 
 def _small_area(values: NDArray[np.int64], start: float, width: float, top: int) -> str:
-    """Return path data of an area; equal values that follow one another are one step."""
+    """Return path data of an area."""
     ys = np.round(SMALL_HEIGHT * (1 - values / top), 1).tolist()
-    ends = np.flatnonzero(np.append(np.diff(ys) != 0, True))
-    steps = (f"V{ys[k]:g}H{round(start + (k + 1) * width, 1):g}" for k in ends.tolist())
-    return f"M{start:g} {SMALL_HEIGHT}{''.join(steps)}V{SMALL_HEIGHT}Z"
+    return f"M{start:g} {SMALL_HEIGHT}{_steps(ys, width)}V{SMALL_HEIGHT}Z"
 
 
 def step_line(values: NDArray[np.int64], width: float, top: float) -> str:
     """Return path data of a line that keeps each value for ``width``; ``top`` is at the top."""
     ys = [_height_of(value, top) for value in values.tolist()]
-    steps = (f"V{y}H{round(k * width, 1)}" for k, y in enumerate(ys, start=1))
-    return f"M0 {ys[0]}{''.join(steps)}"
+    return f"M0 {ys[0]:g}{_steps(ys, width)}"
+
+
+def _steps(ys: list[float], width: float) -> str:
+    """Return path data of steps of one width; equal ones that follow one another are one."""
+    ends = [k for k, y in enumerate(ys, start=1) if k == len(ys) or ys[k] != y]
+    places = [round(k * width, 1) for k in (0, *ends)]
+    wide = (round(right - left, 1) for left, right in pairwise(places))
+    return "".join(f"V{ys[k - 1]:g}h{each:g}" for k, each in zip(ends, wide, strict=True))
 
 
 def _height_of(value: int, top: float) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, BinaryIO
 
 import orjson
 from markupsafe import Markup, escape
 
+from snapreport.ground.files import gzipped
 from snapreport.ground.glossary import GLOSSARY
 from snapreport.ground.safe_text import plain_json, shown
 from snapreport.ground.templates import (
@@ -73,6 +74,34 @@ class Definitions:
             ]
             end = match.end()
         return Markup("").join([*parts, escape(text[end:])])
+
+
+class Folded:
+    """Parts of a page that its script puts in their places: packed, they are a fifth as large."""
+
+    def __init__(self) -> None:
+        """Begin a page without such parts."""
+        self._parts: list[Markup] = []
+
+    def __call__(self, now: bool, without: str, *, caller: Callable[[], Markup]) -> Markup:
+        """Return a part of the page now, or else what stands for it until the script runs.
+
+        Args:
+            now: whether the part stays where it is.
+            without: what a reader without JavaScript sees.
+            caller: makes the part.
+        """
+        part = caller()
+        if now or not part.strip():
+            return part
+        self._parts.append(part)
+        place = Markup('<p class="more folded-part" data-part="{}">{}</p>\n')
+        return place.format(len(self._parts) - 1, shown(without))
+
+    def packed(self) -> Markup:
+        """Return all of these parts, each in an element of its own; empty if there are none."""
+        parts = "".join(f"<div>{part}</div>" for part in self._parts)
+        return data_for_script(gzipped(parts.encode(), 9)) if parts else Markup("")
 
 
 def coded(text: str) -> Markup:

@@ -11,7 +11,7 @@ import { ComparePage } from "./views/page/compare_page"
 import { DeviceRows } from "./views/page/device_rows"
 import { FindDialog } from "./views/page/find_dialog"
 import { formatBytes } from "./lib/text/format"
-import { addLiveStyle, h, textOf } from "./views/shared/dom"
+import { addLiveStyle, h, onScreen, textOf } from "./views/shared/dom"
 import { answerIn, DevicePage, groupIn } from "./views/page/device_page"
 import { cannotStart, showUncaught } from "./views/shared/failure"
 import { listenPageKeys, oneStop } from "./views/shared/keys"
@@ -37,8 +37,12 @@ async function startPage(script: string): Promise<void> {
   const payload = new Payload(await unpacking)
   performance.mark("unpacked")
   const stacks = readStacks(payload)
+  let calm!: () => void
+  /** Resolves once the first picture is on the screen. */
+  const seen = new Promise<void>((done) => (calm = done))
   const whole = once(async () => {
     try {
+      if (plain) await seen
       payload.add(await unpack(await later()))
     } catch (error) {
       root.classList.remove("starting") // what panels would show instead is there to read, and what their first tab would hold
@@ -46,6 +50,8 @@ async function startPage(script: string): Promise<void> {
       throw error
     }
   })
+  const folded = document.getElementById("folded")
+  const parts = foldedParts(folded ? await unpack(folded.textContent!) : new ArrayBuffer(0))
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
   articles.sort((one, other) => Number(one.dataset.device) - Number(other.dataset.device)) // the page has the most important one first
   const opening = Math.max(
@@ -74,13 +80,26 @@ async function startPage(script: string): Promise<void> {
       ? new DevicePage(article, payload, read, stacks, index, whole, tell)
       : new ComparePage(article, payload, read, shared, new RasterClient(script), tell),
   )
+  /** Puts what the page holds packed of a device in its places. */
+  const unfold = (article: Element) => {
+    for (const place of article.querySelectorAll<HTMLElement>(".folded-part")) {
+      const part = parts()[Number(place.dataset.part)]
+      quieten(part)
+      place.replaceWith(...part.childNodes)
+    }
+  }
+  addEventListener("beforeprint", () => articles.forEach(unfold))
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
+    unfold(articles[index])
     pages.forEach((page, k) => k !== index && page.hide())
     shown = index
-    pages[index].show(surface, client, link, () => {
+    pages[index].show(surface, client, link, async () => {
       performance.mark("first picture")
       root.dataset.ready = String(index)
+      await onScreen()
+      performance.mark("on screen")
+      calm()
     })
     mark()
     whole().then(mark, () => {}) // by then times are known
@@ -107,9 +126,7 @@ async function startPage(script: string): Promise<void> {
     setTimeout(() => articles[shown]?.querySelector(".moment, .panels")?.scrollIntoView({ block: "start" }))
   })
   document.querySelectorAll<HTMLElement>(".brief-do").forEach((each) => oneStop(each, true))
-  document.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
-  // One key tells what all words mean; to click one still does.
-  document.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
+  quieten(document)
   listenPageKeys({ "/": () => pages[shown]?.panels?.search(), g: showWords })
   const timelines = () => pages[shown]?.timelines ?? []
   /** The page's interface for scripts. */
@@ -147,6 +164,21 @@ async function startPage(script: string): Promise<void> {
   if (!plain) await whole() // the first picture may be of what comes later
   show(wanted.device !== undefined && wanted.device in pages ? wanted.device : opening, wanted)
   address.write()
+}
+
+/** Makes each list of findings one stop of the Tab key, and words none: one key tells what all of them mean, and to click one still does. */
+function quieten(part: ParentNode): void {
+  part.querySelectorAll<HTMLElement>("section.findings").forEach((each) => oneStop(each))
+  part.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
+}
+
+/** The parts of devices that are packed until these are opened, in the order of their numbers; the template that made the page made them, too. */
+function foldedParts(bytes: ArrayBuffer): () => Element[] {
+  return once(() => {
+    const template = document.createElement("template")
+    template.innerHTML = new TextDecoder().decode(bytes)
+    return [...template.content.children]
+  })
 }
 
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */

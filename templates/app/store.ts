@@ -158,8 +158,8 @@ export class Store extends Observed<State> {
 
   /** For each allocation whether it answers a question about the markers: 1, or -1 for one that went; null where that is not asked. */
   get answering(): Int8Array | null {
-    const known = this.known()
     if (this.asked.kind === "live") return null
+    const known = this.known()
     return (known.marks ??= marksOf(this.counted.device, known.answer))
   }
 

@@ -102,6 +102,23 @@ def test_a_page_without_a_picture_spoils_nothing_else(
 
 
 @pytest.mark.browser
+def test_a_picture_is_presented_after_it_was_painted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ACTIONS", {})
+    ours = snapreport.render(SAMPLE, tmp_path / "ours.html")
+
+    def opened() -> Run:
+        with sync_playwright() as playwright, launch(playwright, ARGUMENTS) as browser:
+            return page.measure(browser, ours)
+
+    with ThreadPoolExecutor(1) as thread:
+        run = thread.submit(opened).result()
+    assert 0 < run.still_ms <= run.presented_ms
+    assert run.first_picture_ms <= run.presented_ms + 1
+
+
+@pytest.mark.browser
 def test_both_pages_are_measured_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

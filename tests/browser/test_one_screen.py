@@ -459,3 +459,37 @@ def test_the_height_of_the_picture_is_settled_before_it_is_drawn(open_page: Open
 
 def _out_of_memory() -> Findings:
     return snapreport.load(OOM).findings()
+
+
+@pytest.mark.parametrize("viewport", [(1280, 800), (1920, 1080)])
+def test_the_still_picture_is_where_the_timelines_takes_its_place(
+    open_page: Opener, viewport: tuple[int, int]
+) -> None:
+    width, height = viewport
+    page = open_page(findings(training()), viewport={"width": width, "height": height}).page
+    box = page.locator(".strips").bounding_box()
+    page.evaluate("""() => {
+      document.documentElement.classList.add("starting")
+      document.querySelector(".static").classList.remove("covered")
+      document.querySelector(".live").remove()
+    }""")
+    still = page.locator(".still-plot").bounding_box()
+    assert box
+    assert still
+    for name in ("x", "y", "width", "height"):
+        assert abs(box[name] - still[name]) <= 6, (name, box, still)  # fonts are whole pixels there
+
+
+def test_nothing_is_made_before_the_first_picture_is_on_the_screen(open_page: Opener) -> None:
+    noted = """
+      window.order = []
+      const mark = performance.mark
+      performance.mark = function (name) {
+        const made = document.querySelector(".panels, .legend") !== null
+        if (["first picture", "on screen"].includes(name)) window.order.push([name, made])
+        return mark.call(this, name)
+      }
+    """
+    page = open_page(findings(training()), before=noted).page
+    assert page.evaluate("window.order") == [["first picture", False], ["on screen", False]]
+    expect(page.locator(".legend")).to_be_visible()

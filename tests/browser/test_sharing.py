@@ -189,6 +189,38 @@ def test_paper_has_the_summary_the_picture_and_the_tables(open_page: Opener) -> 
     assert colour == "rgb(255, 255, 255)"
 
 
+def test_a_device_has_its_findings_once_it_is_opened_and_on_paper_before_that(
+    open_page: Opener,
+) -> None:
+    others = [DeviceSpec([Row(MIB, 2, 50)], ordinal=k, warnings=[f"Explained {k}"]) for k in (1, 2)]
+    page = open_page(findings(training(), *others)).page
+    second, third = (page.locator(f"#device-{k}") for k in (1, 2))
+    expect(second.locator(".folded-part")).to_have_count(2)
+    page.locator('.switch a[data-device="1"]').click()
+    page.wait_for_selector("html[data-complete='1']")
+    expect(second.locator(".folded-part")).to_have_count(0)
+    expect(second.locator("section.findings")).to_contain_text("Explained 1")
+    expect(second.locator(".still section.trust")).to_have_count(1)
+    page.locator('article:not([hidden]) [role="tab"]', has_text="Recording").click()
+    expect(second.locator(".recording-panel section.trust")).to_be_visible()
+    expect(third.locator(".folded-part")).to_have_count(2)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    expect(third.locator(".folded-part")).to_have_count(0)
+    expect(third.locator("section.findings")).to_contain_text("Explained 2")
+    expect(third.locator("section.trust")).to_be_visible()
+
+
+def test_without_its_script_a_page_says_what_is_packed(open_page: Opener) -> None:
+    other = DeviceSpec([Row(MIB, 2, 50)], ordinal=1, warnings=["Explained"])
+    page = open_page(findings(training(), other), java_script_enabled=False).page
+    article = page.locator("#device-1")
+    for part in (".headline", ".answer", ".still-curves", "section.sites", "section.facts"):
+        expect(article.locator(part).first).to_be_visible()
+    expect(article.locator(".folded-part").first).to_contain_text("Findings: Odd.")
+    expect(article.locator(".folded-part").last).to_contain_text("You can trust the figures.")
+
+
 def test_paper_has_the_groups_colours_and_begins_with_the_device_that_opened(
     open_page: Opener,
 ) -> None:

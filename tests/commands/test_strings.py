@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from tests.commands.conftest import Run, one_block_snapshot
+from tests.hostile.pages import script
 
 HOME = "/home/bertha/okapi/train.py"
 
@@ -102,6 +103,19 @@ def test_a_page_with_a_script_of_others_is_looked_into(run: Run, homely: Path) -
     assert result.exit_code == 3
     assert "URL: https://example.org/" in result.stdout
     assert "in comment" in result.stdout
+
+
+def test_the_parts_that_a_page_has_packed_are_looked_into(run: Run, homely: Path) -> None:
+    path = made(run, homely, ".html")
+    inner = script("folded", b"<p>dora@example.org</p>")
+    parts = f"<div><p title='/home/carla/x'>carla@example.org</p>{inner}</div>"
+    page = path.read_text(encoding="utf-8") + script("folded", parts.encode())
+    path.write_text(page, encoding="utf-8")
+    result = run("strings", "--check", path)
+    assert result.exit_code == 3
+    assert "carla@example.org" in result.stdout
+    assert "home directory: /home/carla" in result.stdout
+    assert "dora" not in result.stdout  # the page would not unpack that either
 
 
 def test_a_damaged_page_is_one_line(run: Run, homely: Path) -> None:

@@ -32,8 +32,10 @@ def test_markup_that_does_not_end_takes_as_long_as_other_text(piece: str) -> Non
         pages.packed(tables=500, length=1_000_000, area=1_000_000),
         pages.script("payload", bytes(100 << 20)),
         pages.script("app", b"a\n" * (1 << 22)),
+        pages.script("folded", b"<p>a</p>" * (1 << 20)),
+        pages.script("folded", pages.script("folded", b"<a b='" * (1 << 16)).encode() * 100),
     ],
-    ids=["columns that overlap", "a large payload", "large code"],
+    ids=["columns that overlap", "a large payload", "large code", "large parts", "nested parts"],
 )
 def test_packed_data_are_limited_by_the_length_of_the_page(page: str) -> None:
     mib = 20 + 260 * len(page) / 2**20

@@ -16,6 +16,7 @@ from snapreport.model.findings import Findings
 from snapreport.reporters.json_report import findings_as_json, with_format
 from snapreport.reporters.page_report import write_report
 from tests.browser.builders import MIB, DeviceSpec, Row, findings, training
+from tests.payloads import folded_in
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
 
@@ -62,6 +63,37 @@ def test_no_name_path_title_or_note_becomes_markup() -> None:
     assert "<b>bold" not in page
     assert sum(tag == "script" for tag, _ in elements.tags) == 6
     assert not any(name.startswith("on") for _, attrs in elements.tags for name in attrs)
+
+
+def test_what_explains_another_device_is_packed_and_its_figures_stand_in_the_html() -> None:
+    other = DeviceSpec(
+        [Row(MIB, 1, 3, ((HOSTILE, f"/{HOSTILE}.py", 1),))],
+        ordinal=1,
+        stages=[(HOSTILE, 0, 0, 9)],
+        warnings=[HOSTILE],
+    )
+    page = render(findings(training(), other))
+    html = page.partition('id="device-1"')[2].partition("</article>")[0]
+    for part in ("Peak allocated", 'class="allocated"', 'class="sites"', 'class="facts"'):
+        assert part in html
+    # What is packed is named.
+    assert "Findings: Odd. They are explained with JavaScript." in html
+    assert "You can trust the figures. The checks" in html
+    packed = folded_in(page.encode())
+    for part in ('class="findings"', 'class="stages"', 'class="trust"'):
+        assert part in packed
+        assert part not in html
+    tags = Elements(packed).tags
+    assert {"img", "script"}.isdisjoint(tag for tag, _ in tags)
+    assert not any(name.startswith("on") or name == "style" for _, each in tags for name in each)
+    assert re.findall(r'data-part="(\d+)"', html) == ["0", "1"]
+    assert [tag for tag, _ in tags].count("article") == 0
+
+
+def test_the_page_of_one_device_has_nothing_of_it_packed() -> None:
+    page = render(findings(training()))
+    assert folded_in(page.encode()) == ""
+    assert 'class="trust"' in page
 
 
 def test_the_page_holds_no_address() -> None:

@@ -40,6 +40,11 @@ def test_the_still_picture_keeps_a_one_event_peak() -> None:
     assert peak.title == "peak 10.00 MiB"
 
 
+def test_equal_columns_of_the_still_picture_are_one_step_over_its_whole_width() -> None:
+    picture = _picture(DeviceSpec([Row(8 * MIB), Row(MIB, 1000, 5000)], events=10_000))
+    assert re.sub(r"V[\d.]+", "V", picture.requested) == "M0 67.4Vh100Vh402Vh498"
+
+
 def test_stages_are_bands_over_their_own_events_one_row_for_each_depth() -> None:
     picture = _picture(training())
     outer, inner = picture.bands
@@ -132,18 +137,19 @@ def test_labels_stay_in_the_picture_and_apart_on_a_narrow_screen() -> None:
             assert apart or abs(y - other_y) >= 14.9
 
 
-_SMALL = re.compile(r"M([\d.]+) 40|V([\d.]+)H([\d.]+)")
+_SMALL = re.compile(r"M([\d.]+) 40|V([\d.]+)h([\d.]+)")
 
 
 def _steps(path: str) -> list[tuple[float, float, float]]:
     """The pieces of a small curve: from, to, and share of the height."""
     x, steps = 0.0, []
-    for start, y, end in _SMALL.findall(path):
+    for start, y, width in _SMALL.findall(path):
         if start:
             x = float(start)
         else:
-            steps.append((x, float(end), 1 - float(y) / SMALL_HEIGHT))
-            x = float(end)
+            end = round(x + float(width), 1)
+            steps.append((x, end, 1 - float(y) / SMALL_HEIGHT))
+            x = end
     assert path.endswith("V40Z")
     return steps
 

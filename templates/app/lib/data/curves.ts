@@ -137,9 +137,12 @@ export class Changes implements Bytes {
     readonly length: number,
   ) {
     // The usual type of curves: code that meets two types of arrays is slower, and is compiled twice.
-    const most = bytes.reduce((a, b) => Math.max(a, b), 0)
+    let most = 0
+    for (const each of bytes) if (each > most) most = each
     const unit = unitOf(most, bytes)
-    this.extremes = new Extremes(unit ? Int32Array.from(bytes, (each) => each / unit) : bytes, unit || 1)
+    const values = unit ? new Int32Array(bytes.length) : bytes
+    for (let k = 0; unit && k < values.length; k++) values[k] = bytes[k] / unit // `from` with a function takes 20 times as long
+    this.extremes = new Extremes(values, unit || 1)
   }
 
   at(place: number): number {

@@ -2,6 +2,7 @@
 
 import { type Device, type Stacks, stripsOf, withoutRows } from "./device"
 import { type Bytes, Changes, type Curve, curveOf } from "./curves"
+import { once } from "./known"
 import { livesOf } from "./lives"
 import type { OomSummary } from "./payload"
 import { type Axis, type Scale, EventScale, TimeScale } from "./scale"
@@ -19,9 +20,9 @@ const DWARFING = 1.6
 export class History {
   readonly curves: Record<Curve | "reserved", Bytes>
   readonly peakEvent: Record<Curve, number>
-  readonly sites: Sites
   readonly ooms: Oom[]
   private readonly scales: Partial<Record<Axis, Scale>> = {}
+  private readonly bySite = once(() => groupBySite(this.device, this.stacks, this.peakEvent.allocated))
 
   /** `whole`: what this is a part of; see `without`. `least`: the microseconds that its time axis has room for. */
   constructor(
@@ -38,7 +39,6 @@ export class History {
     // Without a history only the state at the end is known.
     const peak = (curve: Curve) => (device.summary.recorded ? this.curves[curve].firstMax(0, device.events + 1) : device.events) - 1
     this.peakEvent = { allocated: peak("allocated"), requested: peak("requested") }
-    this.sites = whole?.sites ?? groupBySite(device, stacks, this.peakEvent.allocated)
     // The summary's failed requests are the device's oom events, in order.
     const action = device.actions.indexOf("oom")
     let event = -1
@@ -53,6 +53,11 @@ export class History {
    * Rows, call sites and reserved bytes are those of the whole. */
   without(hidden: Uint8Array): History {
     return new History(withoutRows(this.device, hidden), this.stacks, this)
+  }
+
+  /** The call sites: found when first asked for, which a first picture by role does not. */
+  get sites(): Sites {
+    return this.all.bySite()
   }
 
   /** Whether some allocations are left out. */

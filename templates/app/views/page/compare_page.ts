@@ -59,7 +59,7 @@ export class ComparePage {
     private readonly onView: () => void,
   ) {}
 
-  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
+  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => Promise<void>): void {
     this.article.hidden = false
     this.article.dataset.shown = ""
     document.body.classList.add("one-screen")
@@ -68,15 +68,14 @@ export class ComparePage {
     if (fresh || link) this.follow(link ?? {})
     const slot = this.article.querySelector(".stage-slot")!
     let waiting = 2
-    const drawn = () => {
+    const drawn = async () => {
       if (--waiting) return
-      onFirstPicture()
-      requestAnimationFrame(() => {
-        if (fresh) this.complete()
-        setTimeout(() => {
-          for (const each of [client, this.client]) each.hire()
-          for (const each of this.timelines) each.accelerate()
-        })
+      await onFirstPicture()
+      for (const each of this.timelines) each.drawRest()
+      if (fresh) this.complete()
+      setTimeout(() => {
+        for (const each of [client, this.client]) each.hire()
+        for (const each of this.timelines) each.accelerate()
       })
     }
     slot.querySelector(".static")!.classList.add("covered")

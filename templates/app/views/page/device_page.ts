@@ -64,8 +64,10 @@ export class DevicePage {
     addEventListener("afterprint", () => this.arrange())
   }
 
-  /** Shows the device, in the view of a link if there is one; creates its parts the first time. */
-  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => void): void {
+  /** Shows the device, in the view of a link if there is one; creates its parts the first time.
+   *
+   * `onFirstPicture` resolves when the picture is on the screen, which readers want to see first. */
+  show(surface: Surface, client: RasterClient, link: Link | null, onFirstPicture: () => Promise<void>): void {
     this.article.hidden = false
     this.article.dataset.shown = "" // while the page starts, its style sheet hides all but the default device
     const fresh = this.store === null
@@ -81,19 +83,17 @@ export class DevicePage {
     if (!slot || store.history.device.count === 0) {
       // Without a history there is only one state, and nothing to draw over time.
       if (fresh) this.complete(store, link)
-      return onFirstPicture()
+      return void onFirstPicture()
     }
-    const drawn = once(() => {
-      onFirstPicture()
-      // After the first picture, which readers want to see first.
-      requestAnimationFrame(async () => {
-        await this.later
-        timeline.element.inert = false
-        if (fresh) this.complete(store, link)
-        setTimeout(() => {
-          client.hire()
-          this.timeline?.accelerate()
-        })
+    const drawn = once(async () => {
+      await onFirstPicture()
+      timeline.drawRest()
+      await this.later
+      timeline.element.inert = false
+      if (fresh) this.complete(store, link)
+      setTimeout(() => {
+        client.hire()
+        this.timeline?.accelerate()
       })
     })
     const timeline = new Timeline(store, surface, client, this.payload.header.summary.title, drawn)

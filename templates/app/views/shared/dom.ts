@@ -108,6 +108,25 @@ function breakable(text: string, after: RegExp): DocumentFragment {
   return parts
 }
 
+/** How long a browser may take to tell that something is on the screen, before it is taken for granted. */
+const UNTOLD_MS = 250
+
+/** The attribute of a text whose first frame `onScreen` waits for. */
+export const TELLS = { elementtiming: "shown" }
+
+/** Resolves when a frame with a text that tells is on the screen; where that cannot be known, when it was drawn.
+ *
+ * What a page does before that takes the processor from those that raster the frame. */
+export function onScreen(): Promise<void> {
+  return new Promise((done) => {
+    if (!PerformanceObserver.supportedEntryTypes.includes("element")) return void requestAnimationFrame(() => setTimeout(done))
+    const observer = new PerformanceObserver(() => finish())
+    const finish = () => (observer.disconnect(), done())
+    observer.observe({ type: "element" })
+    setTimeout(finish, UNTOLD_MS)
+  })
+}
+
 /** The text of live.css, put in its place by build.mjs. */
 declare const LIVE_STYLE: string
 

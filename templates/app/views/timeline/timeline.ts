@@ -57,6 +57,8 @@ export class Timeline {
   /** Pixels of each group in the raster, or null until its window rests. */
   private areas: Float64Array | null = null
   private frame = 0
+  /** Whether the list beside the picture is drawn, too. */
+  private withSide = false
   /** What the next frame has to redraw. */
   private stale = { overlay: true, palette: true, side: true }
 
@@ -219,8 +221,9 @@ export class Timeline {
     this.geometry = g
     this.layers.place(g, ratio)
     this.stale.overlay = true
+    const { raster } = this
     this.ask() // the worker paints while the rest is drawn
-    this.draw()
+    if (this.raster === raster) this.draw()
   }
 
   private changed(state: State, before: State): void {
@@ -270,17 +273,24 @@ export class Timeline {
     painter.setDetail(raster)
     this.measureLater()
     if (first) {
-      const { side } = this.stale
-      this.stale.side = false
       this.draw()
-      this.onFirstPicture()
-      this.stale.side = side
+      return this.onFirstPicture()
     }
     this.redraw()
-    if (!this.base && this.client.idle) {
-      const { width, height } = this.layers.plotPx
-      this.client.want(whole, Math.ceil(width / 2), Math.ceil(height / 2))
-    }
+    this.wantBase()
+  }
+
+  private wantBase(): void {
+    if (this.base || !this.client.idle) return
+    const { width, height } = this.layers.plotPx
+    this.client.want(this.store.whole, Math.ceil(width / 2), Math.ceil(height / 2))
+  }
+
+  /** Draws what is beside and behind the first picture, once that is on the screen. */
+  drawRest(): void {
+    this.withSide = true
+    this.redraw()
+    if (this.raster) this.wantBase()
   }
 
   /** Measures each group's area of the picture, once it rests. */
@@ -310,8 +320,7 @@ export class Timeline {
     this.frame = 0
     if (!this.geometry || this.listening.signal.aborted) return
     const { overlay, palette } = this.stale
-    // The list beside it can wait for the first picture.
-    const side = this.stale.side && this.raster !== null
+    const side = this.stale.side && this.withSide
     this.stale = { overlay: false, palette: false, side: this.stale.side && !side }
     if (overlay) guarded(this.plot, () => this.drawOverlay())
     if (side) guarded(this.side.element, () => this.side.show(this.grouping, this.areas))

@@ -5,7 +5,7 @@ import { colouringsOf, whyPlain } from "../../lib/tables/grouping"
 import { formatBytes } from "../../lib/text/format"
 import type { Store } from "../../store"
 import { button, choiceOf, selection } from "../shared/controls"
-import { type Attributes, h } from "../shared/dom"
+import { type Attributes, h, TELLS } from "../shared/dom"
 import { zoomButtons } from "../shared/gestures"
 import { oneStop } from "../shared/keys"
 import type { Tool } from "./input"
@@ -79,7 +79,7 @@ export class Toolbar {
     })
     const select = selection("Colour by", options, (colouring) => store.set({ colouring }))
     store.watch(["colouring"], () => (select.value = store.state.colouring), this.signal)
-    return h("label.colour-by", "Colour ", select)
+    return h("label.colour-by", h("span", TELLS, "Colour"), " ", select)
   }
 
   /** A line that is drawn with all allocations only. */
