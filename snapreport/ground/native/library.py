@@ -261,7 +261,10 @@ def read_leaves(
 
 # As in events.c.
 _TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
-_STACK = np.dtype([("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True)
+_STACK = np.dtype(
+    [(name, np.uint64) for name in ("start", "hash", "text")]
+    + [(name, np.uint32) for name in ("length", "n_text", "written", "next")]
+)
 _UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
 
 
