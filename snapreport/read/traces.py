@@ -166,7 +166,7 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
         places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
         numbers += interner.intern_places(file.frames, *places)
-    stacks = np.array([*numbers, NO_STACK], np.int32)[position]  # the last is for index -1
+    stacks = renumber(position, numbers.__getitem__)
 
     def lines(stack: int) -> list[Any]:
         places, _ = file.places_of(np.array([stack], np.int32))
@@ -204,8 +204,8 @@ def _check_moves(
 
 
 def _times(times: NDArray[np.int64], oddities: dict[str, int]) -> NDArray[np.int64]:
-    wrong = (times < NO_TIME) | (times > LATEST_US)
-    if wrong.any():
+    if len(times) and (times.min() < NO_TIME or times.max() > LATEST_US):
+        wrong = (times < NO_TIME) | (times > LATEST_US)
         oddities["event time that is not a date"] = int(wrong.sum())
         times = np.where(wrong, NO_TIME, times)
     return times

@@ -128,6 +128,25 @@ def number(
     return None if n == NO_ROOM else (met[: checked(n)], place)
 
 
+def appear(values: NDArray[np.int32], most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Number small integers in order of first appearance; -1 stays.
+
+    Args:
+        values: int32, shape (n,), from -1 on.
+        most: all are less than this.
+
+    Returns:
+        int32, shape (m,), the values; and int32, shape (n,), the number of each.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    (column,) = taken(np.int32, len(values), values)
+    table, met, place = (np.empty(n, np.int32) for n in (most, most, len(column)))
+    n = checked(library().appear(column, len(column), table, most, met, place))
+    return met[:n], place
+
+
 def begins_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
     """Say for each number whether it differs from the one before it; bool, shape (n,)."""
     first = np.ones(len(ordered), np.bool_)

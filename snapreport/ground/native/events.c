@@ -1262,6 +1262,16 @@ EXPORT void snapreport_events_free(parsed *result)
     result->machine = NULL;
 }
 
+/* Leave the columns to the caller, who must free each with snapreport_release. */
+EXPORT void snapreport_events_give(parsed *result)
+{
+    machine *m = result->machine;
+    memset(m->integers, 0, sizeof m->integers);
+    memset(m->ids, 0, sizeof m->ids);
+}
+
+EXPORT void snapreport_release(void *column) { free(column); }
+
 static void release(void **array, size_t *room)
 {
     free(*array);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "scan": (ctypes.c_size_t, _U8, ctypes.c_size_t),
     "events": (_INT, _U8, ctypes.c_size_t, _P),
     "events_free": (None, _P),
+    "events_give": (None, _P),
+    "release": (None, _P),
     "rows": (
         *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
@@ -52,6 +55,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "replay_go_on": (_INT, _P),
     "replay_blocks": (_N, _P, _OUT64, _N),
     "replay_end": (None, _P),
+    "appear": (_N, _I32, _N, _OUT32, _N, _OUT32, _OUT32),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
     "weigh": (_INT, _I64, _I64, _N, _OUT64),
@@ -213,6 +217,16 @@ def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
     return np.array(np.frombuffer(memoryview(raw), dtype))
 
 
+def _owned(place: int, length: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return an array that the library made, and releases with its last view."""
+    if not length:
+        library().release(place)
+        return np.empty(0, kind)
+    raw = (ctypes.c_char * (length * np.dtype(kind).itemsize)).from_address(place)
+    weakref.finalize(raw, library().release, place).atexit = False
+    return np.frombuffer(raw, kind)
+
+
 def _text_at(place: int | None, length: int) -> bytes:
     """Return a copy of bytes that the library owns."""
     return ctypes.string_at(place or 0, length) if length else b""
@@ -293,15 +307,16 @@ class Columns:
 
 
 def columns_of(found: Events) -> Columns:
-    """Return a copy of the events of a pickle as columns."""
+    """Return the events of a pickle as columns, which it then no longer has."""
     columns = {
-        name: copied(place, found.n_rows, kind)
+        name: _owned(place, found.n_rows, kind)
         for names, places, kind in (
             (_INTEGERS, found.integers, np.int64),
             (_IDS, found.ids, np.int32),
         )
         for name, place in zip(names, places, strict=True)
     }
+    library().events_give(pointer(found))
     return Columns(
         columns,
         copied(found.traces, found.n_traces, _TRACE),
@@ -316,7 +331,7 @@ def columns_of(found: Events) -> Columns:
 def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
     """Read a pickle, and keep its events during the body; None if it does not have the usual form.
 
-    Such a pickle may be anything, a snapshot or not, safe or not. ``columns_of()`` copies the
+    Such a pickle may be anything, a snapshot or not, safe or not. ``columns_of()`` takes the
     events; how many of them and of traces there are is in ``n_rows`` and ``n_traces``.
     """
     found, opened = Events(), library()
