@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct
+from snapreport.ground.native.columns import distinct, stable_order
 from snapreport.ground.units import format_count
 from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (
@@ -150,7 +150,8 @@ class _Neighbours:
 def _neighbours(
     trace: Trace, pairs: Pairs, rules: AllocatorSettings, padded: AllocatorSettings
 ) -> _Neighbours:
-    made = np.flatnonzero(pairs.alloc != ABSENT)[:_MOST_WATCHED]
+    made = np.flatnonzero(pairs.alloc != ABSENT)
+    made = made[stable_order(pairs.place[made])[:_MOST_WATCHED]]
     if not len(made):
         return _Neighbours(0, 0, 0)
     addr, born = pairs.addr[made].astype(np.int64), pairs.alloc[made].astype(np.int64)

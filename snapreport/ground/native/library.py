@@ -31,7 +31,7 @@ def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
     return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
 
 
-_U8, _I8, _I32, _I64 = map(_taken, ("u1", "i1", "i4", "i8"))
+_U8, _I8, _I16, _I32, _I64 = map(_taken, ("u1", "i1", "i2", "i4", "i8"))
 # Arrays that the library writes to.
 _OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
 _OUTU64 = _taken("u8", "WRITEABLE")
@@ -57,6 +57,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "replay_end": (None, _P),
     "appear": (_N, _I32, _N, _OUT32, _N, _OUT32, _OUT32),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
+    "pair": (_INT, _I16, _I64, _I64, _N, _I8, _N, _N, _OUT32, _OUT64, _OUT64, _OUT64),
+    "count_before": (_INT, _I64, _N, _OUT32, _N, _OUT32),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
     "weigh": (_INT, _I64, _I64, _N, _OUT64),
     "locate": (_INT, _I64, _I64, _I64, _I64, _I64, _N, _I64, _I64, _N, _OUT32),

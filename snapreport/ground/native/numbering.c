@@ -30,6 +30,22 @@ EXPORT int64_t snapreport_appear(const int32_t *values, int64_t n, int32_t *tabl
     return met;
 }
 
+/* Count how many rows before each one are of its group; `counts` has room for all groups. */
+EXPORT int32_t snapreport_count_before(const int64_t *group, int64_t n, int32_t *counts,
+                                       int64_t groups, int32_t *before)
+{
+    if (n < 0 || n >= INT32_MAX || groups < 0)
+        return OUT_OF_RANGE;
+    for (int64_t i = 0; i < groups; i++)
+        counts[i] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (group[i] < 0 || group[i] >= groups)
+            return OUT_OF_RANGE;
+        before[i] = counts[group[i]]++;
+    }
+    return 1;
+}
+
 /* Looks at the table for each value, on average: numbers that were chosen to collide need more, and
  * are sorted instead. */
 enum { MOST_LOOKS = 8 };
