@@ -268,8 +268,8 @@ SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segme
 
 
 ODD = 4
-"""Kinds of events that do not fit: an alloc of live memory, a free of dead memory, a second request,
-and a completion without a request."""
+"""Kinds of events that do not fit: an alloc of live memory, a free of dead memory, a second
+request, and a completion without a request."""
 
 
 def pair(
