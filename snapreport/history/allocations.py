@@ -121,7 +121,8 @@ def build_allocations(
 
     segment_of_block = segments.block_segment[blocks]
     pool = joined(segments.pool[segment_of_block], trace.pool[first])
-    pools = _pools(pool, addr, alloc, segments, spans)
+    places = distinct(addr)
+    pools = _pools(pool, places, alloc, segments, spans)
     low, high, checks = _block_sizes(
         addr, size, alloc, free, spans, rules, block_allocation, segments, pools
     )
@@ -136,7 +137,7 @@ def build_allocations(
 
     allocations = Allocations(
         addr=addr,
-        version=_versions(addr),
+        version=count_before(places[1], len(places[0])),
         size=size,
         block_size=low,
         block_size_max=high,
@@ -170,12 +171,6 @@ def _last_freed_first(pairs: Pairs, never: int) -> tuple[Pairs, NDArray[np.int64
 
     names = ("addr", "place", "alloc", "requested", "completed")
     return replace(pairs, **{name: ordered(getattr(pairs, name)) for name in names}), rank
-
-
-def _versions(addr: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Count earlier allocations at the same address; rows come in birth order."""
-    addresses, place = distinct(addr)
-    return count_before(place, len(addresses))
 
 
 def _block_sizes(
@@ -229,24 +224,33 @@ def _stacks(
 
 def _pools(
     pool: NDArray[np.int32],
-    addr: NDArray[np.int64],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
     alloc: NDArray[np.int64],
     segments: Segments,
     spans: SegmentLives,
 ) -> NDArray[np.int32]:
-    """Fill in pools that the events do not name from the final segment around the address."""
-    result = pool.copy()
+    """Fill in pools that the events do not name from the final segment around the address.
+
+    Args:
+        pool: int32, shape (n,): pools that the events name; changed.
+        places: the distinct addresses, and which of them each allocation is at.
+        alloc: int64, shape (n,): the event of each one's birth.
+        segments: those at the end.
+        spans: the same and others over their lives.
+    """
     if not len(segments):
-        return result
-    row = np.searchsorted(segments.address, addr, side="right") - 1
-    inside = (row >= 0) & (addr < segments.address[row] + segments.size[row])
+        return pool
+    addresses, place = places
+    around = np.searchsorted(segments.address, addresses, side="right") - 1
+    inside = (around >= 0) & (addresses < segments.address[around] + segments.size[around])
+    fill = np.flatnonzero((pool == NO_ID) & inside[place])
+    row = around[place[fill]]
     since = np.full(len(segments), START, np.int64)
     since[spans.final[spans.final != NO_ID]] = spans.start_event[spans.final != NO_ID]
     # An older segment at the same place may have been of another pool.
-    inside &= alloc >= since[row]
-    fill = inside & (result == NO_ID)
-    result[fill] = segments.pool[row[fill]]
-    return result
+    same = alloc[fill] >= since[row]
+    pool[fill[same]] = segments.pool[row[same]]
+    return pool
 
 
 def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Held:

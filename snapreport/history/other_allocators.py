@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct, stable_order
+from snapreport.ground.native.columns import distinct, is_among, stable_order
 from snapreport.ground.units import format_count
 from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (
@@ -129,7 +129,7 @@ def _final_blocks(
     of = segments.block_segment
     chosen = (segments.block_state != INACTIVE) & ~segments.large[of]
     chosen &= (segments.pool[of] == default_pool) & (segments.block_requested > 0)
-    chosen &= ~np.isin(segments.pool[of], find_unsplit_pools(segments, rules))
+    chosen &= ~is_among(segments.pool[of], find_unsplit_pools(segments, rules))
     asked = segments.block_requested[chosen].astype(np.int64)
     size = segments.block_size[chosen].astype(np.int64)
     return size, round_sizes(asked, rules), round_sizes(asked, padded)

@@ -287,8 +287,12 @@ def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray
         number: returns a value's number; called once for each, in order of first appearance.
     """
     values, position = compress(column)
-    numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is for index -1
-    if (numbers[:-1] == np.arange(len(values))).all():
+    return replaced(position, list(map(number, values)))
+
+
+def replaced(position: NDArray[np.int32], numbers: list[int]) -> NDArray[np.int32]:
+    """Replace each position in a list by what is there; -1 stays."""
+    if numbers == list(range(len(numbers))):
         return position
-    renumbered: NDArray[np.int32] = numbers[position]
-    return renumbered
+    there: NDArray[np.int32] = np.array([*numbers, _NONE], np.int32)[position]
+    return there

@@ -34,7 +34,7 @@ from snapreport.read.fields import (
     take,
 )
 from snapreport.read.interner import StackInterner, StringInterner
-from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber
+from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber, replaced
 
 
 @dataclass
@@ -166,7 +166,7 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
         places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
         numbers += interner.intern_places(file.frames, *places)
-    stacks = renumber(position, numbers.__getitem__)
+    stacks = replaced(position, numbers)
 
     def lines(stack: int) -> list[Any]:
         places, _ = file.places_of(np.array([stack], np.int32))
@@ -200,7 +200,7 @@ def _check_moves(
     actions: tuple[str, ...], action: Any, addr: Any, size: NDArray[np.int64], where: str
 ) -> None:
     moves = np.array([name in MOVES for name in actions], np.bool_)
-    check_bytes(addr, size, where, moves[action])
+    check_bytes(addr, size, where, slice(None) if moves.all() else moves[action])
 
 
 def _times(times: NDArray[np.int64], oddities: dict[str, int]) -> NDArray[np.int64]:
