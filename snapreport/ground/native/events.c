@@ -18,6 +18,9 @@
 
 #define TRY(what) do { if (!(what)) return 0; } while (0) /* 0 means "give up", everywhere */
 
+/* What is done for each field of an event. */
+#define INLINE static inline __attribute__((always_inline))
+
 /* A value is 4 bits of kind and 60 bits of content. */
 typedef uint64_t value;
 enum {
@@ -183,6 +186,16 @@ static int rehash(machine *m, int32_t **table, size_t *slots, size_t rows, const
     *table = larger;
     *slots = wanted;
     return 1;
+}
+
+static size_t four_bytes_at(const unsigned char *at)
+{
+    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+}
+
+static uint64_t eight_bytes_at(const unsigned char *at)
+{
+    return four_bytes_at(at) | (uint64_t)four_bytes_at(at + 4) << 32;
 }
 
 /* ---- texts ---- */
@@ -413,11 +426,6 @@ static int number_stack(machine *m, value v, unsigned kind, int32_t *number)
     return 1;
 }
 
-static size_t four_bytes_at(const unsigned char *at)
-{
-    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
-}
-
 /* Say whether a list of frames, from its MARK on, is written as the one that a stack was read from
  * first. */
 static int is_written_as(const machine *m, const unsigned char *text, size_t most, int32_t number)
@@ -502,17 +510,31 @@ static int new_row(machine *m, value *result)
             TRY(grow(m, (void **)&m->integers[i], &room, m->n_rows, 1, sizeof(int64_t)));
         }
         for (int i = 0; i < IDS; i++) {
-            room = m->room_rows;
-            TRY(grow(m, (void **)&m->ids[i], &room, m->n_rows, 1, sizeof(int32_t)));
+            size_t same = m->room_rows;
+            if (m->ids[i] != NULL)
+                TRY(grow(m, (void **)&m->ids[i], &same, m->n_rows, 1, sizeof(int32_t)));
         }
         m->room_rows = room;
     }
     for (int i = 0; i < INTEGERS; i++)
         m->integers[i][m->n_rows] = i == INTEGERS - 1 ? -1 : 0;
     for (int i = 0; i < IDS; i++)
-        m->ids[i][m->n_rows] = -1;
+        if (m->ids[i] != NULL)
+            m->ids[i][m->n_rows] = -1;
     m->seen = 0;
     *result = make(EVENT, m->n_rows++);
+    return 1;
+}
+
+/* Set an id of the newest row; a column begins with its first one, and many files lack some. */
+INLINE int set_id(machine *m, int column, size_t id)
+{
+    if (m->ids[column] == NULL) {
+        size_t room = 0;
+        TRY(grow(m, (void **)&m->ids[column], &room, 0, m->room_rows, sizeof(int32_t)));
+        memset(m->ids[column], 0xFF, m->n_rows * sizeof(int32_t));
+    }
+    m->ids[column][m->n_rows - 1] = (int32_t)id;
     return 1;
 }
 
@@ -524,14 +546,14 @@ static uint64_t unsigned_at(const unsigned char *at, unsigned width)
     return number;
 }
 
-static int integer(const machine *m, value v, int64_t *number)
+INLINE int integer(const machine *m, value v, int64_t *number)
 {
     if (kind_of(v) == INT) {
         *number = int_of(v);
         return 1;
     }
     TRY(kind_of(v) == LONG8);
-    const uint64_t bits = unsigned_at(m->data + row_of(v), 8);
+    const uint64_t bits = eight_bytes_at(m->data + row_of(v));
     memcpy(number, &bits, sizeof bits);
     return 1;
 }
@@ -555,8 +577,16 @@ static int count_unknown(machine *m, size_t key, size_t row)
     return 1;
 }
 
-static int set_field(machine *m, size_t row, value key, value v)
+/* Set a field of the newest event. */
+INLINE int set_field(machine *m, value key, value v)
 {
+    /* Columns of ids; the others are not set as texts. */
+    static const int8_t COLUMNS[EVENT_KEYS] = {
+        [ACTION] = 0, [FRAMES] = 1, [CONTEXT] = 2, [METADATA] = 3, [CATEGORY] = 4, [POOL] = 5,
+        [FORWARD] = 6, [INTERNAL] = 7};
+    const size_t row = m->n_rows - 1;
+    int64_t ignored;
+    int32_t number;
     TRY(kind_of(key) == TEXT && take(m, v));
     const int32_t which = m->texts[row_of(key)].key;
     if (which >= EVENT_KEYS)
@@ -565,10 +595,7 @@ static int set_field(machine *m, size_t row, value key, value v)
     m->seen |= 1u << which;
     switch (which) {
     case ADDR: /* device_free, if there is one, takes its place */
-        if (!(m->seen & 1u << DEVICE_FREE))
-            return integer(m, v, &m->integers[0][row]);
-        int64_t ignored;
-        return integer(m, v, &ignored);
+        return integer(m, v, m->seen & 1u << DEVICE_FREE ? &ignored : &m->integers[0][row]);
     case DEVICE_FREE:
         return integer(m, v, &m->integers[0][row]);
     case SIZE:
@@ -578,21 +605,14 @@ static int set_field(machine *m, size_t row, value key, value v)
     case TIME:
         return integer(m, v, &m->integers[3][row]);
     case FRAMES:
-        return kind_of(v) == NONE || number_stack(m, v, NODE, &m->ids[1][row]);
     case FORWARD:
-        return kind_of(v) == NONE || number_stack(m, v, TEXT, &m->ids[6][row]);
-    case POOL:
-        if (kind_of(v) == PAIR)
-            m->ids[5][row] = (int32_t)row_of(v);
-        return kind_of(v) == PAIR || kind_of(v) == NONE;
-    default: {
-        int32_t *column = which == ACTION ? m->ids[0] : which == CONTEXT ? m->ids[2]
-                        : which == METADATA ? m->ids[3] : which == CATEGORY ? m->ids[4]
-                        : m->ids[7];
-        if (kind_of(v) == TEXT)
-            column[row] = (int32_t)row_of(v);
-        return kind_of(v) == TEXT || (kind_of(v) == NONE && which != ACTION);
-    }
+        return kind_of(v) == NONE
+            || (number_stack(m, v, which == FRAMES ? NODE : TEXT, &number)
+                && set_id(m, COLUMNS[which], (size_t)number));
+    default:
+        if (kind_of(v) == NONE)
+            return which != ACTION;
+        return kind_of(v) == (which == POOL ? PAIR : TEXT) && set_id(m, COLUMNS[which], row_of(v));
     }
 }
 
@@ -601,7 +621,7 @@ static int set_fields(machine *m, size_t row, size_t from, size_t count)
 {
     TRY(row + 1 == m->n_rows && m->n_traces > 0);
     for (size_t i = 0; i < count; i += 2)
-        TRY(set_field(m, row, m->values[from + i], m->values[from + i + 1]));
+        TRY(set_field(m, m->values[from + i], m->values[from + i + 1]));
     trace *own = &m->traces[m->n_traces - 1];
     if ((int64_t)row == own->begin)
         own->first_keys = m->seen;
@@ -610,7 +630,7 @@ static int set_fields(machine *m, size_t row, size_t from, size_t count)
 
 /* ---- what is on the stack ---- */
 
-static int push(machine *m, value v)
+INLINE int push(machine *m, value v)
 {
     if (m->n_values == m->room_values)
         TRY(ROOM(m, values, 1));
@@ -692,7 +712,7 @@ static int append(machine *m, size_t from)
         for (size_t i = 0; i < count; i++) {
             const value v = m->values[from + i];
             TRY(kind_of(v) == EVENT && (int64_t)row_of(v) == own->end);
-            TRY(m->ids[0][row_of(v)] >= 0); /* it has an action */
+            TRY(m->ids[0] != NULL && m->ids[0][row_of(v)] >= 0); /* it has an action */
             own->end++;
         }
     } else if (list->role == TRACES) {
@@ -779,7 +799,7 @@ static int push_tuple(machine *m, size_t from)
     return push(m, result);
 }
 
-static int memoize(machine *m, size_t index, value v)
+INLINE int memoize(machine *m, size_t index, value v)
 {
     TRY(index < MEMO_LIMIT);
     if (index >= m->n_memo) {
@@ -802,7 +822,7 @@ static int put(machine *m, size_t index)
 }
 
 /* Take a value from the memo. */
-static int recall(machine *m, size_t index, value *result)
+INLINE int recall(machine *m, size_t index, value *result)
 {
     TRY(index < m->n_memo);
     const value v = *result = m->memo[index];
@@ -849,7 +869,7 @@ static value long_at(const machine *m, size_t start, size_t count)
 
 /* Read a value from the memo, which BINGET or LONG_BINGET at a place takes; return where it ends,
  * 0 if it is none. */
-static size_t read_known(machine *m, size_t position, value *v)
+INLINE size_t read_known(machine *m, size_t position, value *v)
 {
     const unsigned char *at = m->data + position;
     if (*at == 'h')
@@ -857,9 +877,16 @@ static size_t read_known(machine *m, size_t position, value *v)
     return *at == 'j' && recall(m, four_bytes_at(at + 1), v) ? position + 5 : 0;
 }
 
+/* The integer in the upper bits of a word, so many from the lowest one on. */
+static value signed_of(uint64_t word, unsigned lowest)
+{
+    const uint64_t sign = word >> 63 ? ~UINT64_C(0) << (64 - lowest) : 0;
+    return make(INT, word >> lowest | sign);
+}
+
 /* Read the value of a field of an event; return where it ends, 0 for any other kind of value.
  * `memoized` becomes whether it gets a place in the memo. At least SHORT bytes are there. */
-static size_t read_field(machine *m, size_t position, size_t limit, value *v, int *memoized)
+INLINE size_t read_field(machine *m, size_t position, size_t limit, value *v, int *memoized)
 {
     const unsigned char *const at = m->data + position;
     const size_t count = at[1];
@@ -883,11 +910,14 @@ static size_t read_field(machine *m, size_t position, size_t limit, value *v, in
         *v = make(INT, unsigned_at(at + 1, 2));
         return position + 3;
     case 'J':
-        *v = long_at(m, position + 1, 4);
+        *v = signed_of((uint64_t)four_bytes_at(at + 1) << 32, 32);
         return position + 5;
     case 0x8a:
-        *v = long_at(m, position + 2, count);
-        return count <= 8 ? position + 2 + count : 0;
+        if (count == 0 || count > 8)
+            return 0;
+        *v = count == 8 ? make(LONG8, position + 2)
+            : signed_of(eight_bytes_at(at + 2) << (64 - 8 * count), 64 - 8 * (unsigned)count);
+        return position + 2 + count;
     case ']':
         *memoized = 1;
         if (at[1] != 0x94 || at[2] != '(')
@@ -922,7 +952,7 @@ static int read_fields(machine *m, size_t *position, size_t limit)
         const unsigned char next = m->data[end];
         if (next != 'h' && next != 'j' && next != 'u')
             return 1;
-        TRY((!memoized || memoize(m, m->memo_count, v)) && set_field(m, m->n_rows - 1, key, v));
+        TRY((!memoized || memoize(m, m->memo_count, v)) && set_field(m, key, v));
         *position = end;
     }
     return 1;
@@ -1236,7 +1266,7 @@ typedef struct {
     void *machine;
     int64_t *integers[INTEGERS]; /* addr, size, stream, time_us; each with `rows` entries */
     int32_t *ids[IDS]; /* -1: none; action, stack, compile_context, user_metadata, category, pool,
-                          forward, internal */
+                          forward, internal; NULL: no row has one */
     trace *traces;     /* each with its first row, the row after its last, the first one's keys */
     stack *stacks;
     int32_t *stack_frames;

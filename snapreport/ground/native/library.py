@@ -310,8 +310,9 @@ class Columns:
 
 def columns_of(found: Events) -> Columns:
     """Return the events of a pickle as columns, which it then no longer has."""
+    none = np.full(found.n_rows, -1, np.int32)  # where no event has one
     columns = {
-        name: _owned(place, found.n_rows, kind)
+        name: none if not place and found.n_rows else _owned(place, found.n_rows, kind)
         for names, places, kind in (
             (_INTEGERS, found.integers, np.int64),
             (_IDS, found.ids, np.int32),
