@@ -112,7 +112,7 @@ def build_allocations(
     pending = segments.block_state[blocks] == PENDING
     requested = joined(np.where(pending, START, never), asked)
     addr = joined(segments.block_address[blocks], pairs.addr)
-    size = joined(segments.block_requested[blocks], trace.size[first])
+    size = joined(segments.block_requested[blocks], trace.size.take(first))
 
     block_allocation = np.full(len(held.row), NO_ID, np.int32)
     held_rows = held.row != NO_ID
@@ -120,7 +120,7 @@ def build_allocations(
     block_allocation[blocks] = np.arange(n_blocks)
 
     segment_of_block = segments.block_segment[blocks]
-    pool = joined(segments.pool[segment_of_block], trace.pool[first])
+    pool = joined(segments.pool[segment_of_block], trace.pool.take(first))
     places = distinct(addr)
     pools = _pools(pool, places, alloc, segments, spans)
     low, high, checks = _block_sizes(
@@ -147,13 +147,13 @@ def build_allocations(
         alloc_time_us=times(alloc),
         free_requested_time_us=times(requested),
         free_time_us=times(free),
-        stream=joined(segments.stream[segment_of_block], trace.stream[first]),
+        stream=joined(segments.stream[segment_of_block], trace.stream.take(first)),
         pool=pools,
         stack=joined(segments.block_stack[blocks], alloc_stack),
         free_stack=joined(NO_STACK, free_stack),
-        category=joined(NO_ID, trace.category[first]),
-        compile_context=joined(NO_ID, trace.compile_context[first]),
-        metadata=joined(NO_ID, trace.metadata[first]),
+        category=joined(NO_ID, trace.category.take(first)),
+        compile_context=joined(NO_ID, trace.compile_context.take(first)),
+        metadata=joined(NO_ID, trace.metadata.take(first)),
     )
     return allocations, block_allocation, checks
 
@@ -166,7 +166,7 @@ def _last_freed_first(pairs: Pairs, never: int) -> tuple[Pairs, NDArray[np.int64
     order = np.lexsort((pairs.addr[:baseline], -free))
     rank[order] = np.arange(baseline)
 
-    def ordered(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    def ordered(column: NDArray[np.int64]) -> Any:
         return np.concatenate([column[:baseline][order], column[baseline:]])
 
     names = ("addr", "place", "alloc", "requested", "completed")
@@ -212,7 +212,7 @@ def _stacks(
     born = pairs.alloc != ABSENT
     freed_at = np.where(pairs.requested == ABSENT, pairs.completed, pairs.requested)
     freed = freed_at != ABSENT
-    alloc_stack, free_stack = trace.stack[pairs.alloc], trace.stack[freed_at]
+    alloc_stack, free_stack = trace.stack.take(pairs.alloc), trace.stack.take(freed_at)
     alloc_stack[~born] = free_stack[~freed] = NO_STACK
     both = born & freed & (alloc_stack != NO_STACK)
     both[both] = stacks.stack_node[alloc_stack[both]] >= 0

@@ -48,7 +48,7 @@ def round_sizes(sizes: NDArray[np.int64], rules: AllocatorSettings) -> NDArray[n
     if rules.pinned:
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
         return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
-    rounded = np.maximum((sizes + (MIN_BLOCK - 1)) & -MIN_BLOCK, MIN_BLOCK)
+    rounded: NDArray[np.int64] = np.maximum((sizes + (MIN_BLOCK - 1)) & -MIN_BLOCK, MIN_BLOCK)
     divisions = rules.roundup_power2_divisions
     if not divisions:
         return rounded

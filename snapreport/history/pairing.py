@@ -56,8 +56,11 @@ class Pairs:
     @property
     def first(self) -> NDArray[np.int64]:
         """The first event of each allocation: its alloc, or a free if it is baseline."""
-        requested = np.where(self.requested == ABSENT, self.completed, self.requested)
-        return np.where(self.alloc == ABSENT, requested, self.alloc)
+        first: NDArray[np.int64] = self.alloc.copy()
+        lost = np.flatnonzero(first == ABSENT)
+        requested, completed = self.requested[lost], self.completed[lost]
+        first[lost] = np.where(requested == ABSENT, completed, requested)
+        return first
 
 
 def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs:

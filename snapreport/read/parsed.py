@@ -294,5 +294,4 @@ def replaced(position: NDArray[np.int32], numbers: list[int]) -> NDArray[np.int3
     """Replace each position in a list by what is there; -1 stays."""
     if numbers == list(range(len(numbers))):
         return position
-    there: NDArray[np.int32] = np.array([*numbers, _NONE], np.int32)[position]
-    return there
+    return np.array([*numbers, _NONE], np.int32).take(position)

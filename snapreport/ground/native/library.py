@@ -226,7 +226,7 @@ def _owned(place: int, length: int, kind: DTypeLike) -> NDArray[Any]:
         return np.empty(0, kind)
     raw = (ctypes.c_char * (length * np.dtype(kind).itemsize)).from_address(place)
     weakref.finalize(raw, library().release, place).atexit = False
-    return np.frombuffer(raw, kind)
+    return np.frombuffer(memoryview(raw), np.dtype(kind))
 
 
 def _text_at(place: int | None, length: int) -> bytes:
