@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,9 +91,8 @@ def build_allocations(
         the end the hole rule gave as well (``agreed``) or differently (``disagreed``).
     """
     n_events, n_blocks = len(trace), len(held.untouched)
-    # In the baseline untouched blocks come first, then those freed last; all others are in order.
+    # In the baseline untouched blocks come first; the pairs are in order.
     blocks = held.untouched[stable_order(segments.block_address[held.untouched])]
-    pairs, rank = _last_freed_first(pairs, n_events)
     first = pairs.first
     never = np.int64(n_events)
 
@@ -116,7 +115,7 @@ def build_allocations(
 
     block_allocation = np.full(len(held.row), NO_ID, np.int32)
     held_rows = held.row != NO_ID
-    block_allocation[held_rows] = n_blocks + rank[held.row[held_rows]]
+    block_allocation[held_rows] = n_blocks + held.row[held_rows]
     block_allocation[blocks] = np.arange(n_blocks)
 
     segment_of_block = segments.block_segment[blocks]
@@ -156,21 +155,6 @@ def build_allocations(
         metadata=joined(NO_ID, trace.metadata.take(first)),
     )
     return allocations, block_allocation, checks
-
-
-def _last_freed_first(pairs: Pairs, never: int) -> tuple[Pairs, NDArray[np.int64]]:
-    """Put the pairs of the baseline in order; return also the new row of each."""
-    rank = np.arange(len(pairs.addr))
-    baseline = int(np.count_nonzero(pairs.alloc == ABSENT))
-    free = np.where(pairs.completed == ABSENT, never, pairs.completed)[:baseline]
-    order = np.lexsort((pairs.addr[:baseline], -free))
-    rank[order] = np.arange(baseline)
-
-    def ordered(column: NDArray[np.int64]) -> Any:
-        return np.concatenate([column[:baseline][order], column[baseline:]])
-
-    names = ("addr", "place", "alloc", "requested", "completed")
-    return replace(pairs, **{name: ordered(getattr(pairs, name)) for name in names}), rank
 
 
 def _block_sizes(
@@ -265,7 +249,8 @@ def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Hel
     open_rows: dict[int, tuple[int, int]] = {}  # size and stack of each, the last one first
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.
     known = set(segments.block_stack.tolist())
-    for row in np.flatnonzero(pairs.completed == ABSENT).tolist()[::-1]:
+    still = np.flatnonzero(pairs.completed == ABSENT)
+    for row in still[stable_order(pairs.addr[still])].tolist()[::-1]:
         event = pairs.first[row]
         stack = int(trace.stack[event])
         open_rows[row] = int(trace.size[event]), stack if stack in known else NO_STACK

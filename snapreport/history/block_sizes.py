@@ -108,14 +108,17 @@ def recover_block_sizes(
     at, place = distinct(addr[rows])  # many blocks are at few addresses
     rows = rows[_in_some_span(at, spans)[place]]
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
-    size, baseline = rounded[rows], alloc_event[rows] < 0
+    size = rounded[rows]
     splits = (size < rules.max_split_size) & ~unsplit[rows]
-    # The baseline's holes are not known, only that a block ends before the next one.
-    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
-    ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
     whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
-    low[rows] = np.where(~baseline & whole, hole, np.where(ends, np.maximum(size, bound), size))
-    high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
+    low[rows] = high[rows] = np.where(whole, hole, size)
+    # The baseline's holes are not known, only that a block ends before the next one.
+    baseline = np.flatnonzero(alloc_event[rows] < 0)
+    rows, size, splits, bound = (each[baseline] for each in (rows, size, splits, bound))
+    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    ends = splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
+    low[rows] = np.where(ends, np.maximum(size, bound), size)
+    high[rows] = np.maximum(size, most)
     return low, high
 
 

@@ -39,7 +39,8 @@ ABSENT = -1
 class Pairs:
     """Allocations as the trace alone shows them; arrays of shape (n,), in events or ABSENT.
 
-    Those from before the first event come first, then all others in the order of their allocs.
+    Those from before the first event come first, the last freed ones before others; then come all
+    others in the order of their allocs.
     """
 
     addr: NDArray[np.int64]
@@ -85,6 +86,10 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     addr = addresses[rows[0]]
     none = np.empty(0, np.int64)
     _fill_single_marker(addr, rows[1:], kinds, none if pending is None else pending)
+    before = int(np.count_nonzero(rows[1] == ABSENT))
+    free = np.where(rows[3, :before] == ABSENT, len(trace), rows[3, :before])
+    order = np.lexsort((addr[:before], -free))
+    addr[:before], rows[:, :before] = addr[order], rows[:, order]
     if resized:
         anomalies["free of another size than its alloc"] = resized
     return Pairs(addr, rows[0], rows[1], rows[2], rows[3], leftover, anomalies)
