@@ -13,7 +13,7 @@ EXPORT int64_t snapreport_appear(const int32_t *values, int64_t n, int32_t *tabl
                                  int32_t *found, int32_t *place)
 {
     int32_t met = 0;
-    if (n < 0 || most < 0 || most > INT32_MAX)
+    if (n < 0 || n >= INT32_MAX || most < 0 || most > INT32_MAX)
         return OUT_OF_RANGE;
     for (int64_t value = 0; value < most; value++)
         table[value] = -1;
@@ -34,7 +34,7 @@ EXPORT int64_t snapreport_appear(const int32_t *values, int64_t n, int32_t *tabl
 EXPORT int32_t snapreport_count_before(const int64_t *group, int64_t n, int32_t *counts,
                                        int64_t groups, int32_t *before)
 {
-    if (n < 0 || n >= INT32_MAX || groups < 0)
+    if (n < 0 || n >= INT32_MAX || groups < 0 || groups > INT32_MAX)
         return OUT_OF_RANGE;
     for (int64_t i = 0; i < groups; i++)
         counts[i] = 0;
