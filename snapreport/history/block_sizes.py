@@ -114,7 +114,8 @@ def recover_block_sizes(
     low[rows] = high[rows] = np.where(whole, hole, size)
     # The baseline's holes are not known, only that a block ends before the next one.
     baseline = np.flatnonzero(alloc_event[rows] < 0)
-    rows, size, splits, bound = (each[baseline] for each in (rows, size, splits, bound))
+    rows, size, bound = (each[baseline] for each in (rows, size, bound))
+    splits = splits[baseline]
     most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
     ends = splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
     low[rows] = np.where(ends, np.maximum(size, bound), size)
