@@ -84,6 +84,8 @@ def _crowded() -> dict[str, Any]:
     frames = [{"name": str(i), "filename": "f", "line": i} for i in range(8)]
     stacks = [frames[i % 8 :] + frames[: i // 8] for i in range(30)]
     events = [{"action": "alloc", "addr": i, "frames": stacks[i % 30]} for i in range(40)]
+    own = {"compile_context": "N/A", "pool_id": (0, 1)}  # and a list of its own
+    events += [own | events[0] | {"frames": [*stacks[i % 3]]} for i in range(12)]
     freed = [
         {"action": "free", "device_free": 1, "addr": 2},
         {"action": "a", "addr": 1, "x": 2**60},

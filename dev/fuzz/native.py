@@ -25,6 +25,7 @@ HARNESSES: dict[str, tuple[str, ...]] = {
     "sweeps": (),
     "strips": (),
     "numbering": (),
+    "pairing": (),
     "allocator": (),
 }
 """Each is a file of ``harnesses/``; with sources that it needs besides the one that it includes."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import begins_run, distinct, is_among, stable_order
+from snapreport.ground.native.columns import count_before, distinct, is_among, stable_order
 from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.history.block_sizes import (
     find_unsplit_pools,
@@ -90,17 +90,18 @@ def build_allocations(
         the allocations; the allocation of each final block; and how many block sizes known from
         the end the hole rule gave as well (``agreed``) or differently (``disagreed``).
     """
-    n_events, n_pairs, n_blocks = len(trace), len(pairs.addr), len(held.untouched)
+    n_events, n_blocks = len(trace), len(held.untouched)
+    # In the baseline untouched blocks come first; the pairs are in order.
+    blocks = held.untouched[stable_order(segments.block_address[held.untouched])]
     first = pairs.first
-    blocks = held.untouched
     never = np.int64(n_events)
 
-    def joined(of_pairs: NDArray[Any], of_blocks: NDArray[Any] | int) -> NDArray[np.int64]:
-        tail = np.full(n_blocks, of_blocks) if isinstance(of_blocks, int) else of_blocks
-        return np.concatenate([of_pairs, tail]).astype(np.int64)
+    def joined(of_blocks: NDArray[Any] | int, of_pairs: NDArray[Any]) -> NDArray[Any]:
+        head = np.full(n_blocks, of_blocks) if isinstance(of_blocks, int) else of_blocks
+        return np.concatenate([head.astype(of_pairs.dtype), of_pairs])
 
-    alloc = joined(np.where(pairs.alloc == ABSENT, START, pairs.alloc), START)
-    free = joined(np.where(pairs.completed == ABSENT, never, pairs.completed), n_events)
+    alloc = joined(START, pairs.alloc)  # START is ABSENT
+    free = joined(n_events, np.where(pairs.completed == ABSENT, never, pairs.completed))
     # A lone free_completed: requested before the recording, so pending from the start.
     asked = np.where(
         pairs.requested == ABSENT,
@@ -108,77 +109,52 @@ def build_allocations(
         pairs.requested,
     )
     pending = segments.block_state[blocks] == PENDING
-    requested = joined(asked, np.where(pending, START, never))
-    addr = joined(pairs.addr, segments.block_address[blocks])
-    size = joined(trace.size[first], segments.block_requested[blocks])
+    requested = joined(np.where(pending, START, never), asked)
+    addr = joined(segments.block_address[blocks], pairs.addr)
+    size = joined(segments.block_requested[blocks], trace.size.take(first))
 
-    order = _birth_order(alloc, free, addr, n_pairs)
-    # The last entry is for NO_ID, -1, and is NO_ID itself.
-    place = np.full(len(order) + 1, NO_ID, np.int64)
-    place[order] = np.arange(len(order))
-    block_row = held.row.astype(np.int64)
-    block_row[blocks] = n_pairs + np.arange(n_blocks)
-    block_allocation = place[block_row].astype(np.int32)
+    block_allocation = np.full(len(held.row), NO_ID, np.int32)
+    held_rows = held.row != NO_ID
+    block_allocation[held_rows] = n_blocks + held.row[held_rows]
+    block_allocation[blocks] = np.arange(n_blocks)
 
     segment_of_block = segments.block_segment[blocks]
-    pool = joined(trace.pool[first], segments.pool[segment_of_block])
-    pools = _pools(pool, addr, alloc, segments, spans)
+    pool = joined(segments.pool[segment_of_block], trace.pool.take(first))
+    places = distinct(addr)
+    pools = _pools(pool, places, alloc, segments, spans)
     low, high, checks = _block_sizes(
-        addr, size, alloc, free, spans, rules, block_row, segments, pools
+        addr, size, alloc, free, spans, rules, block_allocation, segments, pools
     )
     alloc_stack, free_stack = _stacks(pairs, trace, stacks)
 
     def times(event: NDArray[np.int64]) -> NDArray[np.int64]:
-        known = (event >= 0) & (event < n_events)
-        result = np.full(len(event), NO_TIME, np.int64)
-        result[known] = trace.time_us[event[known]]
-        return result
-
-    def strings(column: NDArray[np.int32]) -> NDArray[np.int32]:
-        return joined(column[first], NO_ID)[order].astype(np.int32)
+        if not n_events:
+            return np.full(len(event), NO_TIME, np.int64)
+        found = trace.time_us.take(event, mode="clip")
+        found[(event < 0) | (event >= n_events)] = NO_TIME
+        return found
 
     allocations = Allocations(
-        addr=addr[order],
-        version=_versions(addr[order]),
-        size=size[order],
-        block_size=low[order],
-        block_size_max=high[order],
-        alloc_event=alloc[order],
-        free_requested_event=requested[order],
-        free_event=free[order],
-        alloc_time_us=times(alloc[order]),
-        free_requested_time_us=times(requested[order]),
-        free_time_us=times(free[order]),
-        stream=joined(trace.stream[first], segments.stream[segment_of_block])[order],
-        pool=pools[order],
-        stack=joined(alloc_stack, segments.block_stack[blocks])[order].astype(np.int32),
-        free_stack=joined(free_stack, NO_STACK)[order].astype(np.int32),
-        category=strings(trace.category),
-        compile_context=strings(trace.compile_context),
-        metadata=strings(trace.metadata),
+        addr=addr,
+        version=count_before(places[1], len(places[0])),
+        size=size,
+        block_size=low,
+        block_size_max=high,
+        alloc_event=alloc,
+        free_requested_event=requested,
+        free_event=free,
+        alloc_time_us=times(alloc),
+        free_requested_time_us=times(requested),
+        free_time_us=times(free),
+        stream=joined(segments.stream[segment_of_block], trace.stream.take(first)),
+        pool=pools,
+        stack=joined(segments.block_stack[blocks], alloc_stack),
+        free_stack=joined(NO_STACK, free_stack),
+        category=joined(NO_ID, trace.category.take(first)),
+        compile_context=joined(NO_ID, trace.compile_context.take(first)),
+        metadata=joined(NO_ID, trace.metadata.take(first)),
     )
     return allocations, block_allocation, checks
-
-
-def _birth_order(
-    alloc: NDArray[np.int64], free: NDArray[np.int64], addr: NDArray[np.int64], n_pairs: int
-) -> NDArray[np.int64]:
-    """Order by birth; in the baseline, untouched blocks come first, then those freed last."""
-    touched = np.arange(len(alloc)) < n_pairs
-    baseline = alloc == START
-    last_freed_first = np.where(baseline, -free, 0)
-    return np.lexsort((addr, last_freed_first, baseline & touched, alloc))
-
-
-def _versions(addr: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Count earlier allocations at the same address; rows come in birth order."""
-    place = distinct(addr)[1]  # smaller than addresses, so sooner put in order
-    order = stable_order(place)
-    ordered = place[order]
-    begins = np.flatnonzero(begins_run(ordered))
-    versions = np.empty(len(addr), np.int32)
-    versions[order] = np.arange(len(addr)) - begins[ordered]  # places are numbered from 0
-    return versions
 
 
 def _block_sizes(
@@ -188,14 +164,14 @@ def _block_sizes(
     free: NDArray[np.int64],
     spans: SegmentLives,
     rules: AllocatorSettings | None,
-    block_row: NDArray[np.int64],
+    block_row: NDArray[np.int32],
     segments: Segments,
     pools: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
     """Recover every block size, prefer those of the final state, and compare both."""
     if rules is None:
         return size, size.copy(), {}
-    unsplit = np.isin(pools, find_unsplit_pools(segments, rules))
+    unsplit = is_among(pools, find_unsplit_pools(segments, rules))
     rounded = round_sizes(size, rules)
     low, high = recover_block_sizes(addr, rounded, alloc, free, spans, rules, unsplit)
     known = np.flatnonzero(block_row != NO_ID)
@@ -209,45 +185,56 @@ def _block_sizes(
 
 def _stacks(
     pairs: Pairs, trace: Trace, stacks: StackTable
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the stacks of allocation and of free.
 
     With ``context="alloc"`` a free event repeats the allocation's stack: it then says nothing
     about where it was freed, but gives baseline blocks the stack that their lost alloc had.
     """
+    if not len(trace):
+        return np.empty(0, np.int32), np.empty(0, np.int32)
     born = pairs.alloc != ABSENT
     freed_at = np.where(pairs.requested == ABSENT, pairs.completed, pairs.requested)
     freed = freed_at != ABSENT
-    alloc_stack = np.where(born, trace.stack[pairs.alloc], NO_STACK) if len(trace) else freed_at
-    free_stack = np.where(freed, trace.stack[freed_at], NO_STACK) if len(trace) else freed_at
+    alloc_stack, free_stack = trace.stack.take(pairs.alloc), trace.stack.take(freed_at)
+    alloc_stack[~born] = free_stack[~freed] = NO_STACK
     both = born & freed & (alloc_stack != NO_STACK)
     both[both] = stacks.stack_node[alloc_stack[both]] >= 0
     if both.any() and (alloc_stack[both] == free_stack[both]).all():
-        alloc_stack = np.where(born, alloc_stack, free_stack)
-        free_stack = np.full_like(free_stack, NO_STACK)
-    return alloc_stack.astype(np.int64), free_stack.astype(np.int64)
+        alloc_stack[~born] = free_stack[~born]
+        free_stack[:] = NO_STACK
+    return alloc_stack, free_stack
 
 
 def _pools(
-    pool: NDArray[np.int64],
-    addr: NDArray[np.int64],
+    pool: NDArray[np.int32],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
     alloc: NDArray[np.int64],
     segments: Segments,
     spans: SegmentLives,
 ) -> NDArray[np.int32]:
-    """Fill in pools that the events do not name from the final segment around the address."""
-    result = pool.astype(np.int32)
+    """Fill in pools that the events do not name from the final segment around the address.
+
+    Args:
+        pool: int32, shape (n,): pools that the events name; changed.
+        places: the distinct addresses, and which of them each allocation is at.
+        alloc: int64, shape (n,): the event of each one's birth.
+        segments: those at the end.
+        spans: the same and others over their lives.
+    """
     if not len(segments):
-        return result
-    row = np.searchsorted(segments.address, addr, side="right") - 1
-    inside = (row >= 0) & (addr < segments.address[row] + segments.size[row])
+        return pool
+    addresses, place = places
+    around = np.searchsorted(segments.address, addresses, side="right") - 1
+    inside = (around >= 0) & (addresses < segments.address[around] + segments.size[around])
+    fill = np.flatnonzero((pool == NO_ID) & inside[place])
+    row = around[place[fill]]
     since = np.full(len(segments), START, np.int64)
     since[spans.final[spans.final != NO_ID]] = spans.start_event[spans.final != NO_ID]
     # An older segment at the same place may have been of another pool.
-    inside &= alloc >= since[row]
-    fill = inside & (result == NO_ID)
-    result[fill] = segments.pool[row[fill]]
-    return result
+    same = alloc[fill] >= since[row]
+    pool[fill[same]] = segments.pool[row[same]]
+    return pool
 
 
 def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Held:
@@ -262,7 +249,8 @@ def match_profiler_blocks(pairs: Pairs, segments: Segments, trace: Trace) -> Hel
     open_rows: dict[int, tuple[int, int]] = {}  # size and stack of each, the last one first
     # An empty list of frames is NO_STACK on a block, and a stack of no frames on an event.
     known = set(segments.block_stack.tolist())
-    for row in np.flatnonzero(pairs.completed == ABSENT).tolist()[::-1]:
+    still = np.flatnonzero(pairs.completed == ABSENT)
+    for row in still[stable_order(pairs.addr[still])].tolist()[::-1]:
         event = pairs.first[row]
         stack = int(trace.stack[event])
         open_rows[row] = int(trace.size[event]), stack if stack in known else NO_STACK

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native import columns
-from snapreport.ground.native.columns import distinct, stable_order, sum_live
+from snapreport.ground.native.columns import distinct, is_among, stable_order, sum_live, unique
 from snapreport.history.allocator_settings import SMALL_SEGMENT, AllocatorSettings
 from snapreport.history.segments import code_actions
 from snapreport.model.history import Allocations, DeviceHistory
@@ -48,7 +48,7 @@ def round_sizes(sizes: NDArray[np.int64], rules: AllocatorSettings) -> NDArray[n
     if rules.pinned:
         powers = [1 << max(size - 1, 0).bit_length() for size in sizes.tolist()]
         return np.where(sizes > rules.pinned_limit, sizes, np.array(powers, np.int64))
-    rounded = np.maximum((sizes + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK, MIN_BLOCK)
+    rounded: NDArray[np.int64] = np.maximum((sizes + (MIN_BLOCK - 1)) & -MIN_BLOCK, MIN_BLOCK)
     divisions = rules.roundup_power2_divisions
     if not divisions:
         return rounded
@@ -104,17 +104,22 @@ def recover_block_sizes(
         unsplit = np.zeros(len(addr), np.bool_)
     if rules.expandable_segments or rules.pinned or rules.unknown:
         return low, high  # nothing remains: 512 bytes are enough to be split off
-    inside = _in_some_span(addr, spans)
-    rows = np.flatnonzero(((rounded > SMALL_SIZE) | unsplit) & inside)
+    rows = np.flatnonzero((rounded > SMALL_SIZE) | unsplit)
+    at, place = distinct(addr[rows])  # many blocks are at few addresses
+    rows = rows[_in_some_span(at, spans)[place]]
     hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
-    size, baseline = rounded[rows], alloc_event[rows] < 0
+    size = rounded[rows]
     splits = (size < rules.max_split_size) & ~unsplit[rows]
-    # The baseline's holes are not known, only that a block ends before the next one.
-    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
-    ends = baseline & splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
     whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
-    low[rows] = np.where(~baseline & whole, hole, np.where(ends, np.maximum(size, bound), size))
-    high[rows] = np.where(baseline, np.maximum(size, most), low[rows])
+    low[rows] = high[rows] = np.where(whole, hole, size)
+    # The baseline's holes are not known, only that a block ends before the next one.
+    baseline = np.flatnonzero(alloc_event[rows] < 0)
+    rows, size, bound = (each[baseline] for each in (rows, size, bound))
+    splits = splits[baseline]
+    most = np.minimum(np.where(splits, size + SMALL_SIZE, bound), bound)
+    ends = splits & (bound > 0) & (bound - size <= SMALL_SIZE) & (not rules.mixed)
+    low[rows] = np.where(ends, np.maximum(size, bound), size)
+    high[rows] = np.maximum(size, most)
     return low, high
 
 
@@ -138,7 +143,8 @@ def find_unsplit_pools(segments: Segments, rules: AllocatorSettings) -> NDArray[
     splits = used & ~segments.expandable[of] & ~oversize
     splits &= np.where(small, rest >= MIN_BLOCK, rest > SMALL_SIZE)
     whole = segments.block_size == segments.size[of]
-    return np.setdiff1d(pool[splits & whole], pool[~whole])
+    found = unique(pool[splits & whole])
+    return found[~is_among(found, pool[~whole])]
 
 
 def infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]) -> SegmentLives:

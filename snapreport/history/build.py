@@ -194,7 +194,7 @@ def _skipped(snapshot: RawSnapshot, trace: Trace, pairs: Pairs) -> tuple[str, ..
     segments = snapshot.segments[trace.device]
     live = segments.block_address[segments.block_state != INACTIVE]
     never = pairs.addr[pairs.completed == ABSENT]
-    lost = int((~np.isin(never, live)).sum()) if len(segments) else 0
+    lost = int((~is_among(never, live)).sum()) if len(segments) else 0
     return skipped_of_allocations(trace, pairs, lost)
 
 

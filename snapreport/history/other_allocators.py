@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct
+from snapreport.ground.native.columns import begins_run, is_among, stable_order
 from snapreport.ground.units import format_count
 from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (
@@ -64,11 +64,10 @@ def backend_in(stacks: StackTable) -> tuple[str, str]:
     Both are ``""`` if none is.
     """
     texts = {*stacks.frames.filenames, *stacks.frames.names}
+    whole = "\n".join(texts)
     for kind, signs in _PACKAGES.items():
         # Plain text first: to search all names of C++ functions takes long, as they are long.
-        if any(
-            any(sign in text for sign in signs) and _PATTERNS[kind].search(text) for text in texts
-        ):
+        if any(sign in whole for sign in signs) and any(map(_PATTERNS[kind].search, texts)):
             return kind, signs[0]
     return "", ""
 
@@ -129,7 +128,7 @@ def _final_blocks(
     of = segments.block_segment
     chosen = (segments.block_state != INACTIVE) & ~segments.large[of]
     chosen &= (segments.pool[of] == default_pool) & (segments.block_requested > 0)
-    chosen &= ~np.isin(segments.pool[of], find_unsplit_pools(segments, rules))
+    chosen &= ~is_among(segments.pool[of], find_unsplit_pools(segments, rules))
     asked = segments.block_requested[chosen].astype(np.int64)
     size = segments.block_size[chosen].astype(np.int64)
     return size, round_sizes(asked, rules), round_sizes(asked, padded)
@@ -150,21 +149,22 @@ class _Neighbours:
 def _neighbours(
     trace: Trace, pairs: Pairs, rules: AllocatorSettings, padded: AllocatorSettings
 ) -> _Neighbours:
-    made = np.flatnonzero(pairs.alloc != ABSENT)[:_MOST_WATCHED]
+    made = np.flatnonzero(pairs.alloc != ABSENT)
+    made = made[stable_order(pairs.place[made])[:_MOST_WATCHED]]
     if not len(made):
         return _Neighbours(0, 0, 0)
-    addr, born = pairs.addr[made].astype(np.int64), pairs.alloc[made].astype(np.int64)
+    addr, born = pairs.addr[made], pairs.alloc[made]  # in order of both
     gone = np.where(pairs.completed[made] == ABSENT, len(trace), pairs.completed[made])
-    asked = trace.size[pairs.first[made]].astype(np.int64)
-    places, place = distinct(addr)
-    order = np.lexsort((born, place))
-    key = place[order] * (len(trace) + 1) + born[order]
+    asked = trace.size[born]
+    first = begins_run(addr)
+    places, place = addr[first], np.cumsum(first) - 1
+    key = place * (len(trace) + 1) + born
 
     def lives_with(rows: NDArray[np.int64], at: NDArray[np.int64]) -> int:
         """Count the rows during whose life a block begins at an address."""
         there = np.minimum(np.searchsorted(places, at), len(places) - 1)
         last = np.searchsorted(key, there * (len(trace) + 1) + gone[rows]) - 1
-        other = order[np.maximum(last, 0)]
+        other = np.maximum(last, 0)
         alive = (last >= 0) & (place[other] == there) & (gone[other] > born[rows])
         return int((alive & (places[there] == at)).sum())
 

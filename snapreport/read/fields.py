@@ -75,7 +75,7 @@ def _first_misfit(
 
 
 def check_bytes(
-    address: NDArray[np.int64], size: NDArray[np.int64], where: str, rows: NDArray[Any]
+    address: NDArray[np.int64], size: NDArray[np.int64], where: str, rows: NDArray[Any] | slice
 ) -> None:
     """Check that ranges of memory are possible.
 
@@ -89,8 +89,9 @@ def check_bytes(
             the sum of all sizes.
     """
     for key, column, most in (("size", size, MOST_BYTES), ("address", address, MOST_ADDRESS)):
-        wrong = (column[rows] < 0) | (column[rows] > most)
-        if wrong.any():
+        chosen = column[rows]
+        if chosen.min(initial=0) < 0 or chosen.max(initial=0) > most:
+            wrong = (chosen < 0) | (chosen > most)
             index = int(np.arange(len(column))[rows][wrong][0])
             raise NotASnapshotError(
                 f"is damaged: {where} {index} has the {key} {int(column[index]):,}."

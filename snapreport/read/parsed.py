@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
 from snapreport.ground.native import library
+from snapreport.ground.native.columns import appear
 from snapreport.ground.processes import NO_MEMORY_CHECK, available_memory
 from snapreport.ground.units import format_bytes
 
@@ -243,7 +244,6 @@ def parse(data: bytes | mmap.mmap, load: Callable[[bytes], Any]) -> Any:
     with library.events(data) as found:
         if found is None or found.n_traces > MOST_DEVICES:  # the unpickler's path refuses those
             return None
-        # The copies replace the library's arrays, which are freed on leaving this block.
         require_memory(_PARSED_EVENT * found.n_rows)
         columns = library.columns_of(found)
     require_memory(_REST * len(columns.rest))
@@ -272,14 +272,11 @@ def compress(column: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
     Returns:
         the values except -1, and int32: the column with each value replaced by its position.
     """
-    n = len(column)
-    first = np.full(int(column.max(initial=0)) + 2, n, np.int64)  # the last is for index -1
-    first[column[::-1]] = np.arange(n - 1, -1, -1)  # the first row of equal values wins
-    values = np.flatnonzero(first[:-1] < n)
-    values = values[np.argsort(first[values])]
-    position = np.full(len(first), _NONE, np.int32)
-    position[values] = np.arange(len(values))
-    return values.tolist(), position[column]
+    most = int(column.max(initial=_NONE)) + 1
+    if not most:
+        return [], column
+    values, position = appear(column, most)
+    return values.tolist(), position
 
 
 def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray[np.int32]:
@@ -290,5 +287,11 @@ def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray
         number: returns a value's number; called once for each, in order of first appearance.
     """
     values, position = compress(column)
-    numbers = np.array([*map(number, values), _NONE], np.int32)  # the last is for index -1
-    return numbers[position]
+    return replaced(position, list(map(number, values)))
+
+
+def replaced(position: NDArray[np.int32], numbers: list[int]) -> NDArray[np.int32]:
+    """Replace each position in a list by what is there; -1 stays."""
+    if numbers == list(range(len(numbers))):
+        return position
+    return np.array([*numbers, _NONE], np.int32).take(position)

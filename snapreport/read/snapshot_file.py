@@ -176,7 +176,7 @@ def _check_written(snapshot: RawSnapshot) -> None:
     )
     for trace in snapshot.traces:
         length = np.array([len(name) for name in trace.actions], np.int64)
-        written += int(length[trace.action].sum())
+        written += int(np.bincount(trace.action, minlength=len(length)) @ length)
     most = most_written(snapshot.length)
     if written > most:
         raise NotASnapshotError(

@@ -34,7 +34,7 @@ from snapreport.read.fields import (
     take,
 )
 from snapreport.read.interner import StackInterner, StringInterner
-from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber
+from snapreport.read.parsed import MOST_POOLS, Allowance, ParsedTrace, compress, renumber, replaced
 
 
 @dataclass
@@ -166,7 +166,7 @@ def _stacks(events: ParsedTrace, interner: StackInterner) -> NDArray[np.int32]:
     for low in range(0, len(distinct), _STACKS_AT_ONCE):
         places = file.places_of(np.array(distinct[low : low + _STACKS_AT_ONCE], np.int32))
         numbers += interner.intern_places(file.frames, *places)
-    stacks = np.array([*numbers, NO_STACK], np.int32)[position]  # the last is for index -1
+    stacks = replaced(position, numbers)
 
     def lines(stack: int) -> list[Any]:
         places, _ = file.places_of(np.array([stack], np.int32))
@@ -200,12 +200,12 @@ def _check_moves(
     actions: tuple[str, ...], action: Any, addr: Any, size: NDArray[np.int64], where: str
 ) -> None:
     moves = np.array([name in MOVES for name in actions], np.bool_)
-    check_bytes(addr, size, where, moves[action])
+    check_bytes(addr, size, where, slice(None) if moves.all() else moves[action])
 
 
 def _times(times: NDArray[np.int64], oddities: dict[str, int]) -> NDArray[np.int64]:
-    wrong = (times < NO_TIME) | (times > LATEST_US)
-    if wrong.any():
+    if len(times) and (times.min() < NO_TIME or times.max() > LATEST_US):
+        wrong = (times < NO_TIME) | (times > LATEST_US)
         oddities["event time that is not a date"] = int(wrong.sum())
         times = np.where(wrong, NO_TIME, times)
     return times

@@ -1,4 +1,4 @@
-"""The vectorised pairing is a walk over the events, on sound and on ill-formed traces alike."""
+"""The compiled pairing is that of a plain walk, on sound and on ill-formed traces alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapreport.history.pairing import ABSENT, pair_events
+from snapreport.history.pairing import ABSENT, Pairs, pair_events
 from snapreport.model.snapshot import DeviceId, Trace
 from tests.thorough import tried
 
@@ -20,8 +20,8 @@ Row = tuple[int, int, int, int]
 """Address, and the events of alloc, request and completion."""
 
 
-def trace_of(moves: list[Move]) -> Trace:
-    """Return a trace of these events, each of 512 bytes."""
+def trace_of(moves: list[Move], sizes: tuple[int, ...] = (512,)) -> Trace:
+    """Return a trace of these events, each of the next size."""
     actions = tuple(sorted({action for action, _ in moves}))
     n = len(moves)
     none = np.full(n, -1, np.int32)
@@ -30,7 +30,7 @@ def trace_of(moves: list[Move]) -> Trace:
         actions=actions,
         action=np.array([actions.index(action) for action, _ in moves], np.int16),
         addr=np.array([addr for _, addr in moves], np.int64),
-        size=np.full(n, 512, np.int64),
+        size=np.resize(np.array(sizes, np.int64), n),
         stream=np.zeros(n, np.int64),
         time_us=np.arange(n, dtype=np.int64),
         stack=none,
@@ -134,6 +134,16 @@ def any_moves(draw: st.DrawFn) -> list[Move]:
     return draw(st.lists(moves, max_size=25))
 
 
+def count_resized(pairs: Pairs, trace: Trace) -> int:
+    """Count the allocations that a free gives another size than their alloc."""
+    resized = 0
+    for alloc, *frees in zip(pairs.alloc, pairs.requested, pairs.completed, strict=True):
+        known = [free for free in frees if alloc != ABSENT and free != ABSENT]
+        actual = [free for free in known if trace.actions[trace.action[free]] != ALLOC]
+        resized += any(trace.size[free] != trace.size[alloc] for free in actual)
+    return resized
+
+
 @st.composite
 def sound_moves(draw: st.DrawFn) -> list[Move]:
     """Draw events as an allocator makes them, cut off at the front as a ring does."""
@@ -157,6 +167,23 @@ def test_ill_formed_events_pair_as_a_walk_pairs_them(moves: list[Move]) -> None:
 def test_sound_events_pair_as_a_walk_pairs_them_and_nothing_is_odd(moves: list[Move]) -> None:
     assert_paired_as_walked(moves)
     assert pair_events(trace_of(moves)).anomalies == {}
+
+
+@tried(500)
+@given(any_moves(), st.lists(st.integers(1, 2), min_size=1, max_size=7))
+def test_what_is_odd_is_counted_as_if_address_by_address(
+    moves: list[Move], sizes: list[int]
+) -> None:
+    trace = trace_of(moves, tuple(sizes))
+    pairs = pair_events(trace)
+    by_address = sorted(range(len(moves)), key=lambda event: moves[event][1])
+    expected = dict(Walk([moves[event] for event in by_address]).run().odd)
+    if resized := count_resized(pairs, trace):
+        expected["free of another size than its alloc"] = resized
+    assert list(pairs.anomalies.items()) == list(expected.items())
+    before = pairs.alloc == ABSENT
+    assert (before[:-1] >= before[1:]).all()
+    assert (np.diff(pairs.alloc[~before]) > 0).all()
 
 
 @tried(300)

@@ -13,6 +13,35 @@ static int64_t number(const int64_t *values, int64_t n, int64_t slots, int64_t m
     return made;
 }
 
+/* Number them again as the small values that their places are, and count those before each. */
+static void check_small(const int64_t *place, int64_t n, int64_t met)
+{
+    int32_t *small = room((size_t)n, 4, 0), *before = room((size_t)n, 4, 0);
+    int32_t *table = room((size_t)met, 4, 0), *found = room((size_t)met, 4, 0);
+    for (int64_t i = 0; i < n; i++)
+        small[i] = i % 5 ? (int32_t)place[i] : -1;
+    const int64_t made = snapreport_appear(small, n, table, met, found, before);
+    HOLDS(made >= 0 && made <= met);
+    for (int64_t i = 0; i < n; i++)
+        HOLDS(small[i] < 0 ? before[i] == -1 : found[before[i]] == small[i]);
+    for (int64_t i = 0; i < made; i++)
+        HOLDS(table[found[i]] == i);
+    HOLDS(snapreport_count_before(place, n, table, met, before) == 1);
+    int64_t firsts = 0;
+    for (int64_t i = 0; i < n; i++)
+        firsts += before[i] == 0;
+    HOLDS(firsts == met);
+    if (met > 1) {
+        HOLDS(snapreport_count_before(place, n, table, met - 1, before) == OUT_OF_RANGE);
+        small[0] = (int32_t)met;
+        HOLDS(snapreport_appear(small, n, table, met, found, before) == OUT_OF_RANGE);
+    }
+    free(small);
+    free(before);
+    free(table);
+    free(found);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {data, size};
@@ -33,6 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         met += place[i] == met;
     }
     HOLDS(made < 0 || met == made);
+    if (made >= 0)
+        check_small(place, n, made);
     free(values);
     free(found);
     free(place);

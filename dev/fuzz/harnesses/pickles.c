@@ -14,7 +14,7 @@ static void check(const parsed *found, size_t size)
     const size_t ends[IDS] = {m->n_texts, found->n_stacks, m->n_texts,
                               m->n_texts, m->n_texts, m->n_pairs};
     for (int column = 0; column < IDS; column++)
-        for (uint64_t row = 0; row < found->rows; row++)
+        for (uint64_t row = 0; row < found->rows && found->ids[column] != NULL; row++)
             HOLDS(found->ids[column][row] >= (column ? -1 : 0)
                   && found->ids[column][row] < (int64_t)ends[column]);
     int64_t row = 0;
@@ -41,7 +41,9 @@ static void compare(const parsed *one, const parsed *other)
     for (int i = 0; i < INTEGERS; i++)
         HOLDS(equal(one->integers[i], other->integers[i], one->rows * sizeof(int64_t)));
     for (int i = 0; i < IDS; i++)
-        HOLDS(equal(one->ids[i], other->ids[i], one->rows * sizeof(int32_t)));
+        HOLDS((one->ids[i] == NULL) == (other->ids[i] == NULL)
+              && (one->ids[i] == NULL
+                  || equal(one->ids[i], other->ids[i], one->rows * sizeof(int32_t))));
     HOLDS(one->n_rest == other->n_rest && equal(one->rest, other->rest, one->n_rest));
 }
 

@@ -128,6 +128,25 @@ def number(
     return None if n == NO_ROOM else (met[: checked(n)], place)
 
 
+def appear(values: NDArray[np.int32], most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Number small integers in order of first appearance; -1 stays.
+
+    Args:
+        values: int32, shape (n,), from -1 on.
+        most: all are less than this.
+
+    Returns:
+        int32, shape (m,), the values; and int32, shape (n,), the number of each.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    (column,) = taken(np.int32, len(values), values)
+    table, met, place = (np.empty(n, np.int32) for n in (most, most, len(column)))
+    n = checked(library().appear(column, len(column), table, most, met, place))
+    return met[:n], place
+
+
 def begins_run(ordered: NDArray[Any]) -> NDArray[np.bool_]:
     """Say for each number whether it differs from the one before it; bool, shape (n,)."""
     first = np.ones(len(ordered), np.bool_)
@@ -246,6 +265,52 @@ SEGMENT_COLUMNS = 8
 
 SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segment_unmap": 4}
 """The number of each of these events in ``undo_segments``."""
+
+
+ODD = 4
+"""Kinds of events that do not fit: an alloc of live memory, a free of dead memory, a second
+request, and a completion without a request."""
+
+
+def pair(
+    action: NDArray[np.int16], place: Column, size: Column, code: NDArray[np.int8], places: int
+) -> tuple[Column, Column, Column]:
+    """Pair allocations with their frees.
+
+    Args:
+        action, place, size: of each event; shape (n_events,). A place says which address it is.
+        code: int8: which actions are allocs (0), requests (1) and completions (2); else -1.
+        places: how many addresses there are.
+
+    Returns:
+        int64, shape (4, n): the place, alloc, request and completion of each allocation, those from
+        before the recording first, then in the order of allocs; the last three are events, -1 for
+        none. int64: events of frees that fit none. And int64: how many frees are of another size
+        than their alloc; how many events have each code; and for each of ODD how many there are,
+        and the place and event of the first one at the first place.
+
+    Raises:
+        ValueError: an action or a place is out of range.
+    """
+    n = len(action)
+    rows, leftover = np.empty((4, places + n), np.int64), np.empty(n, np.int64)
+    live, found = np.empty(places, np.int32), np.empty(7 + 3 * ODD, np.int64)
+    events = (*taken(np.int16, n, action), *taken(np.int64, n, place, size))
+    checked(library().pair(*events, n, code, len(code), places, live, rows, leftover, found))
+    before, others, left = found[:3].tolist()
+    return rows[:, places - before : places + others], leftover[:left], found[3:]
+
+
+def count_before(group: Column, groups: int) -> NDArray[np.int32]:
+    """Count how many rows before each one are of its group; int32, shape (n,).
+
+    Raises:
+        ValueError: a group is out of range.
+    """
+    counts, before = np.empty(groups, np.int32), np.empty(len(group), np.int32)
+    (column,) = taken(np.int64, len(group), group)
+    checked(library().count_before(column, len(group), counts, groups, before))
+    return before
 
 
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:

@@ -18,6 +18,9 @@
 
 #define TRY(what) do { if (!(what)) return 0; } while (0) /* 0 means "give up", everywhere */
 
+/* What is done for each field of an event. */
+#define INLINE static inline __attribute__((always_inline))
+
 /* A value is 4 bits of kind and 60 bits of content. */
 typedef uint64_t value;
 enum {
@@ -29,6 +32,7 @@ enum {
     TEXT,  /* a row of texts */
     PAIR,  /* a row of pairs: a tuple of two integers */
     NODE,  /* a row of nodes */
+    STACK, /* a row of stacks: a list of frames that were all met before */
     EVENT, /* a row of the columns */
     UNSET, /* a memo place that holds nothing */
 };
@@ -62,7 +66,13 @@ typedef struct {
     uint64_t hash;
 } text;
 typedef struct { int64_t one, other; } pair;
-typedef struct { uint64_t start; uint32_t length; uint64_t hash; } stack;
+typedef struct {
+    uint64_t start, hash;
+    size_t text;              /* in stack_text: how the list of its frames is written */
+    uint32_t length, n_text;  /* frames, bytes */
+    uint32_t written;
+    int32_t next;             /* the stack that followed it; any other if none did yet */
+} stack;
 typedef struct { int64_t begin, end, first_keys; } trace;
 typedef struct { int64_t trace, text, count, last; } unknown; /* a key that we do not know */
 
@@ -78,6 +88,8 @@ enum { INTEGERS = 4, IDS = 8 }; /* columns: addr size stream time; action frames
 enum { MOST_UNKNOWN = 64, MOST_PAIRS = 256, MOST_PROBES = 512, DEEPEST = 64 };
 /* As in opcodes.c. */
 enum { MOST_INTEGER = 9, MOST_TEXT = 1 << 18, MOST_KEPT = 3 };
+enum { GUESSES = 1 << 12, GUESSED_BY = 64 }; /* by the newest stack and so many bytes */
+enum { BATCH = 1000 }; /* picklers write a longer list in parts */
 #define MEMO_LIMIT ((size_t)1 << 26) /* as in read/unpickle.py */
 #define ROW_LIMIT ((size_t)INT32_MAX)
 
@@ -90,9 +102,14 @@ typedef struct {
     value *items; size_t n_items, room_items;
     node *nodes; size_t n_nodes, room_nodes;
     text *texts; size_t n_texts, room_texts;
+    size_t newest_text; /* that was read */
     pair *pairs; size_t n_pairs, room_pairs;
     stack *stacks; size_t n_stacks, room_stacks;
     int32_t *stack_frames; size_t n_stack_frames, room_stack_frames;
+    unsigned char *stack_text; size_t n_stack_text, room_stack_text;
+    int32_t newest_stack; /* of the list of frames that was read last */
+    int32_t guesses[GUESSES];
+    int rewritten;        /* whether a memo place got another value: then no text says which */
     value *frames; size_t n_frames, room_frames; /* dicts, or the texts of forward_frames */
     trace *traces; size_t n_traces, room_traces;
     unknown *unknowns; size_t n_unknowns, room_unknowns;
@@ -171,6 +188,16 @@ static int rehash(machine *m, int32_t **table, size_t *slots, size_t rows, const
     return 1;
 }
 
+static size_t four_bytes_at(const unsigned char *at)
+{
+    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+}
+
+static uint64_t eight_bytes_at(const unsigned char *at)
+{
+    return four_bytes_at(at) | (uint64_t)four_bytes_at(at + 4) << 32;
+}
+
 /* ---- texts ---- */
 
 /* Say whether bytes are UTF-8 as Python decodes it, and without surrogates. */
@@ -219,6 +246,13 @@ static uint64_t hash_bytes(const unsigned char *bytes, size_t length)
 static int intern_text(machine *m, size_t start, size_t length, value *result)
 {
     const unsigned char *bytes = m->data + start;
+    if (m->n_texts > 0) { /* nearly every event has this text again */
+        const text *newest = &m->texts[m->newest_text];
+        if (newest->length == length && memcmp(m->data + newest->start, bytes, length) == 0) {
+            *result = make(TEXT, m->newest_text);
+            return 1;
+        }
+    }
     TRY(length < UINT32_MAX);
     TRY(rehash(m, &m->text_table, &m->text_slots, m->n_texts,
                m->n_texts ? (const void *)&m->texts[0].hash : NULL, sizeof(text)));
@@ -230,6 +264,7 @@ static int intern_text(machine *m, size_t start, size_t length, value *result)
         if (known->hash == hash && known->length == length
             && memcmp(m->data + known->start, bytes, length) == 0) {
             *result = make(TEXT, row);
+            m->newest_text = row;
             return 1;
         }
         TRY(probes < MOST_PROBES);
@@ -242,7 +277,8 @@ static int intern_text(machine *m, size_t start, size_t length, value *result)
         key++;
     m->texts[m->n_texts] = (text){start, (uint32_t)length, 0, key, -1, hash};
     m->text_table[slot] = (int32_t)m->n_texts;
-    *result = make(TEXT, m->n_texts++);
+    m->newest_text = m->n_texts++;
+    *result = make(TEXT, m->newest_text);
     return 1;
 }
 
@@ -321,21 +357,56 @@ static int number_frame(machine *m, value v, unsigned kind, int32_t *number)
     return 1;
 }
 
+/* Number the stack of the newest frames in stack_frames, which are dropped if it is not new. */
+static int intern_stack(machine *m, size_t start, int32_t *number)
+{
+    const size_t length = m->n_stack_frames - start;
+    uint64_t hash = 0;
+    TRY(length < ROW_LIMIT);
+    for (size_t i = 0; i < length; i++)
+        hash = mix(hash, (uint64_t)m->stack_frames[start + i] + 1);
+    hash = mix(hash, hash >> 32);
+    TRY(rehash(m, &m->stack_table, &m->stack_slots, m->n_stacks,
+               m->n_stacks ? (const void *)&m->stacks[0].hash : NULL, sizeof(stack)));
+    size_t slot = (size_t)hash & (m->stack_slots - 1);
+    for (unsigned probes = 0; m->stack_table[slot] >= 0; probes++) {
+        const stack *known = &m->stacks[m->stack_table[slot]];
+        if (known->hash == hash && known->length == length
+            && (length == 0
+                || memcmp(m->stack_frames + known->start, m->stack_frames + start,
+                          length * sizeof(int32_t)) == 0)) {
+            *number = m->stack_table[slot];
+            m->n_stack_frames = start;
+            return 1;
+        }
+        TRY(probes < MOST_PROBES);
+        slot = (slot + 1) & (m->stack_slots - 1);
+    }
+    TRY(m->n_stacks < ROW_LIMIT && ROOM(m, stacks, 1));
+    *number = (int32_t)m->n_stacks;
+    m->stacks[m->n_stacks++] = (stack){start, hash, 0, (uint32_t)length, 0, 0, 0};
+    m->stack_table[slot] = *number;
+    return 1;
+}
+
 /* Number the stack that a list of frames is, by its content, and drop its items. The frames are
  * dicts (NODE), or the lines of a traceback (TEXT). */
 static int number_stack(machine *m, value v, unsigned kind, int32_t *number)
 {
-    TRY(kind_of(v) == NODE);
     const size_t row = row_of(v);
-    TRY(m->nodes[row].kind == LIST && m->nodes[row].role == PLAIN && !m->nodes[row].open);
-    if (m->nodes[row].number >= 0) {
+    if (kind_of(v) == STACK)
+        *number = (int32_t)row;
+    else {
+        TRY(kind_of(v) == NODE && m->nodes[row].kind == LIST && m->nodes[row].role == PLAIN
+            && !m->nodes[row].open);
         *number = m->nodes[row].number;
-        const stack s = m->stacks[*number];
-        return s.length == 0 || kind_of(m->frames[m->stack_frames[s.start]]) == kind;
     }
-    const uint64_t start = m->n_stack_frames;
+    if (*number >= 0) {
+        const stack *s = &m->stacks[*number];
+        return s->length == 0 || kind_of(m->frames[m->stack_frames[s->start]]) == kind;
+    }
+    const size_t start = m->n_stack_frames;
     const uint64_t first = m->nodes[row].first;
-    uint64_t hash = 0, length = 0;
     for (uint64_t chunk = first; chunk != 0; chunk = m->items[chunk + 1]) {
         const uint64_t count = m->items[chunk];
         TRY(ROOM(m, stack_frames, (size_t)count));
@@ -343,44 +414,88 @@ static int number_stack(machine *m, value v, unsigned kind, int32_t *number)
             int32_t frame;
             TRY(number_frame(m, m->items[chunk + 2 + i], kind, &frame));
             m->stack_frames[m->n_stack_frames++] = frame;
-            hash = mix(hash, (uint64_t)frame + 1);
         }
-        length += count;
     }
-    TRY(length < ROW_LIMIT);
-    hash = mix(hash, hash >> 32);
-    TRY(rehash(m, &m->stack_table, &m->stack_slots, m->n_stacks,
-               m->n_stacks ? (const void *)&m->stacks[0].hash : NULL, sizeof(stack)));
-    size_t slot = (size_t)hash & (m->stack_slots - 1);
-    int32_t found = -1;
-    for (unsigned probes = 0; m->stack_table[slot] >= 0; probes++) {
-        const stack *known = &m->stacks[m->stack_table[slot]];
-        if (known->hash == hash && known->length == length
-            && (length == 0
-                || memcmp(m->stack_frames + known->start, m->stack_frames + start,
-                          (size_t)length * sizeof(int32_t)) == 0)) {
-            found = m->stack_table[slot];
-            break;
-        }
-        TRY(probes < MOST_PROBES);
-        slot = (slot + 1) & (m->stack_slots - 1);
-    }
-    if (found >= 0) {
-        m->n_stack_frames = (size_t)start;
-    } else {
-        TRY(m->n_stacks < ROW_LIMIT && ROOM(m, stacks, 1));
-        found = (int32_t)m->n_stacks;
-        m->stacks[m->n_stacks++] = (stack){start, (uint32_t)length, hash};
-        m->stack_table[slot] = found;
-    }
+    TRY(intern_stack(m, start, number));
     node *list = &m->nodes[row];
-    list->number = found;
+    list->number = *number;
     /* Nearly always its items are the newest, and can be dropped: the stack has them too. */
     if (first != 0 && first == list->last && first + 2 + m->items[first] == m->n_items)
         m->n_items = (size_t)first;
     list->first = list->last = 0;
-    *number = found;
     return 1;
+}
+
+/* Say whether a list of frames, from its MARK on, is written as the one that a stack was read from
+ * first. */
+static int is_written_as(const machine *m, const unsigned char *text, size_t most, int32_t number)
+{
+    if ((size_t)number >= m->n_stacks || m->rewritten)
+        return 0;
+    const stack *s = &m->stacks[number];
+    return s->n_text > 0 && s->n_text <= most
+        && memcmp(text, m->stack_text + s->text, s->n_text) == 0;
+}
+
+/* Read the frames of an event from their MARK on, if all were met before: APPENDS follows after a
+ * BINGET or LONG_BINGET for each.
+ *
+ * Such a list is nearly always written as one before it, and then has the same stack, as no place
+ * of the memo got another value. It mostly is the one that followed the last time, or that followed
+ * when it began in the same way.
+ *
+ * Returns where the list ends, or 0 if it is another. */
+static size_t read_frames(machine *m, size_t position, size_t limit, int32_t *number)
+{
+    const unsigned char *const text = m->data + position;
+    const size_t start = m->n_stack_frames, most = limit - position;
+    const int32_t before = m->newest_stack, next = m->n_stacks ? m->stacks[before].next : 0;
+    if (is_written_as(m, text, most, next)) {
+        *number = m->newest_stack = next;
+        return position + m->stacks[next].n_text;
+    }
+    uint64_t hash = (uint64_t)before;
+    if (most >= GUESSED_BY)
+        for (size_t i = 0; i < GUESSED_BY; i += 8) {
+            uint64_t word;
+            memcpy(&word, text + i, 8);
+            hash = mix(hash, word);
+        }
+    int32_t *const guess = &m->guesses[hash & (GUESSES - 1)];
+    if (is_written_as(m, text, most, *guess)) {
+        *number = m->newest_stack = m->stacks[before].next = *guess;
+        return position + m->stacks[*guess].n_text;
+    }
+    size_t end = 1;
+    while (most - end > 5 && (text[end] == 'h' || text[end] == 'j')) {
+        const int is_long = text[end] == 'j';
+        const size_t index = is_long ? four_bytes_at(text + end + 1) : text[end + 1];
+        int32_t frame;
+        if (index >= m->n_memo || kind_of(m->memo[index]) != NODE)
+            break;
+        m->nodes[row_of(m->memo[index])].open = 0; /* as get() does */
+        if (!number_frame(m, m->memo[index], NODE, &frame) || !ROOM(m, stack_frames, 1))
+            break;
+        m->stack_frames[m->n_stack_frames++] = frame;
+        end += is_long ? 5 : 2;
+    }
+    const size_t count = m->n_stack_frames - start;
+    if (text[end] != 'e' || count == 0 || count >= BATCH || !intern_stack(m, start, number)) {
+        m->n_stack_frames = start;
+        return 0;
+    }
+    end++;
+    stack *s = &m->stacks[*number];
+    if (s->n_text == 0) {
+        if (!ROOM(m, stack_text, end))
+            return 0;
+        s->text = m->n_stack_text;
+        s->n_text = (uint32_t)end;
+        memcpy(m->stack_text + s->text, text, end);
+        m->n_stack_text += end;
+    }
+    m->newest_stack = m->stacks[before].next = *guess = *number;
+    return position + end;
 }
 
 /* ---- events ---- */
@@ -395,17 +510,31 @@ static int new_row(machine *m, value *result)
             TRY(grow(m, (void **)&m->integers[i], &room, m->n_rows, 1, sizeof(int64_t)));
         }
         for (int i = 0; i < IDS; i++) {
-            room = m->room_rows;
-            TRY(grow(m, (void **)&m->ids[i], &room, m->n_rows, 1, sizeof(int32_t)));
+            size_t same = m->room_rows;
+            if (m->ids[i] != NULL)
+                TRY(grow(m, (void **)&m->ids[i], &same, m->n_rows, 1, sizeof(int32_t)));
         }
         m->room_rows = room;
     }
     for (int i = 0; i < INTEGERS; i++)
         m->integers[i][m->n_rows] = i == INTEGERS - 1 ? -1 : 0;
     for (int i = 0; i < IDS; i++)
-        m->ids[i][m->n_rows] = -1;
+        if (m->ids[i] != NULL)
+            m->ids[i][m->n_rows] = -1;
     m->seen = 0;
     *result = make(EVENT, m->n_rows++);
+    return 1;
+}
+
+/* Set an id of the newest row; a column begins with its first one, and many files lack some. */
+INLINE int set_id(machine *m, int column, size_t id)
+{
+    if (m->ids[column] == NULL) {
+        size_t room = 0;
+        TRY(grow(m, (void **)&m->ids[column], &room, 0, m->room_rows, sizeof(int32_t)));
+        memset(m->ids[column], 0xFF, m->n_rows * sizeof(int32_t));
+    }
+    m->ids[column][m->n_rows - 1] = (int32_t)id;
     return 1;
 }
 
@@ -417,14 +546,14 @@ static uint64_t unsigned_at(const unsigned char *at, unsigned width)
     return number;
 }
 
-static int integer(const machine *m, value v, int64_t *number)
+INLINE int integer(const machine *m, value v, int64_t *number)
 {
     if (kind_of(v) == INT) {
         *number = int_of(v);
         return 1;
     }
     TRY(kind_of(v) == LONG8);
-    const uint64_t bits = unsigned_at(m->data + row_of(v), 8);
+    const uint64_t bits = eight_bytes_at(m->data + row_of(v));
     memcpy(number, &bits, sizeof bits);
     return 1;
 }
@@ -448,8 +577,16 @@ static int count_unknown(machine *m, size_t key, size_t row)
     return 1;
 }
 
-static int set_field(machine *m, size_t row, value key, value v)
+/* Set a field of the newest event. */
+INLINE int set_field(machine *m, value key, value v)
 {
+    /* Columns of ids; the others are not set as texts. */
+    static const int8_t COLUMNS[EVENT_KEYS] = {
+        [ACTION] = 0, [FRAMES] = 1, [CONTEXT] = 2, [METADATA] = 3, [CATEGORY] = 4, [POOL] = 5,
+        [FORWARD] = 6, [INTERNAL] = 7};
+    const size_t row = m->n_rows - 1;
+    int64_t ignored;
+    int32_t number;
     TRY(kind_of(key) == TEXT && take(m, v));
     const int32_t which = m->texts[row_of(key)].key;
     if (which >= EVENT_KEYS)
@@ -458,10 +595,7 @@ static int set_field(machine *m, size_t row, value key, value v)
     m->seen |= 1u << which;
     switch (which) {
     case ADDR: /* device_free, if there is one, takes its place */
-        if (!(m->seen & 1u << DEVICE_FREE))
-            return integer(m, v, &m->integers[0][row]);
-        int64_t ignored;
-        return integer(m, v, &ignored);
+        return integer(m, v, m->seen & 1u << DEVICE_FREE ? &ignored : &m->integers[0][row]);
     case DEVICE_FREE:
         return integer(m, v, &m->integers[0][row]);
     case SIZE:
@@ -471,21 +605,14 @@ static int set_field(machine *m, size_t row, value key, value v)
     case TIME:
         return integer(m, v, &m->integers[3][row]);
     case FRAMES:
-        return kind_of(v) == NONE || number_stack(m, v, NODE, &m->ids[1][row]);
     case FORWARD:
-        return kind_of(v) == NONE || number_stack(m, v, TEXT, &m->ids[6][row]);
-    case POOL:
-        if (kind_of(v) == PAIR)
-            m->ids[5][row] = (int32_t)row_of(v);
-        return kind_of(v) == PAIR || kind_of(v) == NONE;
-    default: {
-        int32_t *column = which == ACTION ? m->ids[0] : which == CONTEXT ? m->ids[2]
-                        : which == METADATA ? m->ids[3] : which == CATEGORY ? m->ids[4]
-                        : m->ids[7];
-        if (kind_of(v) == TEXT)
-            column[row] = (int32_t)row_of(v);
-        return kind_of(v) == TEXT || (kind_of(v) == NONE && which != ACTION);
-    }
+        return kind_of(v) == NONE
+            || (number_stack(m, v, which == FRAMES ? NODE : TEXT, &number)
+                && set_id(m, COLUMNS[which], (size_t)number));
+    default:
+        if (kind_of(v) == NONE)
+            return which != ACTION;
+        return kind_of(v) == (which == POOL ? PAIR : TEXT) && set_id(m, COLUMNS[which], row_of(v));
     }
 }
 
@@ -494,7 +621,7 @@ static int set_fields(machine *m, size_t row, size_t from, size_t count)
 {
     TRY(row + 1 == m->n_rows && m->n_traces > 0);
     for (size_t i = 0; i < count; i += 2)
-        TRY(set_field(m, row, m->values[from + i], m->values[from + i + 1]));
+        TRY(set_field(m, m->values[from + i], m->values[from + i + 1]));
     trace *own = &m->traces[m->n_traces - 1];
     if ((int64_t)row == own->begin)
         own->first_keys = m->seen;
@@ -503,7 +630,7 @@ static int set_fields(machine *m, size_t row, size_t from, size_t count)
 
 /* ---- what is on the stack ---- */
 
-static int push(machine *m, value v)
+INLINE int push(machine *m, value v)
 {
     if (m->n_values == m->room_values)
         TRY(ROOM(m, values, 1));
@@ -585,7 +712,7 @@ static int append(machine *m, size_t from)
         for (size_t i = 0; i < count; i++) {
             const value v = m->values[from + i];
             TRY(kind_of(v) == EVENT && (int64_t)row_of(v) == own->end);
-            TRY(m->ids[0][row_of(v)] >= 0); /* it has an action */
+            TRY(m->ids[0] != NULL && m->ids[0][row_of(v)] >= 0); /* it has an action */
             own->end++;
         }
     } else if (list->role == TRACES) {
@@ -641,24 +768,29 @@ static int set_items(machine *m, size_t from)
     return 1;
 }
 
+static int find_pair(machine *m, int64_t one, int64_t other, value *result)
+{
+    size_t i = 0;
+    while (i < m->n_pairs && (m->pairs[i].one != one || m->pairs[i].other != other))
+        i++;
+    TRY(i < MOST_PAIRS);
+    if (i == m->n_pairs) {
+        TRY(ROOM(m, pairs, 1));
+        m->pairs[m->n_pairs++] = (pair){one, other};
+    }
+    *result = make(PAIR, i);
+    return 1;
+}
+
 static int push_tuple(machine *m, size_t from)
 {
     const size_t count = m->n_values - from;
     const value *v = m->values + from;
     value result;
-    if (count == 2 && kind_of(v[0]) == INT && kind_of(v[1]) == INT) {
-        const int64_t one = int_of(v[0]), other = int_of(v[1]);
-        for (size_t i = 0; i < m->n_pairs; i++)
-            if (m->pairs[i].one == one && m->pairs[i].other == other) {
-                m->n_values = from;
-                return push(m, make(PAIR, i));
-            }
-        if (m->n_pairs < MOST_PAIRS) {
-            TRY(ROOM(m, pairs, 1));
-            m->pairs[m->n_pairs] = (pair){one, other};
-            m->n_values = from;
-            return push(m, make(PAIR, m->n_pairs++));
-        }
+    if (count == 2 && kind_of(v[0]) == INT && kind_of(v[1]) == INT
+        && find_pair(m, int_of(v[0]), int_of(v[1]), &result)) {
+        m->n_values = from;
+        return push(m, result);
     }
     TRY(new_node(m, TUPLE, PLAIN, &result));
     TRY(add_items(m, row_of(result), from, count));
@@ -667,9 +799,9 @@ static int push_tuple(machine *m, size_t from)
     return push(m, result);
 }
 
-static int put(machine *m, size_t index)
+INLINE int memoize(machine *m, size_t index, value v)
 {
-    TRY(m->n_values > fence(m) && index < MEMO_LIMIT);
+    TRY(index < MEMO_LIMIT);
     if (index >= m->n_memo) {
         TRY(ROOM(m, memo, index - m->n_memo + 1));
         while (m->n_memo <= index)
@@ -677,14 +809,23 @@ static int put(machine *m, size_t index)
     }
     if (m->memo[index] == UNSET)
         m->memo_count++;
-    m->memo[index] = m->values[m->n_values - 1];
+    else
+        m->rewritten = 1;
+    m->memo[index] = v;
     return 1;
 }
 
-static int get(machine *m, size_t index)
+static int put(machine *m, size_t index)
+{
+    TRY(m->n_values > fence(m));
+    return memoize(m, index, m->values[m->n_values - 1]);
+}
+
+/* Take a value from the memo. */
+INLINE int recall(machine *m, size_t index, value *result)
 {
     TRY(index < m->n_memo);
-    const value v = m->memo[index];
+    const value v = *result = m->memo[index];
     const unsigned kind = kind_of(v);
     if (kind == NODE) {
         node *known = &m->nodes[row_of(v)];
@@ -693,7 +834,13 @@ static int get(machine *m, size_t index)
     } else {
         TRY(kind != UNSET && kind != EVENT);
     }
-    return push(m, v);
+    return 1;
+}
+
+static int get(machine *m, size_t index)
+{
+    value v;
+    return recall(m, index, &v) && push(m, v);
 }
 
 /* ---- the opcodes ---- */
@@ -708,19 +855,107 @@ static int is_common(const unsigned char *bytes)
     return any == 0 || (size >= 0x3C && size <= 0x43);
 }
 
-static size_t four_bytes_at(const unsigned char *at)
-{
-    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
-}
-
-static int push_long(machine *m, size_t start, size_t count)
+static value long_at(const machine *m, size_t start, size_t count)
 {
     if (count > 7)
-        return push(m, make(count == 8 ? LONG8 : LONG9, start));
+        return make(count == 8 ? LONG8 : LONG9, start);
     uint64_t bits = unsigned_at(m->data + start, (unsigned)count);
     if (count > 0 && m->data[start + count - 1] & 0x80)
         bits |= ~UINT64_C(0) << (8 * count);
-    return push(m, make(INT, bits));
+    return make(INT, bits);
+}
+
+/* ---- events as they are nearly always written ---- */
+
+/* Read a value from the memo, which BINGET or LONG_BINGET at a place takes; return where it ends,
+ * 0 if it is none. */
+INLINE size_t read_known(machine *m, size_t position, value *v)
+{
+    const unsigned char *at = m->data + position;
+    if (*at == 'h')
+        return recall(m, at[1], v) ? position + 2 : 0;
+    return *at == 'j' && recall(m, four_bytes_at(at + 1), v) ? position + 5 : 0;
+}
+
+/* The integer in the upper bits of a word, so many from the lowest one on. */
+static value signed_of(uint64_t word, unsigned lowest)
+{
+    const uint64_t sign = word >> 63 ? ~UINT64_C(0) << (64 - lowest) : 0;
+    return make(INT, word >> lowest | sign);
+}
+
+/* Read the value of a field of an event; return where it ends, 0 for any other kind of value.
+ * `memoized` becomes whether it gets a place in the memo. At least SHORT bytes are there. */
+INLINE size_t read_field(machine *m, size_t position, size_t limit, value *v, int *memoized)
+{
+    const unsigned char *const at = m->data + position;
+    const size_t count = at[1];
+    int32_t number;
+    size_t end;
+    *memoized = 0;
+    switch (*at) {
+    case 'h': case 'j':
+        return read_known(m, position, v);
+    case 'N':
+        *v = NONE;
+        return position + 1;
+    case 'K':
+        if (at[2] == 'K' && at[4] == 0x86 && find_pair(m, at[1], at[3], v)) {
+            *memoized = at[5] == 0x94;
+            return position + 5 + (size_t)*memoized;
+        }
+        *v = make(INT, count);
+        return position + 2;
+    case 'M':
+        *v = make(INT, unsigned_at(at + 1, 2));
+        return position + 3;
+    case 'J':
+        *v = signed_of((uint64_t)four_bytes_at(at + 1) << 32, 32);
+        return position + 5;
+    case 0x8a:
+        if (count == 0 || count > 8)
+            return 0;
+        *v = count == 8 ? make(LONG8, position + 2)
+            : signed_of(eight_bytes_at(at + 2) << (64 - 8 * count), 64 - 8 * (unsigned)count);
+        return position + 2 + count;
+    case ']':
+        *memoized = 1;
+        if (at[1] != 0x94 || at[2] != '(')
+            return 0;
+        end = read_frames(m, position + 2, limit, &number);
+        *v = make(STACK, (size_t)number);
+        return end;
+    case 0x8c:
+        *memoized = 1;
+        end = position + 2 + count;
+        if (end >= limit || m->data[end] != 0x94 || !intern_text(m, position + 2, count, v))
+            return 0;
+        return end + 1;
+    default:
+        return 0;
+    }
+}
+
+/* Set the fields of the newest event as long as they are written as picklers mostly do: a key that was met
+ * before, and a value after which the next key or SETITEMS follows. Nothing is changed for the
+ * first one that is not; it and all after it are then read as anything else. */
+static int read_fields(machine *m, size_t *position, size_t limit)
+{
+    enum { KEY = 5, SHORT = 10 };
+    while (limit - *position > KEY + SHORT) {
+        value key, v;
+        int memoized;
+        size_t end = read_known(m, *position, &key);
+        if (end == 0 || kind_of(key) != TEXT
+            || (end = read_field(m, end, limit, &v, &memoized)) == 0 || end >= limit)
+            return 1;
+        const unsigned char next = m->data[end];
+        if (next != 'h' && next != 'j' && next != 'u')
+            return 1;
+        TRY((!memoized || memoize(m, m->memo_count, v)) && set_field(m, key, v));
+        *position = end;
+    }
+    return 1;
 }
 
 #define NEED(count) TRY(limit - position >= (size_t)(count))
@@ -779,6 +1014,9 @@ static int run(machine *m)
         case '(': /* MARK */
             TRY(ROOM(m, marks, 1));
             m->marks[m->n_marks++] = m->n_values;
+            if (m->n_rows > 0 && m->n_values > 0
+                && m->values[m->n_values - 1] == make(EVENT, m->n_rows - 1))
+                TRY(read_fields(m, &position, limit));
             break;
         case ']': TRY(push_list(m)); break;
         case '}': TRY(push_dict(m)); break;
@@ -816,7 +1054,7 @@ static int run(machine *m)
             break;
         case 'J': /* BININT */
             NEED(4);
-            TRY(push_long(m, position, 4));
+            TRY(push(m, long_at(m, position, 4)));
             position += 4;
             small = before + 1;
             break;
@@ -830,7 +1068,7 @@ static int run(machine *m)
             const size_t count = data[position++];
             NEED(count);
             TRY(count < MOST_INTEGER || (count == MOST_INTEGER && data[position + count - 1] == 0));
-            TRY(push_long(m, position, count));
+            TRY(push(m, long_at(m, position, count)));
             position += count;
             break;
         }
@@ -943,6 +1181,25 @@ static int write_long(machine *m, size_t start, unsigned char count)
 
 static int write_value(machine *m, value v, unsigned depth);
 
+static int write_frames(machine *m, int32_t number, unsigned depth)
+{
+    const stack s = m->stacks[number];
+    for (uint32_t i = 0; i < s.length; i++)
+        TRY(write_value(m, m->frames[m->stack_frames[s.start + i]], depth));
+    return 1;
+}
+
+static int write_stack(machine *m, size_t row, unsigned depth)
+{
+    uint32_t *written = &m->stacks[row].written;
+    int before;
+    TRY(depth < DEEPEST && write_known(m, *written, &before));
+    if (before)
+        return 1;
+    return write_op(m, ']') && write_memo(m, written) && write_op(m, '(')
+        && write_frames(m, (int32_t)row, depth + 1) && write_op(m, 'e');
+}
+
 static int write_node(machine *m, size_t row, unsigned depth)
 {
     node *n = &m->nodes[row];
@@ -955,9 +1212,7 @@ static int write_node(machine *m, size_t row, unsigned depth)
     if (n->kind != TUPLE) /* none contains itself: BINGET checks that */
         TRY(write_memo(m, &n->written) && write_op(m, '('));
     if (n->kind == LIST && n->number >= 0) {
-        const stack s = m->stacks[n->number];
-        for (uint32_t i = 0; i < s.length; i++)
-            TRY(write_value(m, m->frames[m->stack_frames[s.start + i]], depth + 1));
+        TRY(write_frames(m, n->number, depth + 1));
     } else {
         for (uint64_t chunk = n->first; chunk != 0; chunk = m->items[chunk + 1])
             for (uint64_t i = 0; i < m->items[chunk]; i++)
@@ -982,6 +1237,7 @@ static int write_value(machine *m, value v, unsigned depth)
         return write_int(m, m->pairs[row_of(v)].one) && write_int(m, m->pairs[row_of(v)].other)
             && write_op(m, 0x86);
     case NODE: return write_node(m, row_of(v), depth);
+    case STACK: return write_stack(m, row_of(v), depth);
     default: return 0;
     }
 }
@@ -1010,7 +1266,7 @@ typedef struct {
     void *machine;
     int64_t *integers[INTEGERS]; /* addr, size, stream, time_us; each with `rows` entries */
     int32_t *ids[IDS]; /* -1: none; action, stack, compile_context, user_metadata, category, pool,
-                          forward, internal */
+                          forward, internal; NULL: no row has one */
     trace *traces;     /* each with its first row, the row after its last, the first one's keys */
     stack *stacks;
     int32_t *stack_frames;
@@ -1029,12 +1285,22 @@ EXPORT void snapreport_events_free(parsed *result)
     for (int i = 0; i < IDS; i++)
         free(m->ids[i]);
     void *const all[] = {m->values, m->marks, m->memo, m->items, m->nodes, m->texts, m->pairs,
-                         m->stacks, m->stack_frames, m->frames, m->traces, m->unknowns,
+                         m->stacks, m->stack_frames, m->stack_text, m->frames, m->traces, m->unknowns,
                          m->text_table, m->stack_table, m->out, m};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     result->machine = NULL;
 }
+
+/* Leave the columns to the caller, who must free each with snapreport_release. */
+EXPORT void snapreport_events_give(parsed *result)
+{
+    machine *m = result->machine;
+    memset(m->integers, 0, sizeof m->integers);
+    memset(m->ids, 0, sizeof m->ids);
+}
+
+EXPORT void snapreport_release(void *column) { free(column); }
 
 static void release(void **array, size_t *room)
 {

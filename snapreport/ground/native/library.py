@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
     return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
 
 
-_U8, _I8, _I32, _I64 = map(_taken, ("u1", "i1", "i4", "i8"))
+_U8, _I8, _I16, _I32, _I64 = map(_taken, ("u1", "i1", "i2", "i4", "i8"))
 # Arrays that the library writes to.
 _OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
 _OUTU64 = _taken("u8", "WRITEABLE")
@@ -41,6 +42,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "scan": (ctypes.c_size_t, _U8, ctypes.c_size_t),
     "events": (_INT, _U8, ctypes.c_size_t, _P),
     "events_free": (None, _P),
+    "events_give": (None, _P),
+    "release": (None, _P),
     "rows": (
         *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
@@ -52,7 +55,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "replay_go_on": (_INT, _P),
     "replay_blocks": (_N, _P, _OUT64, _N),
     "replay_end": (None, _P),
+    "appear": (_N, _I32, _N, _OUT32, _N, _OUT32, _OUT32),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
+    "pair": (_INT, _I16, _I64, _I64, _N, _I8, _N, _N, _OUT32, _OUT64, _OUT64, _OUT64),
+    "count_before": (_INT, _I64, _N, _OUT32, _N, _OUT32),
     "sum_live": (_INT, _I64, _I64, _I64, _N, _N, _OUT64),
     "weigh": (_INT, _I64, _I64, _N, _OUT64),
     "locate": (_INT, _I64, _I64, _I64, _I64, _I64, _N, _I64, _I64, _N, _OUT32),
@@ -213,6 +219,16 @@ def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
     return np.array(np.frombuffer(memoryview(raw), dtype))
 
 
+def _owned(place: int, length: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return an array that the library made, and releases with its last view."""
+    if not length:
+        library().release(place)
+        return np.empty(0, kind)
+    raw = (ctypes.c_char * (length * np.dtype(kind).itemsize)).from_address(place)
+    weakref.finalize(raw, library().release, place).atexit = False
+    return np.frombuffer(memoryview(raw), np.dtype(kind))
+
+
 def _text_at(place: int | None, length: int) -> bytes:
     """Return a copy of bytes that the library owns."""
     return ctypes.string_at(place or 0, length) if length else b""
@@ -261,7 +277,10 @@ def read_leaves(
 
 # As in events.c.
 _TRACE = np.dtype([("begin", np.int64), ("end", np.int64), ("first_keys", np.int64)])
-_STACK = np.dtype([("start", np.uint64), ("length", np.uint32), ("hash", np.uint64)], align=True)
+_STACK = np.dtype(
+    [(name, np.uint64) for name in ("start", "hash", "text")]
+    + [(name, np.uint32) for name in ("length", "n_text", "written", "next")]
+)
 _UNKNOWN = np.dtype([(name, np.int64) for name in ("trace", "text", "count", "last")])
 
 
@@ -290,15 +309,17 @@ class Columns:
 
 
 def columns_of(found: Events) -> Columns:
-    """Return a copy of the events of a pickle as columns."""
+    """Return the events of a pickle as columns, which it then no longer has."""
+    none = np.full(found.n_rows, -1, np.int32)  # where no event has one
     columns = {
-        name: copied(place, found.n_rows, kind)
+        name: none if not place and found.n_rows else _owned(place, found.n_rows, kind)
         for names, places, kind in (
             (_INTEGERS, found.integers, np.int64),
             (_IDS, found.ids, np.int32),
         )
         for name, place in zip(names, places, strict=True)
     }
+    library().events_give(pointer(found))
     return Columns(
         columns,
         copied(found.traces, found.n_traces, _TRACE),
@@ -313,7 +334,7 @@ def columns_of(found: Events) -> Columns:
 def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
     """Read a pickle, and keep its events during the body; None if it does not have the usual form.
 
-    Such a pickle may be anything, a snapshot or not, safe or not. ``columns_of()`` copies the
+    Such a pickle may be anything, a snapshot or not, safe or not. ``columns_of()`` takes the
     events; how many of them and of traces there are is in ``n_rows`` and ``n_traces``.
     """
     found, opened = Events(), library()

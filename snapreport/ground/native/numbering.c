@@ -2,6 +2,50 @@
 
 #include "native.h"
 
+/* Number small values in order of first appearance; -1, which is none, stays.
+ *
+ * table: room for a number for each value from 0 to `most` - 1. found: room for `most` values.
+ * place: room for `n` numbers.
+ *
+ * Returns how many are distinct, or OUT_OF_RANGE.
+ */
+EXPORT int64_t snapreport_appear(const int32_t *values, int64_t n, int32_t *table, int64_t most,
+                                 int32_t *found, int32_t *place)
+{
+    int32_t met = 0;
+    if (n < 0 || n >= INT32_MAX || most < 0 || most > INT32_MAX)
+        return OUT_OF_RANGE;
+    for (int64_t value = 0; value < most; value++)
+        table[value] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t value = values[i];
+        if (value < -1 || value >= most)
+            return OUT_OF_RANGE;
+        if (value >= 0 && table[value] < 0) {
+            found[met] = value;
+            table[value] = met++;
+        }
+        place[i] = value < 0 ? -1 : table[value];
+    }
+    return met;
+}
+
+/* Count how many rows before each one are of its group; `counts` has room for all groups. */
+EXPORT int32_t snapreport_count_before(const int64_t *group, int64_t n, int32_t *counts,
+                                       int64_t groups, int32_t *before)
+{
+    if (n < 0 || n >= INT32_MAX || groups < 0 || groups > INT32_MAX)
+        return OUT_OF_RANGE;
+    for (int64_t i = 0; i < groups; i++)
+        counts[i] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (group[i] < 0 || group[i] >= groups)
+            return OUT_OF_RANGE;
+        before[i] = counts[group[i]]++;
+    }
+    return 1;
+}
+
 /* Looks at the table for each value, on average: numbers that were chosen to collide need more, and
  * are sorted instead. */
 enum { MOST_LOOKS = 8 };

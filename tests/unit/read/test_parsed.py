@@ -132,6 +132,43 @@ def test_every_event_of_a_trace_is_a_row() -> None:
     assert first.first_keys == {"time_us"}
 
 
+def repeated(events: int) -> dict[str, Any]:
+    """A snapshot whose lists of frames differ, but have the same frames as lists before them."""
+    rng = random.Random(events)
+    frames = [frame(f"f{i}", "m.py", i) for i in range(30)]
+    lists = [frames[: 2 * k] + frames[-k:] for k in range(1, 8)]
+    builder = trace()
+    for i in range(events):
+        own = lists[i % 5] if rng.random() < 0.7 else rng.choice(lists)
+        builder.alloc(f"a{i}", 512, frames=list(own), compile_context="N/A", pool_id=(0, i % 2))
+    return builder.snapshot()
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_lists_of_the_same_frames_are_one_stack(protocol: int) -> None:
+    snapshot = repeated(300)
+    data = pickle.dumps(snapshot, protocol)
+    assert is_taken(data)
+    assert_same(data)
+    assert len(set(read_bytes(data, "x").traces[0].stack.tolist())) == 7
+    lone = snapshot | {"more": snapshot["device_traces"][0][250]["frames"]}
+    assert_same(pickle.dumps(lone, protocol))
+
+
+def test_a_memo_place_that_gets_another_value_makes_another_stack() -> None:
+    # The fourth list is written as the second, but its memo place has another frame by then.
+    data = b"\x80\x04}(X\x08\0\0\0segmentsq\x00]q\x01X\x0d\0\0\0device_tracesq\x02]q\x03](}q\x04("
+    data += b"X\x06\0\0\0actionq\x05X\x05\0\0\0allocq\x06X\x06\0\0\0framesq\x07]\x94(}q\x09("
+    data += b"X\x04\0\0\0nameq\x0aX\x01\0\0\0fq\x0bueu"
+    again = b"}\x94(h\x05h\x06h\x07]\x94(h\x09h\x09h\x09h\x09eu"
+    other = b"}\x94(h\x05h\x06h\x07](}q\x09(h\x0ah\x06ueu"
+    data += again + again + other + again + b"eau."
+    assert is_taken(data)
+    assert_same(data)
+    stacks = read_bytes(data, "x").traces[0].stack.tolist()
+    assert [stacks.index(stack) for stack in stacks] == [0, 1, 1, 3, 4]
+
+
 def with_event(**values: Any) -> dict[str, Any]:
     snapshot = trace().alloc("a", 4, frames=stack("f")).alloc("b", 4).snapshot()
     snapshot["device_traces"][0][1].update(values)
@@ -331,10 +368,11 @@ def test_bent_pickles_are_the_same(
     bend: Callable[[bytes, int, int], Iterator[bytes]], protocol: int
 ) -> None:
     taken = 0
-    for bent in bend(pickle.dumps(rich(6), protocol), protocol, MUTATIONS):
-        assert_same(bent)
-        taken += is_taken(bent)
-    assert 0 < taken < MUTATIONS
+    for snapshot in (rich(6), repeated(20)):
+        for bent in bend(pickle.dumps(snapshot, protocol), protocol, MUTATIONS):
+            assert_same(bent)
+            taken += is_taken(bent)
+    assert 0 < taken < 2 * MUTATIONS
 
 
 def test_values_are_numbered_in_the_order_of_their_first_appearance() -> None:

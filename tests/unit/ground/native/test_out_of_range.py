@@ -66,6 +66,26 @@ class TestNumbers:
         with pytest.raises(ValueError, match="out of range"):
             call(*bent(given, which, max(value, -(2**31))))
 
+    def test_of_events_that_are_paired(self, value: int) -> None:
+        codes, actions = np.array([0, 1, 2, -1], np.int8), np.array([0, 1, 2, 0], np.int16)
+        rows, leftover, found = columns.pair(actions, FOUR * 0, ZEROS, codes, 4)
+        assert rows.tolist() == [[0, 0], [0, 3], [1, -1], [2, -1]]
+        assert (leftover.tolist(), found[:4].tolist()) == ([], [0, 2, 1, 1])
+        with pytest.raises(ValueError, match="out of range"):
+            columns.pair(actions, bent([FOUR], 0, value)[0], ZEROS, codes, 4)
+        wrong = bent([actions], 0, max(value, -(2**15)))[0]
+        with pytest.raises(ValueError, match="out of range"):
+            columns.pair(wrong, FOUR, ZEROS, codes, 4)
+
+    def test_of_values_and_groups(self, value: int) -> None:
+        small = np.array([2, -1, 0, 2], np.int32)
+        assert [each.tolist() for each in columns.appear(small, 4)] == [[2, 0], [0, -1, 1, 0]]
+        assert columns.count_before(np.array([1, 0, 1, 1]), 4).tolist() == [0, 0, 1, 2]
+        with pytest.raises(ValueError, match="out of range"):
+            columns.appear(bent([small], 0, max(value, -(2**31)))[0], 4)
+        with pytest.raises(ValueError, match="out of range"):
+            columns.count_before(bent([FOUR], 0, value)[0], 4)
+
     @pytest.mark.parametrize("which", [1, 2])
     def test_of_spans(self, which: int, value: int) -> None:
         weight, begin, end = bent([FOUR, ZEROS, LATER], which, value)
@@ -94,7 +114,14 @@ def test_lengths_that_cannot_be(count: int) -> None:
     functions = library.library()
     one, short = np.zeros(8, np.int64), np.zeros(8, np.int32)
     five, six = [one] * 5, [one] * 6
+    codes, actions = np.zeros(1, np.int8), np.zeros(1, np.int16)
     calls: list[tuple[Any, ...]] = [
+        (functions.appear, short, count, short.copy(), 1, short.copy(), short.copy()),
+        (functions.appear, short, 0, short.copy(), count, short.copy(), short.copy()),
+        (functions.count_before, one, count, short, 1, short.copy()),
+        (functions.count_before, one, 0, short, count, short.copy()),
+        (functions.pair, actions, one, one, count, codes, 1, 0, short, one, one, one),
+        (functions.pair, actions, one, one, 0, codes, 1, count, short, one, one, one),
         (functions.number, one, -1 if count == 2**31 else count, short, 2, one, 1, one),
         (functions.number, one, 1, short, count, one, 1, one),
         (functions.number, one, 1, short, 2, one, count, one),
