@@ -317,11 +317,12 @@ def run_each(
     )
 
 
-def _shelved(shelf: Shelf, outcome: Outcome) -> Outcome:
+def _shelved(shelf: Shelf, task: Task, outcome: Outcome) -> Outcome:
     if outcome.gathered is None:
         return outcome
     devices = tuple(map(shelf.put, outcome.gathered.devices))
-    return replace(outcome, gathered=replace(outcome.gathered, devices=devices))
+    gathered = replace(outcome.gathered, devices=devices)
+    return replace(outcome, source=task.source, gathered=gathered)  # one path, not two
 
 
 def names_wanted(options: Mapping[str, Any]) -> NamesWanted:
