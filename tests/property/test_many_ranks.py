@@ -18,6 +18,7 @@ from snapreport.api.runs.shelf import Shelf
 from snapreport.diagnosis.ranks import holders
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.diagnosis.ranks.odd_ranks import Curves
+from snapreport.ground.errors import OutputError
 from snapreport.model.run import Cells, DeviceFacts, Run, StepPeak, one_shift, to_one_width
 from snapreport.reporters import run_payload
 from snapreport.reporters.run import run_as_json
@@ -58,6 +59,16 @@ def test_a_device_on_a_shelf_can_be_copied_changed_and_pickled() -> None:
     assert type(pickle.loads(pickle.dumps(kept))) is DeviceFacts
     with pytest.raises(AttributeError, match="nothing"):
         kept.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_without_room_for_temporary_files_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (device, *_) = example_run(8)[0].ranks[0].devices
+    no_room = mock.Mock(side_effect=OSError(28, "No space left on device"))
+    monkeypatch.setattr("tempfile.TemporaryFile", no_room)
+    with pytest.raises(OutputError, match="No space left on device; name another one in TMPDIR"):
+        Shelf().put(device)
 
 
 def test_memory_has_a_few_hundred_bytes_of_each_device() -> None:

@@ -10,8 +10,9 @@ import weakref
 from array import array
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import IO, Any
 
+from snapreport.ground.errors import OutputError
 from snapreport.model.run import DeviceFacts
 
 _LARGE = ("by_event", "by_time", "holders", "steps", "failed", "findings")
@@ -22,14 +23,29 @@ class Shelf:
     """A file without a name, which ends with the last device that has figures in it."""
 
     def __init__(self) -> None:
-        """Begin with an empty file."""
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
+        """Begin without a file: the first device makes one."""
+        self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._ends = array("q", [0])
 
     def put(self, device: DeviceFacts) -> DeviceFacts:
-        """Return the device with its larger figures in the file, read each time they are used."""
+        """Return the device with its larger figures in the file, read each time they are used.
+
+        Raises:
+            OutputError: the folder for temporary files cannot take them.
+        """
+        try:
+            return self._put(device)
+        except OSError as error:
+            raise OutputError(
+                f"the folder for temporary files cannot take the figures of ranks:"
+                f" {error.strerror}; name another one in TMPDIR."
+            ) from error
+
+    def _put(self, device: DeviceFacts) -> DeviceFacts:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
         kept = object.__new__(_OnShelf)
         put = object.__setattr__
         put(kept, "shelf", self)
@@ -43,10 +59,12 @@ class Shelf:
                 self._ends.append(self._ends[-1])
             else:
                 self._ends.append(self._ends[-1] + self._file.write(pickle.dumps(value, 5)))
+        self._file.flush()
         return kept
 
     def get(self, number: int) -> Any:
         """Return the figures of a number; a device has as many numbers as kinds of figures."""
+        assert self._file is not None
         begin, end = self._ends[number : number + 2]
         with self._lock:
             self._file.seek(begin)
