@@ -3,7 +3,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 SHELL := bash
-.PHONY: help report test quick lint types front front-check collected pytest test-lowest golden bench bench-check hostile kills fuzz thorough verdicts laboratory places gpu-check wheels lock screenshots node browser clang clean
+.PHONY: help report test quick lint types front front-check collected pytest test-lowest golden bench performance bench-check hostile kills fuzz thorough verdicts laboratory places gpu-check wheels lock screenshots node browser clang clean
 
 # The first Python that is new enough; `make PYTHON=... report` takes another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -78,6 +78,9 @@ golden: $(VENV)/.dev ## rewrite the expected outputs; then read the diff
 
 bench: $(VENV)/.installed ## measure all stages on quick workloads: make bench BENCH="--browser snap.pickle"
 	@$(BIN)/python -m dev.benchmarks.run $(BENCH)
+
+performance: $(VENV)/.dev browser ## write docs/performance.md and its picture anew, on an idle machine: make performance PERFORMANCE="--snapshot snap.pickle"
+	@$(BIN)/python -m dev.benchmarks.run --document docs/performance.md $(PERFORMANCE)
 
 bench-check: $(VENV)/.installed ## compare the quick workloads with dev/benchmarks/baseline.json; fail if slower or larger
 	@$(BIN)/python -m dev.benchmarks.check

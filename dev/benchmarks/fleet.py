@@ -1,13 +1,11 @@
-"""Measure many files at once: one process, two, and two workers of Dask; and the driver's memory.
+"""Measure many files at once: one process, two, and two workers of Dask.
 
 Files are copies of one snapshot. Each round measures every engine in turn, so that what else the
 machine does meets all of them; of each the best time by the clock and the median of the processor
 time are printed, and ratios to one process. The Dask cluster runs before and after: its start is
-not counted. The driver is the process that hands out the files; its own peak is read from the
-system at its end (Linux).
+not counted. How time and memory grow with the ranks of a run, ``dev.benchmarks.run --ranks`` tells.
 
     python -m dev.benchmarks.fleet snap.pickle --files 8 --rounds 3
-    python -m dev.benchmarks.fleet small.pickle --ranks 64 256 1024
 """
 
 from __future__ import annotations
@@ -28,9 +26,6 @@ _DRIVER = """
 import sys, snapreport
 batch = snapreport.convert_many(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]), engine=sys.argv[4])
 assert not batch.errors, batch.errors[:1]
-for line in open("/proc/self/status"):
-    if line.startswith("VmHWM"):
-        print(len(batch.paths), line.split()[1])
 """
 
 
@@ -41,12 +36,10 @@ class Measured:
         with tempfile.TemporaryDirectory() as out:
             begun, before = time.monotonic(), os.times()
             command = [sys.executable, "-c", _DRIVER, str(folder), out, str(jobs), engine]
-            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            subprocess.run(command, check=True, capture_output=True)
             self.clock = time.monotonic() - begun
             after = os.times()
         self.processor = after[2] + after[3] - before[2] - before[3]
-        self.files, kilobytes = (int(word) for word in said.split())
-        self.driver_mib = kilobytes / 1024
 
 
 @contextmanager
@@ -92,28 +85,13 @@ def speed_up(snapshot: Path, files: int, rounds: int) -> None:
             )
 
 
-def driver_memory(snapshot: Path, ranks: list[int]) -> None:
-    """Print the driver's peak memory for several numbers of files."""
-    for count in ranks:
-        with folder_of(snapshot, count) as folder:
-            measured = Measured(folder, 2, "local")
-        print(
-            f"{measured.files:5} ranks: driver's peak {measured.driver_mib:6.1f} MiB,"
-            f" {measured.clock:6.1f} s by the clock, {measured.processor:6.1f} s processor time"
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("snapshot", type=Path)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[])
     given = parser.parse_args()
-    if given.ranks:
-        driver_memory(given.snapshot, given.ranks)
-    else:
-        speed_up(given.snapshot, given.files, given.rounds)
+    speed_up(given.snapshot, given.files, given.rounds)
 
 
 if __name__ == "__main__":

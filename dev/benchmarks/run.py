@@ -1,13 +1,15 @@
 """Measure convert and render, stage by stage, beside the floor and beside other programs.
 
 Every run is a fresh process; the runs are interleaved, and medians are taken. Times are processor
-seconds (user and system). The workloads are made once, and kept in out/bench.
+seconds (user and system). The workloads are made once, and kept in out/bench. For the document one
+program is measured from 10,000 to 10 million events, and runs of 1 to 1,024 ranks, in a quarter of
+an hour; it needs 8 GB of memory, and 4 GB of disk.
 
     python -m dev.benchmarks.run                              the quick workloads
-    python -m dev.benchmarks.run --workloads full --browser --write docs/performance.md
+    python -m dev.benchmarks.run --document docs/performance.md --snapshot real.pickle
     python -m dev.benchmarks.run --workloads steps-1.2M --snapshot real.pickle --peer-torch
     python -m dev.benchmarks.run snap.pickle --peer-snapviewer ../SnapViewer --json figures.json
-    python -m dev.benchmarks.run --read figures.json --write docs/performance.md
+    python -m dev.benchmarks.run --read figures.json --document docs/performance.md
 
 Pickles are loaded by Python's own unpickler: give this program only files that you trust.
 """
@@ -19,25 +21,27 @@ import math
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from dev.benchmarks.measure import peers as others
+from dev.benchmarks.measure.document import write_document
+from dev.benchmarks.measure.machine import calibrate, this_machine
 from dev.benchmarks.measure.processes import CommandError, run_once
-from dev.benchmarks.measure.results import PageResult, Report, this_machine
+from dev.benchmarks.measure.ranks import measure_ranks
+from dev.benchmarks.measure.results import PageResult, Report, Result, large
 from dev.benchmarks.measure.session import REPOSITORY, measure
-from dev.benchmarks.measure.tables import (
-    fill,
-    growth_table,
-    pages_table,
-    peers_table,
-    results_table,
-)
+from dev.benchmarks.measure.tables import pages_table, peers_table, results_table
 from dev.benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
 from dev.benchmarks.workloads.named import BY_NAME, SETS, Workload
 
 FOLDER = REPOSITORY / "out" / "bench"
 PEER_SECONDS = 600.0
+RANKS = [1, 64, 256, 1024]
+ONCE = 400_000_000
+"""Bytes; for the document larger recordings are measured once, and without other programs."""
 
 
 def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -54,7 +58,12 @@ def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the workloads")
     parser.add_argument("--json", type=Path, help="where to keep every run's figures")
     parser.add_argument("--read", type=Path, help="measure nothing: use figures that were kept")
-    parser.add_argument("--write", type=Path, metavar="DOCUMENT", help="fill its tables")
+    parser.add_argument(
+        "--document", type=Path, metavar="FILE.md", help="measure all, and write the document"
+    )
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", metavar="N", help="measure runs of so many ranks, too"
+    )
     parser.add_argument("--browser", action="store_true", help="measure the pages, too")
     peers = parser.add_argument_group("what people have today")
     peers.add_argument("--peer-snapviewer", type=Path, metavar="DIR")
@@ -69,7 +78,13 @@ def arguments_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="SECONDS",
         help="the most for one run of them; one that needs more is stopped, and told of as such",
     )
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.document is not None:
+        arguments.workloads = arguments.workloads or "curve"
+        arguments.ranks = arguments.ranks or RANKS
+        arguments.peer_torch |= find_spec("torch") is not None
+        arguments.browser = True
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -81,11 +96,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{error}") from error
     if arguments.json is not None:
         report.save(arguments.json)
-    if arguments.write is not None:
-        document = arguments.write.read_text(encoding="utf-8")
-        arguments.write.write_text(filled(document, report), encoding="utf-8")
+    if arguments.document is not None:
+        write_document(report, arguments.document)
     else:
-        print("\n\n".join(text for _, text in parts(report)))
+        print("\n\n".join(tables(report)))
 
 
 def run(arguments: argparse.Namespace) -> Report:
@@ -96,6 +110,7 @@ def run(arguments: argparse.Namespace) -> Report:
         CommandError: one of our own commands fails.
         ValueError: a workload has a name that is not known.
     """
+    begun, machine, whole = time.monotonic(), this_machine(), arguments.document is not None
     programs = peers_of(arguments)
     if arguments.peer_viewer is not None:
         from dev.benchmarks.measure.viewer import check_viewer
@@ -110,10 +125,50 @@ def run(arguments: argparse.Namespace) -> Report:
         workloads.append((workload.name, workload.series, path))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name).resolve()
-        results = measure(workloads, arguments.runs, folder, programs, arguments.peer_seconds, say)
+        calibration = calibrate(folder) if whole else {}
+        results = measure(
+            workloads,
+            arguments.runs,
+            folder,
+            programs,
+            arguments.peer_seconds,
+            say,
+            stages=not whole,
+            once=ONCE if whole else math.inf,
+        )
+        kept = arguments.folder.resolve()
+        ranks = measure_ranks(arguments.ranks or (), kept, folder, say)
+        explorer = first_picture(workloads, large(results), folder) if whole else math.nan
         pages = browse(workloads, arguments, folder) if arguments.browser else []
     command = "python -m dev.benchmarks.run " + shlex.join(told(arguments))
-    return Report(this_machine(), command.strip(), arguments.runs, results, pages)
+    minutes = (time.monotonic() - begun) / 60
+    return Report(
+        machine,
+        command.strip(),
+        arguments.runs,
+        results,
+        pages,
+        calibration,
+        ranks,
+        explorer,
+        minutes,
+    )
+
+
+def first_picture(
+    workloads: Sequence[tuple[str, str, Path]], result: Result | None, folder: Path
+) -> float:
+    """Return the seconds until the explorer's first picture of a workload; nan without one."""
+    if result is None or find_spec("textual") is None:
+        return math.nan
+    from dev.benchmarks.explorer import first_seconds
+
+    say(f"explorer on {result.name}")
+    path = next(path for name, _, path in workloads if name == result.name)
+    bundle = folder / "explored.zip"
+    command = [sys.executable, "-m", "snapreport", "convert", str(path), "-o", str(bundle)]
+    run_once([*command, "--quiet"], output=bundle, folder=REPOSITORY)
+    return first_seconds(bundle)
 
 
 def workloads_of(arguments: argparse.Namespace) -> list[Workload]:
@@ -173,13 +228,17 @@ def browse(
 def told(arguments: argparse.Namespace) -> list[str]:
     """Return the arguments as a reader would give them: without the paths of this machine."""
     words = []
-    if arguments.workloads:
+    if arguments.document is not None:
+        words += ["--document", f"docs/{arguments.document.name}"]
+    if arguments.workloads and (arguments.document is None or arguments.workloads != "curve"):
         words += ["--workloads", arguments.workloads]
     if arguments.snapshot is not None:
         words += ["--snapshot", arguments.snapshot.name]
     words += ["--runs", str(arguments.runs)]
+    if arguments.ranks and arguments.ranks != RANKS:
+        words += ["--ranks", *map(str, arguments.ranks)]
     for name in ("browser", "peer_torch"):
-        if getattr(arguments, name):
+        if getattr(arguments, name) and arguments.document is None:
             words.append(f"--{name.replace('_', '-')}")
     for name in ("peer_snapviewer", "peer_mosaic", "peer_viewer"):
         if getattr(arguments, name) is not None:
@@ -189,24 +248,16 @@ def told(arguments: argparse.Namespace) -> list[str]:
     return [*words, *(path.name for path in arguments.files)]
 
 
-def parts(report: Report) -> list[tuple[str, str]]:
-    """Return the tables, each with the name of its place in the document."""
+def tables(report: Report) -> list[str]:
+    """Return what is printed."""
     how = f"Medians of {report.runs} runs on {report.machine}:\n\n    {report.command}"
     return [
-        ("how", how),
-        ("results", results_table(report.results)),
-        ("growth", growth_table(report.results)),
-        ("peers", peers_table(report.results)),
-        ("pages", pages_table(report.pages)),
-        ("targets", targets_table(report)),
+        how,
+        results_table(report.results),
+        peers_table(report.results),
+        pages_table(report.pages),
+        targets_table(report),
     ]
-
-
-def filled(document: str, report: Report) -> str:
-    """Return a document with all its tables from this report."""
-    for name, text in parts(report):
-        document = fill(document, name, text)
-    return document
 
 
 def say(text: str) -> None:

@@ -5,7 +5,7 @@ The figures of a rank are small, whatever the size of its recording.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ Layout: TypeAlias = tuple[tuple[str, int], ...]
 """Parallel dimensions and their sizes, in the order of ``Run.layout``."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Cells:
     """The most that two curves reach in equal cells of an axis; exact, not sampled.
 
@@ -38,7 +38,7 @@ class Cells:
     """None where no allocator reserves memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Holder:
     """A call site, a role or a stage, and what it holds."""
 
@@ -56,7 +56,7 @@ class Holder:
     """How many allocations have that size."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StepPeak:
     """One step of the training loop, as the recording has it."""
 
@@ -68,7 +68,7 @@ class StepPeak:
     """Allocated when it ended."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FailedRequest:
     """A request for memory that failed."""
 
@@ -80,7 +80,7 @@ class FailedRequest:
     """Which line asked; ``""`` where unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RankFinding:
     """A finding's title, without its text."""
 
@@ -91,7 +91,7 @@ class RankFinding:
     """Bytes that it adds in a step."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class DeviceFacts:
     """One device of one rank."""
 
@@ -131,7 +131,7 @@ class DeviceFacts:
     """In the order of the rank's report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RankName:
     """Who made a file, and when, as far as its name and its notes show."""
 
@@ -143,7 +143,7 @@ class RankName:
     """Place in the parallel layout: ``(("tp", 0), ("pp", 3))``."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class RankFacts:
     """One file of a run: a rank at one dump."""
 
@@ -239,11 +239,18 @@ def to_one_width(all_cells: Sequence[Cells], most: int = MOST_CELLS) -> tuple[Ce
     """
     if not all_cells:
         return ()
-    shift = max(each.shift for each in all_cells)
-    first = min(each.first << each.shift for each in all_cells)
-    last = max(((each.first + len(each.allocated)) << each.shift) - 1 for each in all_cells)
-    shift = max(shift, smallest_shift(first, last, most))
+    shift = one_shift(all_cells, most)
     return tuple(coarser(each, shift) for each in all_cells)
+
+
+def one_shift(all_cells: Iterable[Cells], most: int = MOST_CELLS) -> int:
+    """Return the shift that ``to_one_width()`` gives the cells of several ranks; there are some."""
+    spans = [
+        (each.shift, each.first << each.shift, (each.first + len(each.allocated)) << each.shift)
+        for each in all_cells
+    ]
+    first, last = min(first for _, first, _ in spans), max(end for _, _, end in spans) - 1
+    return max(smallest_shift(first, last, most), *(shift for shift, _, _ in spans))
 
 
 def smallest_shift(first: int, last: int, most: int) -> int:

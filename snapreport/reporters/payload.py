@@ -508,15 +508,15 @@ class Columns:
         """
         column = np.asarray(values, dtype=np.int64)
         if delta and len(column):
-            column = np.diff(column, prepend=0)
+            values, column = column, column.copy()
+            column[1:] -= values[:-1]
         name, typed = _narrowest(column)
         raw = typed.view(np.uint8).reshape(len(column), typed.itemsize).T.tobytes()
         entry = {"type": name, "offset": self._size, "length": len(column), "delta": delta}
         if self._later:
             entry["later"] = True
-        padded = raw + bytes(-len(raw) % 8)
-        self._parts.append(padded)
-        self._size += len(padded)
+        self._parts += [raw, bytes(-len(raw) % 8)]
+        self._size += len(raw) + -len(raw) % 8
         return entry
 
     def tobytes(self) -> bytes:
@@ -526,8 +526,8 @@ class Columns:
     def with_header(self, header: dict[str, Any]) -> bytes:
         """Return a header of plain objects, which says where each column is, and the columns."""
         head = orjson.dumps(header)
-        body = len(head).to_bytes(4, "little") + head
-        return body + bytes(-len(body) % 8) + self.tobytes()
+        size = len(head).to_bytes(4, "little")
+        return b"".join((size, head, bytes(-(4 + len(head)) % 8), *self._parts))
 
 
 # Narrowest first; signed types only serve columns that have a negative value.

@@ -52,7 +52,7 @@ from snapreport.reporters.plain_text import cut_site
 _ALIKE = 0.005
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """One device of one rank."""
 

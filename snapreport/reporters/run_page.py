@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -11,12 +11,27 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from snapreport.ground.units import format_bytes, format_count, format_duration
-from snapreport.model.run import Cells, DeviceFacts, Group, Run, RunFindings, to_one_width
+from snapreport.model.run import (
+    Cells,
+    DeviceFacts,
+    Group,
+    Run,
+    RunFindings,
+    coarser,
+    one_shift,
+)
 from snapreport.reporters import run as words
 from snapreport.reporters.document import plain
 from snapreport.reporters.payload import shown_data
 from snapreport.reporters.run import RunRow, of_commonest_kind, peak_of, rows_of, run_summary
-from snapreport.reporters.run_payload import FORMAT, HeatScale, first_axis, pack_run, scale_of
+from snapreport.reporters.run_payload import (
+    FORMAT,
+    Each,
+    HeatScale,
+    first_axis,
+    pack_run,
+    scale_of,
+)
 from snapreport.reporters.whole_page import coded, data_for_script, json_for_script, write_page
 
 _ROWS_WITHOUT_SCRIPT = 50
@@ -138,23 +153,26 @@ def draw_heat(rows: Sequence[RunRow]) -> HeatPicture | None:
     """Draw the allocated bytes of the commonest kind of memory; None where there are no cells."""
     shown = of_commonest_kind(rows)
     axis = first_axis([row.device for row in shown])
-    drawn = (row.device.by_time if axis == "time" else row.device.by_event for row in shown)
-    curves = [cells for cells in drawn if cells is not None and len(cells.allocated)]
-    if not curves:
+
+    def drawn(row: RunRow) -> Cells | None:
+        cells = row.device.by_time if axis == "time" else row.device.by_event
+        return cells if cells is not None and len(cells.allocated) else None
+
+    curves = Each(shown, drawn)
+    count = sum(1 for _ in curves)
+    if not count:
         return None
-    scale = scale_of([cells.allocated for cells in curves])
-    table, shift, first = _table(curves)
+    scale = scale_of(Each(curves, lambda cells: cells.allocated))
     bundle = 1
-    while len(table) > _ROWS * bundle:
+    while count > _ROWS * bundle:
         bundle *= 2
-    padded = np.pad(table, ((0, -len(table) % bundle), (0, 0)), constant_values=-1)
-    joined = padded.reshape(-1, bundle, padded.shape[1]).max(axis=1)
+    table, shift, first = _table(curves, -(-count // bundle), bundle)
     start = min(cells.first << cells.shift for cells in curves)
     span = ((first + table.shape[1]) << shift) - max(start, first << shift)
     return HeatPicture(
         columns=table.shape[1],
-        rows=len(joined),
-        paths=_paths(_colours(joined, scale)),
+        rows=len(table),
+        paths=_paths(_colours(table, scale)),
         axis=axis,
         last=format_duration(span) if axis == "time" else format_count(span),
         top=shown[0].name,
@@ -166,16 +184,21 @@ def draw_heat(rows: Sequence[RunRow]) -> HeatPicture | None:
     )
 
 
-def _table(curves: list[Cells]) -> tuple[NDArray[np.int64], int, int]:
-    """Return the maxima of each rank in at most ``_COLUMNS`` cells, their shift, and the first."""
-    wide = to_one_width(curves, _COLUMNS)
-    first = min(cells.first for cells in wide)
-    end = max(cells.first + len(cells.allocated) for cells in wide)
-    table = np.full((len(wide), end - first), -1, dtype=np.int64)
-    for row, cells in zip(table, wide, strict=True):
+def _table(curves: Iterable[Cells], rows: int, bundle: int) -> tuple[NDArray[np.int64], int, int]:
+    """Return the maxima of each row's ranks in at most ``_COLUMNS`` cells, their shift, the first.
+
+    A row has the ranks of a ``bundle``.
+    """
+    shift = one_shift(curves, _COLUMNS)
+    wide = Each(curves, lambda cells: coarser(cells, shift))
+    spans = [(cells.first, cells.first + len(cells.allocated)) for cells in wide]
+    first = min(begin for begin, _ in spans)
+    table = np.full((rows, max(end for _, end in spans) - first), -1, dtype=np.int64)
+    for rank, cells in enumerate(wide):
         at = cells.first - first
-        row[at : at + len(cells.allocated)] = cells.allocated
-    return table, wide[0].shift, first
+        part = table[rank // bundle, at : at + len(cells.allocated)]
+        np.maximum(part, cells.allocated, out=part)
+    return table, shift, first
 
 
 def _colours(table: NDArray[np.int64], scale: HeatScale) -> NDArray[np.int64]:

@@ -7,9 +7,10 @@ are multiples of 512, as PyTorch's block sizes are, it is stored in units of 512
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,17 @@ _USUAL = 0.95
 """The share of ranks, by lowest peak, that counts as usual."""
 _FAR = 2
 """Peaks of more than this many times the highest usual one are above the heat map's scale."""
+_AT_ONCE = 1 << 15
+_LOWEST = 0.02
+"""The share of cells, the lowest, that count as unusual at the other end of the scale."""
 _FLAT = 0.5
 """If nearly all cells are above this part of the scale, it does not begin at 0."""
 _COVERED = 0.15
 """The time axis is used only if ranks cover this share of it; dumps of different days do not."""
+
+
+Given = TypeVar("Given")
+Taken = TypeVar("Taken")
 
 
 @dataclass(frozen=True)
@@ -60,23 +68,43 @@ class HeatScale:
     most: int
 
 
-def scale_of(rows: Sequence[NDArray[np.int64]]) -> HeatScale:
-    """Return the scale of one curve's cells, an array for each rank; -1 is an empty cell."""
-    cells = [row[row >= 0] for row in rows]
-    cells = [row for row in cells if len(row)]
-    if not cells:
+class Each(Iterable[Taken]):
+    """What a function gives for each of some items, one at a time; nothing where it is None."""
+
+    def __init__(self, items: Iterable[Given], take: Callable[[Given], Taken | None]) -> None:
+        """Take them anew each time that this is gone through."""
+        self._taken: Callable[[], Iterator[Taken | None]] = lambda: map(take, items)
+
+    def __iter__(self) -> Iterator[Taken]:
+        """Take the first one."""
+        return (each for each in self._taken() if each is not None)
+
+
+def scale_of(rows: Iterable[NDArray[np.int64]]) -> HeatScale:
+    """Return the scale of one curve's cells, an array for each rank; -1 is an empty cell.
+
+    ``rows`` is gone through twice, and has to be the same each time.
+    """
+    of_rows = [(int(row.max()), np.count_nonzero(row >= 0)) for row in rows if len(row)]
+    peaks = np.sort([most for most, count in of_rows if count])
+    if not len(peaks):
         return HeatScale(0, 1, 0, 0)
-    peaks = np.sort([int(row.max()) for row in cells])
     usual = peaks[int(_USUAL * (len(peaks) - 1))]
     high, most = int(peaks[peaks <= _FAR * usual][-1]), int(peaks[-1])
-    together = np.concatenate(cells)
-    low = int(np.percentile(together, 2, method="lower"))
-    return HeatScale(low if low > _FLAT * high else 0, max(high, 1), int(together.min()), most)
+    place = int(_LOWEST * (sum(count for _, count in of_rows) - 1))
+    lowest = np.zeros(0, np.int64)
+    for row in rows:
+        lowest = np.concatenate([lowest, row[row >= 0]])
+        if len(lowest) > 2 * place + _AT_ONCE:
+            lowest = np.partition(lowest, place)[: place + 1]
+    lowest.sort()
+    low = int(lowest[place])
+    return HeatScale(low if low > _FLAT * high else 0, max(high, 1), int(lowest[0]), most)
 
 
 def first_axis(devices: Sequence[DeviceFacts]) -> Literal["time", "event"]:
     """Return the axis to compare ranks on: time, if they were recorded at the same time."""
-    known = [_reach(device.by_time) for device in devices if device.by_time is not None]
+    known = [_reach(cells) for device in devices if (cells := device.by_time) is not None]
     if not known:
         return "event"
     span = max(end for _, end in known) - min(start for start, _ in known)
@@ -128,8 +156,8 @@ def pack_run(findings: RunFindings, rows: Sequence[RunRow]) -> bytes:
         "format": FORMAT,
         "columns": by_row,
         "cells": {
-            "event": _pack_cells(columns, [device.by_event for device in devices]),
-            "time": _pack_cells(columns, [device.by_time for device in devices]),
+            "event": _pack_cells(columns, devices, lambda device: device.by_event),
+            "time": _pack_cells(columns, devices, lambda device: device.by_time),
         },
         "steps": _pack_steps(columns, devices),
         "holders": _pack_holders(columns, strings, devices),
@@ -171,25 +199,40 @@ def _difference(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _pack_cells(columns: Columns, curves: Sequence[Cells | None]) -> dict[str, Any] | None:
+def _pack_cells(
+    columns: Columns,
+    devices: Sequence[DeviceFacts],
+    take: Callable[[DeviceFacts], Cells | None],
+) -> dict[str, Any] | None:
     """Pack the cells of all rows, one after the other; None if no row has any."""
-    present = [each for each in curves if each is not None and len(each.allocated)]
+    present = sum(each is not None and len(each.allocated) > 0 for each in map(take, devices))
     if not present:
         return None
-    most = max(_MOST_CELLS // len(present), _LEAST_CELLS)
+    most = max(_MOST_CELLS // present, _LEAST_CELLS)
     nothing = Cells(0, 0, np.zeros(0, np.int64), None)
-    fitted = [nothing if each is None else _fitted(each, most) for each in curves]
-    allocated = np.concatenate([each.allocated for each in fitted])
-    reserved = [
-        np.full(len(each.allocated), -_BLOCK) if each.reserved is None else each.reserved
-        for each in fitted
-    ]
+
+    def fitted() -> Iterator[Cells]:
+        for each in map(take, devices):
+            yield nothing if each is None else _fitted(each, most)
+
+    def joined(reserved: bool) -> NDArray[np.int64]:
+        values, end = np.full(sum(count), -_BLOCK), 0
+        for each in fitted():
+            begin, end = end, end + len(each.allocated)
+            if not reserved:
+                values[begin:end] = each.allocated
+            elif each.reserved is not None:
+                values[begin:end] = each.reserved
+        return values
+
+    about = [(each.first, each.shift, len(each.allocated)) for each in fitted()]
+    first, shift, count = zip(*about, strict=True)
     return {
-        "first": columns.add([each.first for each in fitted]),
-        "shift": columns.add([each.shift for each in fitted]),
-        "count": columns.add([len(each.allocated) for each in fitted]),
-        "allocated": _add_bytes(columns, allocated),
-        "reserved": _add_bytes(columns, np.concatenate(reserved)),
+        "first": columns.add(first),
+        "shift": columns.add(shift),
+        "count": columns.add(count),
+        "allocated": _add_bytes(columns, joined(reserved=False)),
+        "reserved": _add_bytes(columns, joined(reserved=True)),
     }
 
 
@@ -202,33 +245,47 @@ def _fitted(cells: Cells, most: int) -> Cells:
 def _add_bytes(columns: Columns, values: Any) -> dict[str, Any]:
     """Append a column of bytes; return its entry and the bytes per unit."""
     column = np.asarray(values, dtype=np.int64)
-    unit = _BLOCK if not (column % _BLOCK).any() else 1
+    unit = _BLOCK if not np.bitwise_or.reduce(column, initial=0) % _BLOCK else 1
     return {"unit": unit, "column": columns.add(column // unit, delta=True)}
 
 
+def _numbers(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, np.int64)
+
+
 def _pack_steps(columns: Columns, devices: Sequence[DeviceFacts]) -> dict[str, Any]:
-    steps = [step for device in devices for step in device.steps]
+    def of(name: str) -> NDArray[np.int64]:
+        return _numbers(getattr(step, name) for device in devices for step in device.steps)
+
     return {
         "count": columns.add([len(device.steps) for device in devices]),
-        "number": columns.add([step.number for step in steps], delta=True),
-        "allocated": _add_bytes(columns, [step.allocated for step in steps]),
-        "left": _add_bytes(columns, [step.left for step in steps]),
+        "number": columns.add(of("number"), delta=True),
+        "allocated": _add_bytes(columns, of("allocated")),
+        "left": _add_bytes(columns, of("left")),
     }
 
 
 def _pack_holders(
     columns: Columns, strings: Strings, devices: Sequence[DeviceFacts]
 ) -> dict[str, Any]:
-    kept = [_few(device.holders) for device in devices]
-    holders = [holder for each in kept for holder in each]
+    names = "bytes", "count", "size", "of_size"
+    kept: dict[str, array[int]] = {name: array("q") for name in ("kind", "key", *names)}
+    counts = []
+    for few in Each(devices, lambda device: _few(device.holders)):
+        counts.append(len(few))
+        kept["kind"].extend(strings.id(holder.kind) for holder in few)
+    for few in Each(devices, lambda device: _few(device.holders)):
+        kept["key"].extend(strings.id(holder.key) for holder in few)
+        for name in names:
+            kept[name].extend(getattr(holder, name) for holder in few)
     return {
-        "count": columns.add([len(each) for each in kept]),
-        "kind": columns.add([strings.id(holder.kind) for holder in holders]),
-        "key": columns.add([strings.id(holder.key) for holder in holders]),
-        "bytes": _add_bytes(columns, [holder.bytes for holder in holders]),
-        "allocations": columns.add([holder.count for holder in holders]),
-        "size": columns.add([holder.size for holder in holders]),
-        "of_size": columns.add([holder.of_size for holder in holders]),
+        "count": columns.add(counts),
+        "kind": columns.add(kept["kind"]),
+        "key": columns.add(kept["key"]),
+        "bytes": _add_bytes(columns, kept["bytes"]),
+        "allocations": columns.add(kept["count"]),
+        "size": columns.add(kept["size"]),
+        "of_size": columns.add(kept["of_size"]),
     }
 
 
@@ -274,13 +331,11 @@ def _scales(devices: Sequence[DeviceFacts]) -> dict[str, dict[str, list[int]]]:
     """Return the scale of colours (low, high, least, most) by kind of memory and curve."""
     scales = {}
     for kind in dict.fromkeys(device.kind for device in devices):
-        cells = [device.by_event for device in devices if device.kind == kind]
-        reserved = [each.reserved for each in cells if each.reserved is not None]
+        some = [device for device in devices if device.kind == kind]
+        allocated = scale_of(Each(some, lambda device: device.by_event.allocated))
+        reserved = scale_of(Each(some, lambda device: device.by_event.reserved))
         scales[kind] = {
             name: [scale.low, scale.high, scale.least, scale.most]
-            for name, scale in (
-                ("allocated", scale_of([each.allocated for each in cells])),
-                ("reserved", scale_of(reserved)),
-            )
+            for name, scale in (("allocated", allocated), ("reserved", reserved))
         }
     return scales

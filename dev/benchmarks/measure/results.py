@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import platform
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 import orjson
 
 from dev.benchmarks.measure.processes import Cost
+from dev.benchmarks.measure.ranks import RankCost
 
 FLOOR = "pickle.load"
 READ = "read the file"
@@ -129,6 +127,12 @@ class Report:
     runs: int
     results: list[Result]
     pages: list[PageResult] = field(default_factory=list)
+    calibration: dict[str, float] = field(default_factory=dict)
+    """Seconds of what depends on the machine alone."""
+    ranks: list[RankCost] = field(default_factory=list)
+    explorer: float = math.nan
+    """Seconds until the explorer's first picture of the workload that targets are about."""
+    minutes: float = 0.0
 
     def save(self, path: Path) -> None:
         """Write all figures, every run's, as JSON."""
@@ -161,10 +165,17 @@ class Report:
             for each in kept["pages"]
         ]
         pages = [PageResult(**each) for each in shown]
-        return cls(**{**kept, "results": results, "pages": pages})
+        ranks = [RankCost(**each) for each in kept["ranks"]]
+        explorer = nan if kept["explorer"] is None else kept["explorer"]
+        made = {"results": results, "pages": pages, "ranks": ranks, "explorer": explorer}
+        return cls(**{**kept, **made})
 
 
-def this_machine() -> str:
-    """Describe the machine as far as a reader needs it."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {python}"
+AROUND = (1_000_000, 1_600_000)
+"""Events of the workload that most targets are about."""
+
+
+def large(results: Sequence[Result]) -> Result | None:
+    """Return the workload of about 1.2 million events."""
+    found = [each for each in results if AROUND[0] <= each.events <= AROUND[1]]
+    return found[0] if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ LOAD = (
     "loaded = pickle.load(open(sys.argv[1], 'rb')); os._exit(0)"
 )
 SMALL = 8 << 20
-"""Bytes; on smaller snapshots the small commands are measured too."""
+"""Bytes; beside smaller snapshots ``--help`` is measured too."""
 READ_FILE = "import sys; data = open(sys.argv[1], 'rb').read()"
 
 
@@ -53,8 +54,8 @@ def tasks_for(snapshot: Path, folder: Path, peers: Sequence[Peer]) -> list[Task]
         Task(CONVERT, [*ours, "convert", str(snapshot), "-o", str(bundle), *quiet], bundle),
         Task(RENDER, [*ours, "render", str(bundle), "-o", str(page), *quiet], page),
     ]
+    tasks.append(Task(SUMMARY, [*ours, "summary", str(snapshot)]))
     if snapshot.stat().st_size < SMALL:
-        tasks.append(Task(SUMMARY, [*ours, "summary", str(snapshot)]))
         tasks.append(Task(HELP, [*ours, "--help"]))
     for peer in peers:
         output = folder / (peer.output or "peer")
@@ -71,6 +72,9 @@ def measure(
     peers: Sequence[Peer] = (),
     seconds: float = 600,
     say: Callable[[str], None] = lambda _: None,
+    *,
+    stages: bool = True,
+    once: float = math.inf,
 ) -> list[Result]:
     """Run all tasks and stages on all workloads, round by round.
 
@@ -82,6 +86,9 @@ def measure(
         seconds: the most that one of them may take by the clock; then it is stopped, what it has
             taken until then is kept, and it is not tried again.
         say: called with what begins.
+        stages: whether to time the stages inside of convert and render.
+        once: bytes; larger snapshots are measured in the first round alone, without the others'
+            programs.
 
     Raises:
         CommandError: one of our own commands, or a floor, fails.
@@ -90,8 +97,10 @@ def measure(
     others = {peer.name for peer in peers}
     for number in range(runs):
         for result, (_, _, path) in zip(results, workloads, strict=True):
+            if number and result.size > once:
+                continue
             say(f"run {number + 1} of {runs}: {result.name}")
-            for task in tasks_for(path, folder, peers):
+            for task in tasks_for(path, folder, peers if result.size <= once else ()):
                 if task.name in result.failed:
                     continue
                 try:
@@ -116,7 +125,7 @@ def measure(
                     remove(task.output)  # gigabytes, at a million events
             if not result.events:
                 result.events = events_of(folder / "bundle.zip")
-            for stage, cost in run_stages(path, folder).items():
+            for stage, cost in run_stages(path, folder).items() if stages else ():
                 result.stages.setdefault(stage, []).append(cost)
     return results
 

@@ -1,10 +1,9 @@
-"""The figures as tables in Markdown, and the places in a document that they fill."""
+"""The figures as tables in Markdown."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dev.benchmarks.measure.processes import Cost
 from dev.benchmarks.measure.results import (
@@ -16,7 +15,6 @@ from dev.benchmarks.measure.results import (
     SUMMARY,
     PageResult,
     Result,
-    growth,
 )
 
 OURS = (READ, FLOOR, CONVERT, RENDER, SUMMARY, HELP)
@@ -43,15 +41,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ruler, *rows))
 
 
-def results_table(results: Sequence[Result]) -> str:
-    """Every workload: what was run on it, then its stages."""
+def results_table(results: Sequence[Result], *, peers: bool = True) -> str:
+    """Every workload: what was run on it, others' programs too if asked, then its stages."""
     rows = []
     for result in results:
         floor = result.median(FLOOR)
         title = f"**{result.name}**: {result.events:,} events, {size(result.size)}"
         rows.append([title, "", "", "", "", "", "", ""])
-        rows += [_row(name, result.median(name), floor, result.size) for name in result.costs]
-        rows += [_failed(result, name, floor) for name in result.failed]
+        shown = [name for name in result.costs if peers or name in OURS]
+        rows += [_row(name, result.median(name), floor, result.size) for name in shown]
+        rows += [_failed(result, name, floor) for name in result.failed if peers]
         stages = [(name, result.median(name, stage=True)) for name in result.stages]
         rows += [_row(f"· {name}", cost, floor, result.size) for name, cost in stages]
     return table(_header("of `pickle.load`", "bytes"), rows)
@@ -95,44 +94,6 @@ def _failed(result: Result, name: str, base: Cost) -> list[str]:
         f"more than {ratio(least.peak, base.peak)}",
         "",
     ]
-
-
-def growth_table(results: Sequence[Result]) -> str:
-    """How everything grows with the number of events, for each series of workloads."""
-    rows = []
-    for series in sorted({each.series for each in results if each.series}):
-        own = [each for each in results if each.series == series]
-        if len(own) < 2:
-            continue
-        low, high = min(each.events for each in own), max(each.events for each in own)
-        rows.append([f"**{series}**, {low:,} to {high:,} events", "", "", ""])
-        for stage in (False, True):
-            names = dict.fromkeys(
-                name for each in own for name in (each.stages if stage else each.costs)
-            )
-            for name in names:
-                with_it = [each for each in own if name in (each.stages if stage else each.costs)]
-                found = [(each.events, each.median(name, stage=stage)) for each in with_it]
-                label = f"· {name}" if stage else name
-                rows.append([label, *(_grows(found, pick) for pick in (_cpu, _peak, _bytes))])
-    return table(["", "time", "peak memory", "bytes"], rows) if rows else "No series was measured."
-
-
-def _grows(found: Sequence[tuple[int, Cost]], pick: Callable[[Cost], float]) -> str:
-    exponent = growth((events, pick(cost)) for events, cost in found)
-    return "" if exponent is None else f"{exponent:.2f}"
-
-
-def _cpu(cost: Cost) -> float:
-    return cost.cpu
-
-
-def _peak(cost: Cost) -> float:
-    return cost.peak
-
-
-def _bytes(cost: Cost) -> float:
-    return cost.bytes
 
 
 def peers_table(results: Sequence[Result]) -> str:
@@ -186,15 +147,3 @@ def _first_picture(page: PageResult) -> str:
     if math.isnan(page.first_ms):
         return f"none: {failed}"
     return f"{page.first_ms:.0f} ms" + (f"; then {failed}" if failed else "")
-
-
-def fill(document: str, name: str, text: str) -> str:
-    """Put a text between the markers of a name in a document.
-
-    Raises:
-        ValueError: the document has no such markers.
-    """
-    pattern = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
-    if not pattern.search(document):
-        raise ValueError(f"the document has no place named {name!r}")
-    return pattern.sub(lambda match: f"{match[1]}{text}\n{match[2]}", document)

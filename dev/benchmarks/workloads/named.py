@@ -50,7 +50,7 @@ class Workload:
         if snapshot is not None and self.series == STEPS:
             source = ("--snapshot", str(snapshot.resolve()))
             kind = snapshot.stem
-        path = folder / f"{self.name}-{kind}-{_version()}.pickle"
+        path = folder / f"{self.name}-{kind}-{version()}.pickle"
         if not path.exists():
             command = [sys.executable, "-m", "dev.benchmarks.make_workload", str(path)]
             length = ("--events", str(self.events))
@@ -112,11 +112,26 @@ FULL = (
 HUGE = (_steps(20_000_000, "20M"), _steps(50_000_000, "50M"))
 """What the bare load takes 11 and 27 GB for, and files of 1.8 and 4.5 GB."""
 
-SETS: dict[str, Sequence[Workload]] = {"small": SMALL, "quick": QUICK, "full": FULL, "huge": HUGE}
-BY_NAME = {each.name: each for each in (*HUGE, *FULL, *QUICK, *SMALL)}
+CURVE = tuple(
+    _steps(events, name)
+    for events, name in (
+        (10_000, "10k"),
+        (80_000, "80k"),
+        (320_000, "320k"),
+        (1_200_000, "1.2M"),
+        (4_000_000, "4M"),
+        (10_000_000, "10M"),
+    )
+)
+"""One program, ever longer: what the document shows."""
+
+SETS: dict[str, Sequence[Workload]] = {
+    "small": SMALL, "quick": QUICK, "full": FULL, "huge": HUGE, "curve": CURVE,
+}  # fmt: skip
+BY_NAME = {each.name: each for each in (*HUGE, *FULL, *CURVE, *QUICK, *SMALL)}
 
 
-def _version() -> str:
+def version() -> str:
     """Tell files apart that other versions of the programs wrote."""
     here = Path(__file__).resolve()
     paths = [each for each in here.parent.glob("*.py") if each != here]

@@ -8,11 +8,13 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from snapreport.api.runs.inputs import Skipped, StandIns, find_inputs, name_outputs
+from snapreport.api.runs.shelf import Shelf
 from snapreport.api.runs.tasks import jobs_for, parse_engine, run_tasks
 from snapreport.ground.errors import InputError, OutputError, SnapreportError
 from snapreport.ground.files import check_folder, made_folder
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_WARNINGS = 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Gathered:
     """The figures of a file, and what the recorder noted about its process; small."""
 
@@ -76,7 +78,7 @@ _LOG = logging.getLogger(__name__)
 NO_MEMORY = "not enough memory for this file; try --jobs 1, or where more is free."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """One file to convert, to render, or to gather the figures of."""
 
@@ -311,7 +313,16 @@ def run_each(
         jobs=jobs_for(chosen, sources, jobs),
         watch=None if progress is None else watch,
         folders=folders,
+        keep=partial(_shelved, Shelf()),
     )
+
+
+def _shelved(shelf: Shelf, task: Task, outcome: Outcome) -> Outcome:
+    if outcome.gathered is None:
+        return outcome
+    devices = tuple(map(shelf.put, outcome.gathered.devices))
+    gathered = replace(outcome.gathered, devices=devices)
+    return replace(outcome, source=task.source, gathered=gathered)  # one path, not two
 
 
 def names_wanted(options: Mapping[str, Any]) -> NamesWanted:

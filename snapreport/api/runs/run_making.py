@@ -61,7 +61,7 @@ REDACTED_ERROR = "no figures could be made of it."
 _AS_USUAL = NamesWanted()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunFile:
     """A file of a run before it is read."""
 

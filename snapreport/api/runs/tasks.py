@@ -105,6 +105,7 @@ def run_tasks(
     jobs: int | None = None,
     watch: Watch | None = None,
     folders: Iterable[Path] = (),
+    keep: Callable[[Item, Result], Result] = lambda _, result: result,
 ) -> list[Result]:
     """Call a function with each of some items in the workers of an engine.
 
@@ -117,6 +118,7 @@ def run_tasks(
         jobs: tasks at once; None for as many as there are processors, or as a cluster has.
         watch: told of the work; without it nothing is sent.
         folders: that the function writes into, so that unfinished files can be removed.
+        keep: makes of each item's result, as soon as there is one, what is kept of it.
 
     Returns:
         what the function returned, in the order of the items.
@@ -154,7 +156,8 @@ def run_tasks(
                         continue
                     where = "where more memory is free" if "memory" in how else "alone"
                     how = f"each process that worked on it was {how}; try it {where}."
-                results[place] = lost(items[place], how) if how else future.result()
+                result = lost(items[place], how) if how else future.result()
+                results[place] = keep(items[place], result)
                 if watch is not None:
                     watch(place, None, None)
     finally:

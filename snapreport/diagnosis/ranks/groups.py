@@ -54,9 +54,9 @@ def _part(rows: Sequence[Row], held: HolderTable) -> list[list[int]]:
     moving = np.ptp(table, axis=0) > _STILL * held.allocated.max(initial=0)
     sites = table[:, moving].astype(np.float32)
     share = np.linspace(0, 1, _QUANTILES)
-    curves = np.array(
-        [np.quantile(row.device.by_event.allocated, share) for row in rows], np.float32
-    )
+    curves = np.empty((count, _QUANTILES), np.float32)
+    for place, each in enumerate(rows):
+        curves[place] = np.quantile(each.device.by_event.allocated, share)
     best = np.full(count, np.inf, np.float32)
     origin = np.zeros(count, np.int64)
     nearest = np.full(count, np.inf, np.float32)

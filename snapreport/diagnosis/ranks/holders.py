@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,16 @@ _TELLING = 0.01
 """Holders that differ by at most this part of the larger peak are not named, only summed up."""
 
 
+_MOST_CELLS = 1 << 15
+
+
+def in_parts(columns: int, rows: int) -> Iterator[slice]:
+    """Yield the columns of a table in parts that are small, however many rows it has."""
+    width = max(_MOST_CELLS // max(rows, 1), 1)
+    for begin in range(0, columns, width):
+        yield slice(begin, begin + width)
+
+
 class HolderTable:
     """The holders of some devices.
 
@@ -29,25 +39,26 @@ class HolderTable:
 
     def __init__(self, devices: Sequence[DeviceFacts]) -> None:
         self.allocated: NDArray[np.int64] = np.array([d.allocated for d in devices], np.int64)
-        self._held = [
-            {(holder.kind, holder.key): holder for holder in device.holders if holder.key}
-            for device in devices
-        ]
-        self._columns: dict[HolderKind, list[str]] = {}
+        self._devices = devices
+        named = {(each.kind, each.key) for device in devices for each in device.holders if each.key}
+        self._columns: dict[HolderKind, dict[str, int]] = {}
         self._bytes: dict[HolderKind, NDArray[np.int64]] = {}
         for kind in _MOST_HOLDERS:
-            keys = sorted({key for held in self._held for each, key in held if each == kind})
-            holders = [[held.get((kind, key)) for key in keys] for held in self._held]
-            table = np.array([[each.bytes if each else 0 for each in row] for row in holders])
-            self._columns[kind] = keys
-            self._bytes[kind] = table.reshape(len(devices), len(keys)).astype(np.int64)
+            keys = sorted(key for each, key in named if each == kind)
+            self._columns[kind] = {key: column for column, key in enumerate(keys)}
+            self._bytes[kind] = np.zeros((len(devices), len(keys)), np.int64)
+        for row, device in enumerate(devices):
+            for holder in device.holders:
+                if holder.key:
+                    column = self._columns[holder.kind][holder.key]
+                    self._bytes[holder.kind][row, column] = holder.bytes
         self.sites = self._bytes["site"]
 
     def role(self, key: str) -> NDArray[np.int64]:
         """Return what each device holds in a role; int64, shape (n,)."""
         if key not in self._columns["role"]:
             return np.zeros(len(self.allocated), np.int64)
-        return self._bytes["role"][:, self._columns["role"].index(key)]
+        return self._bytes["role"][:, self._columns["role"][key]]
 
     def beside(self, some: Sequence[int], usual: Sequence[int]) -> tuple[Difference, ...]:
         """Return how the median of some devices differs from the median of others.
@@ -63,12 +74,15 @@ class HolderTable:
         peaks = self.allocated
         most, base = whole_median(peaks[list(some)]), whole_median(peaks[list(usual)])
         found: list[Difference] = []
-        for kind, keys in self._columns.items():
+        for kind, columns in self._columns.items():
+            keys, table = list(columns), self._bytes[kind]
             if not keys:
                 continue
-            table = self._bytes[kind][list(some)], self._bytes[kind][list(usual)]
-            have, usually = (np.floor(np.median(each, axis=0)) for each in table)
-            spread = np.median(np.abs(table[1] - usually), axis=0)
+            have, usually, spread = np.empty((3, len(keys)))
+            for part in in_parts(len(keys), len(usual)):
+                sides = table[list(some), part], table[list(usual), part]
+                have[part], usually[part] = (np.floor(np.median(each, axis=0)) for each in sides)
+                spread[part] = np.median(np.abs(sides[1] - usually[part]), axis=0)
             change = have - usually
             if kind == "stage":  # a stage that one side never reached says nothing about memory
                 change = np.where((have > 0) & (usually > 0), change, 0)
@@ -76,7 +90,7 @@ class HolderTable:
             telling = np.abs(change) > _TELLING * max(most, base, 1)
             order = sorted(np.flatnonzero(telling).tolist(), key=lambda c: (-beyond[c], keys[c]))
             named = [
-                self._difference(kind, column, some, usual)
+                self._difference(kind, keys[column], some, usual)
                 for column in order[: _MOST_HOLDERS[kind]]
             ]
             found += named
@@ -89,15 +103,15 @@ class HolderTable:
         return tuple(found)
 
     def _difference(
-        self, kind: HolderKind, column: int, some: Sequence[int], usual: Sequence[int]
+        self, kind: HolderKind, key: str, some: Sequence[int], usual: Sequence[int]
     ) -> Difference:
-        key = self._columns[kind][column]
-        values = self._bytes[kind][:, column]
+        values = self._bytes[kind][:, self._columns[kind][key]]
         sides = []
         for rows in (list(some), list(usual)):
             middle = whole_median(values[rows])
             row = min(rows, key=lambda row: abs(int(values[row]) - middle))
-            holder = self._held[row].get((kind, key))
+            held = {each.key: each for each in self._devices[row].holders if each.kind == kind}
+            holder = held.get(key)
             sides.append((middle, holder.size if holder else 0, holder.of_size if holder else 0))
         (have, *sizes), (usually, *usual_sizes) = sides
         return Difference(kind, key, have, usually, *sizes, *usual_sizes)

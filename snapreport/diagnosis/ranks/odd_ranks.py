@@ -6,6 +6,7 @@ step to step and the others do not.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -14,11 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.diagnosis.ranks.groups import FLOOR, TO_NORMAL, Grouped, spread_of
-from snapreport.diagnosis.ranks.holders import HolderTable, because, holder_words, instead
+from snapreport.diagnosis.ranks.holders import (
+    HolderTable,
+    because,
+    holder_words,
+    in_parts,
+    instead,
+)
 from snapreport.diagnosis.ranks.rows import Row, sentence
 from snapreport.ground.native.columns import whole_median
 from snapreport.ground.units import bytes_and_share, format_bytes, format_count
-from snapreport.model.run import DeviceFacts, Difference, FailedRequest, StepPeak, to_one_width
+from snapreport.model.run import DeviceFacts, Difference, FailedRequest, coarser
 
 MEGABYTE = 1 << 20
 """Smaller differences in bytes do not count: an unsplit block is larger by up to this much."""
@@ -217,24 +224,28 @@ _ALIGNED = 0.02
 class Curves:
     """The curves of a group over events, in cells of one width: since when is a rank unlike it?"""
 
-    def __init__(self, devices: Sequence[DeviceFacts], core: Sequence[int]) -> None:
+    def __init__(self, devices: Sequence[DeviceFacts], core: Sequence[int], shift: int) -> None:
         self._devices = devices
         self._core = list(core)
-        cells = to_one_width([device.by_event for device in devices])
-        self._shift = cells[0].shift
-        width = max(len(each.allocated) for each in cells)
-        table = np.full((len(cells), width), np.nan)
-        for row, each in enumerate(cells):
-            table[row, : len(each.allocated)] = each.allocated
-        self._table = table
+        self._shift = shift
         events = np.array([devices[row].events for row in self._core])
         off = np.median(np.abs(events - np.median(events))) if len(events) else 0
         self._aligned = bool(off <= _ALIGNED * max(float(np.median(events)), 1))
-        known = np.sum(~np.isnan(table[self._core]), axis=0)
-        self._until = int(np.sum(2 * known > len(self._core)))
-        some = table[self._core][:, : self._until]
-        self._middle = np.nanmedian(some, axis=0)
-        self._spread = TO_NORMAL * np.nanmedian(np.abs(some - self._middle), axis=0)
+        lengths = sorted((len(self._cells(row)) for row in self._core), reverse=True)
+        until = lengths[len(lengths) // 2] if lengths else 0  # cells that more than half have
+        self._middle, self._spread = np.empty((2, until))
+        self._usual: dict[str, dict[int, tuple[float, float]]] = {}
+        """Of the core's steps, by the figure: median and spread by the step's number."""
+        for part in in_parts(until, len(self._core)):
+            some = np.full((len(self._core), len(self._middle[part])), np.nan)
+            for place, row in enumerate(self._core):
+                cells = self._cells(row)[:until][part]
+                some[place, : len(cells)] = cells
+            self._middle[part] = np.nanmedian(some, axis=0)
+            self._spread[part] = TO_NORMAL * np.nanmedian(np.abs(some - self._middle[part]), axis=0)
+
+    def _cells(self, row: int) -> NDArray[np.int64]:
+        return coarser(self._devices[row].by_event, self._shift).allocated
 
     def since_event(self, row: int, difference: int) -> int | None:
         """Return the first event of the cell in which a rank diverges from its group.
@@ -246,10 +257,10 @@ class Curves:
         if not self._aligned or not difference:
             return None
         sign = 1 if difference > 0 else -1
-        away = sign * (self._table[row, : self._until] - self._middle)
+        cells = self._cells(row)[: len(self._middle)]
+        away = sign * (cells - self._middle[: len(cells)])
         least = np.maximum(_PART * abs(difference), SPREADS * self._spread)
-        with np.errstate(invalid="ignore"):
-            beyond = np.flatnonzero(away >= least)
+        beyond = np.flatnonzero(away >= least[: len(cells)])
         return int(beyond[0]) << self._shift if len(beyond) else None
 
     def since_step(self, row: int, difference: int, growing: bool = False) -> int | None:
@@ -260,22 +271,33 @@ class Curves:
             difference: bytes by which it differs in the end; negative if it holds less.
             growing: whether to compare what steps leave allocated, instead of their peaks.
         """
-
-        def size(step: StepPeak) -> int:
-            return step.left if growing else step.allocated
-
-        usual: dict[int, list[int]] = {}
-        for member in self._core:
-            for step in self._devices[member].steps if member != row else ():
-                usual.setdefault(step.number, []).append(size(step))
+        name = "left" if growing else "allocated"
+        if row in self._core:
+            usual = self._usual_steps(name, [member for member in self._core if member != row])
+        else:
+            if name not in self._usual:
+                self._usual[name] = self._usual_steps(name, self._core)
+            usual = self._usual[name]
         sign = 1 if difference > 0 else -1
         for step in self._devices[row].steps:
-            others = np.array(usual.get(step.number, ()))
-            if 2 * len(others) > len(self._core) - 1:
-                away = sign * (size(step) - float(np.median(others)))
-                if away >= max(_PART * abs(difference), SPREADS * spread_of(others)):
+            if step.number in usual:
+                middle, spread = usual[step.number]
+                away = sign * (getattr(step, name) - middle)
+                if away >= max(_PART * abs(difference), SPREADS * spread):
                     return step.number
         return None
+
+    def _usual_steps(self, name: str, members: Sequence[int]) -> dict[int, tuple[float, float]]:
+        """Return median and spread of the steps, by number, that more than half of ranks have."""
+        sizes: dict[int, array[int]] = {}
+        for member in members:
+            for step in self._devices[member].steps:
+                sizes.setdefault(step.number, array("q")).append(getattr(step, name))
+        return {
+            number: (float(np.median(each)), spread_of(np.array(each)))
+            for number, each in sizes.items()
+            if 2 * len(each) > len(self._core) - 1
+        }
 
 
 # What is said of odd ranks.

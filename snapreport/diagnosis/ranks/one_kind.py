@@ -35,7 +35,7 @@ from snapreport.diagnosis.ranks.rows import (
 )
 from snapreport.ground.native.columns import whole_median
 from snapreport.ground.units import bytes_and_share, change_in_words, format_bytes, format_count
-from snapreport.model.run import Difference, Group, Imbalance, Odd, Replicated
+from snapreport.model.run import Difference, Group, Imbalance, Odd, Replicated, one_shift
 
 _EXPLAINED = 0.5
 """A peak is unlike because of growth if that explains at least this part of the difference."""
@@ -67,6 +67,7 @@ class OneKind:
         self.unlike: list[Unlike] = [
             find_unlike(group, self.rows, self.table, self.grown) for group in self.grouped
         ]
+        self._drawn: dict[int, Curves] = {}
 
     def groups(self) -> list[Group]:
         """Return the groups, each with its differences from all other ranks."""
@@ -109,8 +110,8 @@ class OneKind:
     def _off(self, place: int, member: int) -> Odd:
         row, group = self.rows[member], self.grouped[place]
         total, differences = self._beside(place, member)
-        event = self._curves[place].since_event(member, total)
-        step = self._curves[place].since_step(member, total)
+        event = self._curves(place).since_event(member, total)
+        step = self._curves(place).since_step(member, total)
         text = unlike_peak(row, total, differences, group.name, event, step)
         code = "heavier" if total > 0 else "lighter"
         return Odd(row.place, code, total, differences, event, step, text, place)  # type: ignore[arg-type]
@@ -122,8 +123,8 @@ class OneKind:
         telling = abs(total) >= FLOOR * usual
         event = step = None
         if telling and total > 0:
-            event = self._curves[place].since_event(member, total)
-            step = self._curves[place].since_step(member, total)
+            event = self._curves(place).since_event(member, total)
+            step = self._curves(place).since_step(member, total)
         first = self._first_failure
         failures = sum(bool(each.device.failed) for each in self.rows)
         leads = first is not None and first[0] == row.place and failures > 1
@@ -142,7 +143,7 @@ class OneKind:
         if grown.between_dumps:
             step = self._left(place, member, grown)
         else:
-            step = self._curves[place].since_step(member, 4 * (grown.each - middle), growing=True)
+            step = self._curves(place).since_step(member, 4 * (grown.each - middle), growing=True)
         first = step is not None and grown.between_dumps and self._first_to_leave(place) == member
         text = grows(row, grown, middle, differences, self.grouped[place].name, step, first)
         by = grown.each - middle
@@ -159,10 +160,15 @@ class OneKind:
         grown = self.grown[member]
         return grown is None or grown.total < _EXPLAINED * abs(total)
 
+    def _curves(self, place: int) -> Curves:
+        if place not in self._drawn:
+            devices = [row.device for row in self.rows]
+            self._drawn[place] = Curves(devices, self.unlike[place].core, self._shift)
+        return self._drawn[place]
+
     @cached_property
-    def _curves(self) -> list[Curves]:
-        devices = [row.device for row in self.rows]
-        return [Curves(devices, unlike.core) for unlike in self.unlike]
+    def _shift(self) -> int:
+        return one_shift(row.device.by_event for row in self.rows)
 
     @cached_property
     def _by_dump(self) -> list[dict[int, int]]:

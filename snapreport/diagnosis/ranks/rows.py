@@ -19,7 +19,7 @@ Unit: TypeAlias = tuple[str, str]
 """A device of a rank, across all dumps: the rank or file, and the device."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Row:
     """One device of one file."""
 

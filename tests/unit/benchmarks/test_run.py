@@ -8,17 +8,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from dev.benchmarks.measure import peers, session, tables
+from dev.benchmarks.measure.document import write_document
 from dev.benchmarks.measure.processes import CommandError, Cost, TookTooLongError, run_once
+from dev.benchmarks.measure.ranks import PAGE, RankCost
+from dev.benchmarks.measure.ranks import SUMMARY as RUN_SUMMARY
 from dev.benchmarks.measure.results import (
     CONVERT,
     FLOOR,
     HELP,
     READ,
     RENDER,
+    SUMMARY,
     PageResult,
     Report,
     Result,
@@ -27,7 +32,7 @@ from dev.benchmarks.measure.results import (
 from dev.benchmarks.measure.session import measure
 from dev.benchmarks.measure.stages import STAGES
 from dev.benchmarks.measure.targets import OUR_PAGE, VIEWER, targets_table
-from dev.benchmarks.run import arguments_of, filled, main, workloads_of
+from dev.benchmarks.run import arguments_of, main, workloads_of
 from tests.unit.benchmarks.fake_peers import (
     SLOW,
     SNAPVIEWER_FOLDER,
@@ -56,6 +61,7 @@ def result(name: str, events: int, convert: float, series: str = "steps") -> Res
             FLOOR: [cost(1.0), cost(1.2), cost(5.0)],
             CONVERT: [cost(convert, 150, 80)] * 3,
             RENDER: [cost(0.4, 120, 200)] * 3,
+            SUMMARY: [cost(0.5)],
         },
         stages={"load": [cost(0.6)], "find": [cost(0.3), cost(0.9)]},
     )
@@ -228,8 +234,6 @@ def test_growth_is_the_exponent() -> None:
     assert growth((n, 0.2 * n**2) for n in (10, 30, 70)) == pytest.approx(2)
     assert growth([(10, 1.0)]) is None
     assert growth([(10, 1.0), (10, 2.0)]) is None
-    table = tables.growth_table([result("a", 100, 1.0), result("b", 10_000, 1000.0)])
-    assert "| convert | 1.50 | 0.00 | 0.00 |" in table
 
 
 def verdicts(report: Report) -> dict[str, list[str]]:
@@ -238,26 +242,26 @@ def verdicts(report: Report) -> dict[str, list[str]]:
     return {row.split(" | ")[0].strip("| "): row.rstrip(" |").rsplit(" | ", 2)[1:] for row in rows}
 
 
-def test_targets_say_what_was_met_missed_and_not_measured() -> None:
+def test_targets_say_what_was_met_and_missed() -> None:
     large = result("large", 1_200_000, 2.4)
     large.costs[SNAPVIEWER] = [replace(cost(60.0, 100, 4000), wall=72.0)]
     large.costs[HELP] = [cost(0.4)]
     pages = [
-        PageResult("large", OUR_PAGE, 10, 900.0, 10, 70.0),
+        PageResult("large", OUR_PAGE, 10, 900.0, 10, 30.0),
         PageResult("large", VIEWER, 10, 4500.0, 10, math.nan),
     ]
     found = verdicts(Report("m", "c", 1, [large], pages))
-    assert found["convert, 1.2 M events: time"] == ["2.00 x", "met"]
-    assert found["bundle"] == ["8.0%", "met"]
+    assert found["convert, 1.2 M events: by the clock"] == ["2.00 x", "**not met**"]
+    assert found["bundle, 1.2 M events"] == ["8.0%", "**not met**"]
+    assert found["report, 1.2 M events"] == ["0 kB", "met"]
     assert found["bundle against its file: bytes"] == ["50 x", "**not met**"]
     assert found["convert against `convert_snap.py`: processor time"] == ["25 x", "met"]
-    assert found["convert against `convert_snap.py`: time by the clock"] == ["15 x", "**not met**"]
-    assert found["frames while panning and zooming, p95"] == ["70 ms", "**not met**"]
+    assert found["convert against `convert_snap.py`: by the clock"] == ["15 x", "**not met**"]
+    assert found["frames while panning and zooming, p95"] == ["30 ms", "met"]
     assert found["first picture against PyTorch's page"] == ["5.0 x", "met"]
-    assert found["`snapreport --help`"] == ["400 ms", "**not met**"]
-    assert found["growth of convert with the events"] == ["-", "not measured in this run"]
-    empty = targets_table(Report("m", "c", 1, [result("small", 10, 1.0)]))
-    assert "met |" not in empty.replace("not met |", "")
+    assert found["`snapreport --help`: processor time"] == ["0.40 s", "**not met**"]
+    assert "growth of convert with the events" not in found  # it was not measured
+    assert "met" not in targets_table(Report("m", "c", 1, []))
 
 
 @pytest.mark.parametrize(
@@ -269,9 +273,9 @@ def test_a_lower_bound_meets_a_target_or_leaves_it_open(cpu: float, verdict: lis
     large.failed[SNAPVIEWER] = "not done after 600 s"
     large.at_least[SNAPVIEWER] = cost(cpu)
     rows = verdicts(Report("m", "c", 1, [large]))
-    for time in ("time by the clock", "processor time"):
+    for time in ("by the clock", "processor time"):
         assert rows[f"convert against `convert_snap.py`: {time}"] == verdict
-    assert rows["bundle against its file: bytes"] == ["-", "not measured in this run"]
+    assert "bundle against its file: bytes" not in rows
 
 
 @pytest.mark.parametrize(
@@ -298,28 +302,41 @@ def test_a_page_that_never_comes_is_judged_by_what_was_waited(
     assert f"| large: PyTorch's page | 10 B | {shown} | - | - |" in table
 
 
-def test_a_document_gets_its_tables_and_keeps_its_words() -> None:
-    document = "# Speed\n\n<!-- results: begin -->\nold\n<!-- results: end -->\nwords\n"
-    made = tables.fill(document, "results", "new \\1")
-    assert made == "# Speed\n\n<!-- results: begin -->\nnew \\1\n<!-- results: end -->\nwords\n"
-    assert tables.fill(made, "results", "old") == document
-    with pytest.raises(ValueError, match="no place named 'pages'"):
-        tables.fill(document, "pages", "")
+def whole_report() -> Report:
+    ranks = [
+        RankCost(n, verb, n * 9000, 2.0 * n, 1.0 * n, (40 << 20) + n * 2048, 100 + n)
+        for n in (1, 64, 1024)
+        for verb in (RUN_SUMMARY, PAGE)
+    ]
+    results = [result("a", 10_000, 1.0), result("b", 1_000_000, 3.0), result("c", 2_000_000, 5.0)]
+    pages = [PageResult("b", OUR_PAGE, 10, 500.0, 10, 33.0)]
+    return Report("m", "c", 3, results, pages, {"copy": 0.01}, ranks, 0.5, 9.0)
 
 
-def test_the_document_has_a_place_for_every_table() -> None:
-    document = (REPOSITORY / "docs" / "performance.md").read_text(encoding="utf-8")
-    report = Report("no cores", "python -m dev.benchmarks.run", 1, [result("a", 10, 1.0)])
-    made = filled(document, report)
-    assert "no cores" in made
-    assert "**a**: 10 events" in made
+def test_the_document_states_slopes_and_has_a_picture(tmp_path: Path) -> None:
+    write_document(whole_report(), tmp_path / "performance.md")
+    text = (tmp_path / "performance.md").read_text("utf-8")
+    assert "| copy | 10.0 ms |" in text
+    assert "| convert | 4.00 | 0 | 0.74 | 0.00 |" in text
+    assert "summary: 2.0 KiB and 1000 ms from 64 to 1,024 ranks" in text
+    assert "| explorer: first picture from the bundle, 1.2 M events | at most 0.6 s" in text
+    picture = ElementTree.fromstring((tmp_path / "performance.svg").read_text("utf-8"))
+    drawn = {each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"convert", "events", "ranks", "one page", "10 k", "1 M"} <= drawn
+    assert "(performance.svg)" in text
+
+
+def test_what_was_not_measured_is_not_in_the_document(tmp_path: Path) -> None:
+    write_document(Report("m", "c", 1, [result("a", 10, 1.0)]), tmp_path / "performance.md")
+    text = (tmp_path / "performance.md").read_text("utf-8")
+    assert not any(word in text for word in ("browser", "Other programs", "ranks:", "explorer"))
 
 
 def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
     page = PageResult("a", OUR_PAGE, 1, 2.0, 3, 4.0)
     slow = result("a", 10, 1.0)
     slow.failed[SNAPVIEWER], slow.at_least[SNAPVIEWER] = "not done after 9 s", cost(8.5)
-    report = Report("m", "c", 3, [slow], [page])
+    report = replace(whole_report(), results=[slow], pages=[page])
     report.save(tmp_path / "figures.json")
     assert Report.read(tmp_path / "figures.json") == report
     report.pages = [PageResult("a", VIEWER, 1, math.nan, 0, math.nan, "it crashed")]
@@ -330,16 +347,15 @@ def test_figures_are_kept_and_read_back(tmp_path: Path) -> None:
     assert kept.failed == "it crashed"
 
 
-def test_kept_figures_fill_a_document_again(
+def test_kept_figures_give_the_document_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept, document = tmp_path / "figures.json", tmp_path / "page.md"
     Report("my machine", "c", 3, [result("a", 10, 1.0)]).save(kept)
-    document.write_text((REPOSITORY / "docs" / "performance.md").read_text("utf-8"), "utf-8")
-    main(["--read", str(kept), "--write", str(document)])
+    main(["--read", str(kept), "--document", str(document)])
     written = document.read_text("utf-8")
-    assert "Medians of 3 runs on my machine" in written
-    main(["--read", str(kept), "--write", str(document)])
+    assert "Machine: my machine." in written
+    main(["--read", str(kept), "--document", str(document)])
     assert document.read_text("utf-8") == written
     main(["--read", str(kept)])
     assert "**a**: 10 events" in capsys.readouterr().out
