@@ -41,6 +41,7 @@ from snapreport.bundle.members import (
 from snapreport.bundle.strips import strips_text
 from snapreport.ground.errors import BundleError, InputError, reason_of
 from snapreport.ground.files import BEGIN, foreign_zip, open_regular
+from snapreport.ground.native.library import Marked, deflated
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import plain_json
 from snapreport.model.history import Drawn, History
@@ -86,7 +87,7 @@ def _members(
     warnings: list[dict[str, str]],
     progress: Progress,
     drawn: Sequence[Drawn] | None,
-) -> Iterator[tuple[str, Iterable[bytes], int]]:
+) -> Iterator[tuple[str, Iterable[bytes | Marked], int]]:
     """Yield each member's name, its content and the level of deflate that suits it."""
     manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
     yield MANIFEST, [plain_json(manifest)], 9
@@ -110,7 +111,7 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
-        files["allocations.json"] = b"".join(strips_text(device))
+        files["allocations.json"] = b"".join(part.data for part in strips_text(device))
     return files
 
 
@@ -252,7 +253,7 @@ class Packer:
         self._stopped = self._stopped or kind is not None
         self._finish()
 
-    def add(self, name: str, parts: Iterable[bytes], level: int) -> None:
+    def add(self, name: str, parts: Iterable[bytes | Marked], level: int) -> None:
         """Add a member; each part of it is deflated while the next one is made."""
         member = _Member(name, level)
         self._members.append(member)
@@ -322,15 +323,26 @@ class _Member:
         self._window = b""
         self.pieces: list[bytes] = []
 
-    def tasks(self, part: bytes) -> Iterator[Callable[[], None]]:
+    def tasks(self, part: bytes | Marked) -> Iterator[Callable[[], None]]:
         """Take the next part of the content, and yield tasks to be done in any order."""
-        self._size += len(part)
-        self._crc = zlib.crc32(part, self._crc)
+        if isinstance(part, Marked):
+            self._count(part.data)
+            self.pieces.append(b"")
+            yield functools.partial(self._deflate_marked, len(self.pieces) - 1, part)
+            return
+        self._count(part)
         for start in range(0, len(part), PIECE):
             piece = memoryview(part)[start : start + PIECE]
             self.pieces.append(b"")
             yield functools.partial(self._deflate, len(self.pieces) - 1, piece, self._window)
             self._window = bytes(piece[-_WINDOW:])
+
+    def _count(self, part: bytes) -> None:
+        self._size += len(part)
+        self._crc = zlib.crc32(part, self._crc)
+
+    def _deflate_marked(self, index: int, part: Marked) -> None:
+        self.pieces[index] = deflated(part)
 
     def _deflate(self, index: int, piece: memoryview, window: bytes) -> None:
         packer = zlib.compressobj(

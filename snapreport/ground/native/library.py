@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.ctypeslib import ndpointer
@@ -30,10 +30,10 @@ def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
     return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
 
 
-_U8, _I8, _I32, _I64 = map(_taken, ("u1", "i1", "i4", "i8"))
+_U8, _U32, _I8, _I32, _I64 = map(_taken, ("u1", "u4", "i1", "i4", "i8"))
 # Arrays that the library writes to.
 _OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
-_OUTU64 = _taken("u8", "WRITEABLE")
+_OUTU8, _OUTU32, _OUTU64 = (_taken(kind, "WRITEABLE") for kind in ("u1", "u4", "u8"))
 _N, _SIZE, _INT, _P = ctypes.c_int64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_void_p
 
 # What each function returns, then what it takes; None for nothing.
@@ -45,6 +45,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
     ),
+    "deflate": (_N, _U8, _SIZE, _U32, _SIZE, _OUTU32, _OUTU8, _SIZE),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
     "replay": (_INT, _P),
@@ -95,12 +96,12 @@ class Strips(ctypes.Structure):
     _fields_ = (
         *((name, _P) for name in ("alloc_event", "free_event", "size", "drawn")),
         *((name, _P) for name in ("samples", "live", "freed")),
-        *((name, _P) for name in ("point_events", "point_offsets", "text")),
+        *((name, _P) for name in ("point_events", "point_offsets", "text", "marks")),
         *((name, _SIZE) for name in ("n_rows", "n_samples", "room_points", "room_text")),
-        ("most_points", _SIZE),
+        *((name, _SIZE) for name in ("room_marks", "most_points")),
         *((name, _N) for name in ("events", "end", "first_id")),
         *((name, _SIZE) for name in ("row", "first_sample", "n_points", "total")),
-        ("moving", _SIZE),
+        *((name, _SIZE) for name in ("moving", "n_marks")),
     )
 
 
@@ -331,10 +332,39 @@ def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
         opened.events_free(pointer(found))
 
 
+# Members of a bundle, deflated where their writers say that fields begin.
+
+
+class Marked(NamedTuple):
+    """Some bytes, and where their fields begin."""
+
+    data: bytes
+    marks: NDArray[np.uint32]
+    """uint32, ascending: places, with the kind of field above their lowest 28 bits."""
+
+
+def deflated(part: Marked) -> bytes:
+    """Return a block of deflate that refers to nothing before it, and ends on a whole byte.
+
+    Raises:
+        ValueError: a mark is out of range or order.
+    """
+    size = len(part.data)
+    data, out = np.frombuffer(part.data, np.uint8), np.empty(2 * size + 1024, np.uint8)
+    (marks,) = taken(np.uint32, len(part.marks), part.marks)
+    tokens = np.empty(size, np.uint32)
+    length = library().deflate(data, size, marks, len(marks), tokens, out, len(out))
+    return out[: checked(length)].tobytes()
+
+
 # The rows of ``allocations.json``, laid out as they are written.
 
 _POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
 """Characters of a point at most, with its share of the rest of its row: as in strips.c."""
+
+
+_POINT_MARKS = 3 + 6 // 2
+"""Marks of a point at most, in the same way."""
 
 
 class StripRows:
@@ -376,6 +406,7 @@ class StripRows:
             "point_events": np.empty(room, np.int64),
             "point_offsets": np.empty(room, np.uint64),
             "text": np.empty(max(room, most_points) * _POINT_TEXT, np.uint8),
+            "marks": np.empty(max(room, most_points) * _POINT_MARKS, np.uint32),
         }
         if drawn is not None:
             self._tables["drawn"] = taken(np.bool_, self._n, drawn)[0]
@@ -385,6 +416,7 @@ class StripRows:
             n_samples=len(samples),
             room_points=room,
             room_text=len(self._tables["text"]),
+            room_marks=len(self._tables["marks"]),
             most_points=most_points,
             events=events,
             end=end,
@@ -393,7 +425,8 @@ class StripRows:
         if not library().strips_begin(pointer(self._strips)):
             raise ValueError("the allocations or the events are not in order")
 
-    def up_to(self, row: int) -> Iterator[bytes]:
-        """Yield the next rows up to this one, some at a time, with commas between them."""
+    def up_to(self, row: int) -> Iterator[Marked]:
+        """Yield the next rows up to this one, some at a time, with what comes before each."""
         while length := library().strips_go_on(pointer(self._strips), row):
-            yield _text_at(self._strips.text, length)
+            marks = self._tables["marks"][: self._strips.n_marks].copy()
+            yield Marked(_text_at(self._strips.text, length), marks)

@@ -30,6 +30,7 @@ SANITIZED = (
 )
 TESTS = (
     *("tests/property/test_sweeps.py", "tests/property/test_strips_text.py"),
+    "tests/property/test_deflating.py",
     *("tests/property/test_sorting.py", "tests/property/test_allocator_model.py"),
     *("tests/property/test_live_allocator.py", "tests/unit/figures/allocator/test_live.py"),
     *("tests/unit/read/test_parsed.py", "tests/unit/read/test_opcodes.py"),
