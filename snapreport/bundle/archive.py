@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from snapreport.bundle.database import default_first, write_database
+from snapreport.bundle.database import database_parts, default_first, write_database
 from snapreport.bundle.database_reader import read_database
 from snapreport.bundle.members import (
     MANIFEST,
@@ -102,7 +102,7 @@ def _members(
     if not order:
         yield "allocations.json", [b"[]"], 4
     progress(f"Writing {_DATABASE}", None)  # meanwhile a thread deflates the strips
-    yield _DATABASE, [write_database(history)], 5
+    yield _DATABASE, database_parts(history), 5
 
 
 def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:
@@ -327,6 +327,7 @@ class _Member:
         """Take the next part of the content, and yield tasks to be done in any order."""
         if isinstance(part, Marked):
             self._count(part.data)
+            self._window = part.data[-_WINDOW:]
             self.pieces.append(b"")
             yield functools.partial(self._deflate_marked, len(self.pieces) - 1, part)
             return

@@ -72,7 +72,8 @@ static int by_key(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Give each symbol that comes a code of at most `most` bits, as short as its count allows. */
+/* Give each symbol that comes, of two or more, a code of at most `most` bits: as short as its count
+ * allows. */
 static void make_codes(codes *c, unsigned n_symbols, unsigned most)
 {
     uint64_t keys[LITERALS], weight[2 * LITERALS];
@@ -83,8 +84,6 @@ static void make_codes(codes *c, unsigned n_symbols, unsigned most)
         if (c->count[i])
             keys[n++] = (uint64_t)c->count[i] << 16 | i;
     }
-    if (n == 0)
-        return;
     qsort(keys, n, sizeof(*keys), by_key);
     for (unsigned i = 0; i < n; i++)
         weight[i] = keys[i] >> 16;
@@ -99,7 +98,7 @@ static void make_codes(codes *c, unsigned n_symbols, unsigned most)
             parent[taken] = end;
         }
     }
-    depth[end - 1] = n == 1; /* a single symbol has one bit, too */
+    depth[end - 1] = 0;
     for (unsigned i = end - 1; i-- > 0;)
         depth[i] = depth[parent[i]] + 1;
     for (unsigned i = 0; i < n; i++)
@@ -248,7 +247,7 @@ EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint
                                   uint64_t n_marks, uint32_t *tokens, uint8_t *out, uint64_t room)
 {
     const uint32_t places = (UINT32_C(1) << PLACE_BITS) - 1;
-    if (size > places)
+    if (size == 0 || size > places)
         return OUT_OF_RANGE;
     for (uint64_t k = 0; k < n_marks; k++)
         if ((marks[k] & places) >= size || (k && (marks[k] & places) <= (marks[k - 1] & places)))
@@ -271,6 +270,9 @@ EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint
             literals.count[tokens[i]]++;
         }
     }
+    /* Some readers want a complete code, also where no or one distance comes. */
+    distances.count[0] += distances.count[0] == 0;
+    distances.count[1] += distances.count[1] == 0;
     make_codes(&literals, LITERALS, MOST_BITS);
     make_codes(&distances, DISTANCES, MOST_BITS);
     uint64_t most = MOST_HEADER;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
     ),
     "deflate": (_N, _U8, _SIZE, _U32, _SIZE, _OUTU32, _OUTU8, _SIZE),
+    "leaves": (
+        *(_N, _P, _SIZE, _SIZE, _N, _SIZE, _P, _OUTU8, _SIZE, _SIZE),
+        *(_OUT64, _OUTU32, _SIZE, _P),
+    ),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
     "replay": (_INT, _P),
@@ -258,6 +262,47 @@ def read_leaves(
     return ids, values, missing, [data[at : at + length].tobytes() for at, length in places]
 
 
+PAGE_SIZE = 4096
+"""Bytes of a page that is written: SQLite's default."""
+
+_PAGES_AT_ONCE = 128
+
+
+def write_leaves(
+    columns: Sequence[NDArray[np.int64]], first_id: int, null: int
+) -> Iterator[tuple[Marked, NDArray[np.int64]]]:
+    """Yield the leaves of a table of integers, some at a time, and the last id in each of them.
+
+    They are as SQLite writes them when rows are added one after the other.
+
+    Args:
+        columns: int64, shape (n,) each: the cells, those of the id excepted.
+        first_id: of the first row.
+        null: stands for NULL.
+
+    Raises:
+        ValueError: there are too many columns, or the ids are out of range.
+    """
+    n, width = len(columns[0]), len(columns)
+    cells = taken(np.int64, n, *columns)
+    places = np.array([address(column) for column in cells], np.uintp)
+    row, n_marks = ctypes.c_uint64(0), ctypes.c_uint64(0)
+    # A row has a mark for each column and one more, and bytes for these and five others.
+    room = _PAGES_AT_ONCE * PAGE_SIZE // (width + 5) * (width + 1)
+    out, marks = np.empty(_PAGES_AT_ONCE * PAGE_SIZE, np.uint8), np.empty(room, np.uint32)
+    last_ids = np.empty(_PAGES_AT_ONCE, np.int64)
+    while row.value < n:
+        pages = checked(
+            library().leaves(
+                *(address(places), width, n, null, first_id, ctypes.byref(row)),
+                *(out, PAGE_SIZE, _PAGES_AT_ONCE, last_ids),
+                *(marks, len(marks), ctypes.byref(n_marks)),
+            )
+        )
+        data = out[: pages * PAGE_SIZE].tobytes()
+        yield Marked(data, marks[: n_marks.value].copy()), last_ids[:pages].copy()
+
+
 # Pickles: their opcodes checked, or their trace events as columns.
 
 # As in events.c.
@@ -343,14 +388,18 @@ class Marked(NamedTuple):
     """uint32, ascending: places, with the kind of field above their lowest 28 bits."""
 
 
+_MOST_HEADER = 2048
+"""Bytes of a block at most, if there are none of its data."""
+
+
 def deflated(part: Marked) -> bytes:
     """Return a block of deflate that refers to nothing before it, and ends on a whole byte.
 
     Raises:
-        ValueError: a mark is out of range or order.
+        ValueError: a mark is out of range or order, or there are no bytes.
     """
     size = len(part.data)
-    data, out = np.frombuffer(part.data, np.uint8), np.empty(2 * size + 1024, np.uint8)
+    data, out = np.frombuffer(part.data, np.uint8), np.empty(2 * size + _MOST_HEADER, np.uint8)
     (marks,) = taken(np.uint32, len(part.marks), part.marks)
     tokens = np.empty(size, np.uint32)
     length = library().deflate(data, size, marks, len(marks), tokens, out, len(out))
