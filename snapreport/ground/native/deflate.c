@@ -8,15 +8,15 @@
 
 #include "native.h"
 
-enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256 };
+enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256, FIRST_LENGTH = 257 };
 enum { MOST_BITS = 15, MOST_LENGTH_BITS = 7, DEEPEST = 64 };
 enum { LEAST_MATCH = 5, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
-/* Bits before and after the tokens, at most: three of each length of a code, and more. */
+/* Bits before and after the tokens, at most, and what flush() writes beyond them. */
 enum { MOST_HEADER = 8 * 1024 };
 enum { PLACE_BITS = 28, KINDS = 1 << (32 - PLACE_BITS), TABLE_BITS = 13, END_BYTES = 8 };
 
 /* A token is a byte, or MATCH, 9 bits of length minus FIRST_MATCH, and 15 of distance minus 1. */
-static const uint32_t MATCH = UINT32_C(1) << 31;
+static const uint32_t MATCH = UINT32_C(1) << 31, PLACES = (UINT32_C(1) << PLACE_BITS) - 1;
 enum { FAR_BITS = 15 };
 
 static const uint16_t LENGTH_BASE[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
@@ -40,18 +40,24 @@ typedef struct {
     unsigned n_held;
 } bits;
 
-/* Put up to 16 bits. */
+/* Put up to 56 bits, after flush(). */
 static inline void put(bits *b, uint64_t value, unsigned n)
 {
     b->held |= value << b->n_held;
     b->n_held += n;
-    if (b->n_held >= 48) {
-        for (int i = 0; i < 6; i++)
-            b->out[i] = (uint8_t)(b->held >> 8 * i);
-        b->out += 6;
-        b->held >>= 48;
-        b->n_held -= 48;
-    }
+}
+
+/* Write all whole bytes that are held; this takes room for eight. */
+static inline void flush(bits *b)
+{
+    uint64_t lowest_first = b->held;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    lowest_first = __builtin_bswap64(lowest_first);
+#endif
+    memcpy(b->out, &lowest_first, sizeof(lowest_first));
+    b->out += b->n_held / 8;
+    b->held >>= b->n_held / 8 * 8;
+    b->n_held %= 8;
 }
 
 /* The distance codes are pairs of powers of two, with half of each. */
@@ -162,12 +168,15 @@ static void put_lengths(bits *b, const codes *literals, const codes *distances)
     make_codes(&lengths, LENGTHS, MOST_LENGTH_BITS);
     while (lengths.bits[LENGTH_ORDER[last - 1]] == 0)
         last--;
-    put(b, LITERALS - 257, 5);
+    put(b, LITERALS - FIRST_LENGTH, 5);
     put(b, DISTANCES - 1, 5);
     put(b, last - 4, 4);
-    for (unsigned i = 0; i < last; i++)
+    for (unsigned i = 0; i < last; i++) {
+        flush(b);
         put(b, lengths.bits[LENGTH_ORDER[i]], 3);
+    }
     for (unsigned i = 0; i < n_runs; i++) {
+        flush(b);
         const unsigned symbol = runs[i] & 31;
         put(b, lengths.code[symbol], lengths.bits[symbol]);
         if (symbol >= 16)
@@ -193,47 +202,70 @@ static uint64_t alike(const uint8_t *data, uint64_t size, uint64_t old, uint64_t
     return n;
 }
 
-/* Turn data into tokens; return how many. */
-static uint64_t find_tokens(const uint8_t *data, uint64_t size, const uint32_t *marks,
-                            uint64_t n_marks, uint32_t *tokens)
+/* Data as tokens, and how often each symbol of these comes. */
+typedef struct {
+    codes literals, distances;
+    uint8_t code_of[MOST_MATCH + 1]; /* which code stands for a length */
+    uint32_t *tokens;
+    uint64_t n;
+} block;
+
+static void add_bytes(block *b, const uint8_t *data, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        b->literals.count[data[i]]++;
+        b->tokens[b->n + i] = data[i];
+    }
+    b->n += n;
+}
+
+static void add_match(block *b, unsigned length, unsigned distance)
+{
+    unsigned extra;
+    b->literals.count[FIRST_LENGTH + b->code_of[length]]++;
+    b->distances.count[distance_code(distance, &extra)]++;
+    b->tokens[b->n++] = MATCH | (length - FIRST_MATCH) << FAR_BITS | (distance - 1);
+}
+
+/* Turn data into tokens. */
+static void find_tokens(block *b, const uint8_t *data, uint64_t size, const uint32_t *marks,
+                        uint64_t n_marks)
 {
     uint32_t latest[KINDS] = {0}, table[1 << TABLE_BITS] = {0}; /* places, plus 1 */
-    uint64_t n = 0, place = 0;
+    uint64_t place = 0;
     for (uint64_t k = 0; k < n_marks; k++) {
-        const uint32_t mark = marks[k] & ((UINT32_C(1) << PLACE_BITS) - 1);
-        const uint64_t next =
-            k + 1 < n_marks ? marks[k + 1] & ((UINT32_C(1) << PLACE_BITS) - 1) : size;
+        const uint32_t mark = marks[k] & PLACES;
+        const uint64_t next = k + 1 < n_marks ? marks[k + 1] & PLACES : size;
         uint64_t key = next < END_BYTES ? 0 : eight(data + next - END_BYTES);
         if (next - mark < END_BYTES)
             key >>= 8 * (END_BYTES - (next - mark)); /* the first bytes are the lowest */
         key = (key + (next - mark)) * UINT64_C(0x9E3779B97F4A7C15);
         uint32_t *same = table + (key >> (64 - TABLE_BITS));
         uint32_t *of_kind = latest + (marks[k] >> PLACE_BITS);
-        while (place < mark)
-            tokens[n++] = data[place++];
-        if (place == mark) {
-            uint64_t most = 0, from = 0;
+        if (place <= mark) {
+            add_bytes(b, data + place, mark - place);
+            place = mark;
+            uint64_t most = 0;
+            uint32_t distance = 0;
             const uint32_t candidates[2] = {*of_kind, *same};
             for (int i = 0; i < 2; i++) {
-                if (candidates[i] == 0 || mark + 1 - candidates[i] > WINDOW)
+                const uint32_t far = mark + 1 - candidates[i];
+                if (candidates[i] == 0 || far > WINDOW)
                     continue;
-                uint64_t length = alike(data, size, candidates[i] - 1, mark);
+                const uint64_t length = alike(data, size, mark - far, mark);
                 if (length > most) {
                     most = length;
-                    from = candidates[i] - 1;
+                    distance = far;
                 }
             }
             if (most >= LEAST_MATCH) {
-                tokens[n++] = MATCH | (uint32_t)(most - FIRST_MATCH) << FAR_BITS |
-                              (uint32_t)(mark - from - 1);
+                add_match(b, (unsigned)most, distance);
                 place += most;
             }
         }
         *same = *of_kind = mark + 1;
     }
-    while (place < size)
-        tokens[n++] = data[place++];
-    return n;
+    add_bytes(b, data + place, size - place);
 }
 
 /* Write data as one block that is not the last, and an empty one that ends on a whole byte.
@@ -246,64 +278,58 @@ static uint64_t find_tokens(const uint8_t *data, uint64_t size, const uint32_t *
 EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint32_t *marks,
                                   uint64_t n_marks, uint32_t *tokens, uint8_t *out, uint64_t room)
 {
-    const uint32_t places = (UINT32_C(1) << PLACE_BITS) - 1;
-    if (size == 0 || size > places)
+    if (size == 0 || size > PLACES)
         return OUT_OF_RANGE;
     for (uint64_t k = 0; k < n_marks; k++)
-        if ((marks[k] & places) >= size || (k && (marks[k] & places) <= (marks[k - 1] & places)))
+        if ((marks[k] & PLACES) >= size || (k && (marks[k] & PLACES) <= (marks[k - 1] & PLACES)))
             return OUT_OF_RANGE;
-    uint8_t code_of[MOST_MATCH + 1];
+    block b = {.tokens = tokens};
+    codes *literals = &b.literals, *distances = &b.distances;
     for (unsigned i = 0, length = FIRST_MATCH; length <= MOST_MATCH; length++) {
         while (i < 28 && LENGTH_BASE[i + 1] <= length)
             i++;
-        code_of[length] = (uint8_t)i;
+        b.code_of[length] = (uint8_t)i;
     }
-    const uint64_t n = find_tokens(data, size, marks, n_marks, tokens);
-    codes literals = {0}, distances = {0};
-    unsigned extra;
-    literals.count[END] = 1;
-    for (uint64_t i = 0; i < n; i++) {
-        if (tokens[i] & MATCH) {
-            literals.count[257 + code_of[(tokens[i] >> FAR_BITS & 511) + FIRST_MATCH]]++;
-            distances.count[distance_code((tokens[i] & (WINDOW - 1)) + 1, &extra)]++;
-        } else {
-            literals.count[tokens[i]]++;
-        }
-    }
+    find_tokens(&b, data, size, marks, n_marks);
+    literals->count[END] = 1;
     /* Some readers want a complete code, also where no or one distance comes. */
-    distances.count[0] += distances.count[0] == 0;
-    distances.count[1] += distances.count[1] == 0;
-    make_codes(&literals, LITERALS, MOST_BITS);
-    make_codes(&distances, DISTANCES, MOST_BITS);
+    distances->count[0] += distances->count[0] == 0;
+    distances->count[1] += distances->count[1] == 0;
+    make_codes(literals, LITERALS, MOST_BITS);
+    make_codes(distances, DISTANCES, MOST_BITS);
     uint64_t most = MOST_HEADER;
     for (unsigned i = 0; i < LITERALS; i++)
-        most += (uint64_t)literals.count[i] * (literals.bits[i] + (i > END ? 5U : 0U));
+        most += (uint64_t)literals->count[i] * (literals->bits[i] + (i > END ? 5U : 0U));
     for (unsigned i = 0; i < DISTANCES; i++)
-        most += (uint64_t)distances.count[i] * (distances.bits[i] + 13U);
+        most += (uint64_t)distances->count[i] * (distances->bits[i] + 13U);
     if (most / 8 > room)
         return NO_ROOM;
-    bits b = {.out = out};
-    put(&b, 4, 3); /* not the last block; codes of its own */
-    put_lengths(&b, &literals, &distances);
-    for (uint64_t i = 0; i < n; i++) {
-        if (!(tokens[i] & MATCH)) {
-            put(&b, literals.code[tokens[i]], literals.bits[tokens[i]]);
+    bits head = {.out = out};
+    put(&head, 4, 3); /* not the last block; codes of its own */
+    put_lengths(&head, literals, distances);
+    bits to = head; /* which no other function has the address of: it stays in registers */
+    for (uint64_t i = 0; i < b.n; i++) {
+        const uint32_t token = tokens[i];
+        flush(&to);
+        if (!(token & MATCH)) {
+            put(&to, literals->code[token], literals->bits[token]);
             continue;
         }
-        const unsigned length = (tokens[i] >> FAR_BITS & 511) + FIRST_MATCH;
-        const unsigned distance = (tokens[i] & (WINDOW - 1)) + 1, code = code_of[length];
-        put(&b, literals.code[257 + code], literals.bits[257 + code]);
-        put(&b, length - LENGTH_BASE[code], LENGTH_EXTRA[code]);
+        const unsigned length = (token >> FAR_BITS & 511) + FIRST_MATCH;
+        const unsigned distance = (token & (WINDOW - 1)) + 1, code = b.code_of[length];
+        put(&to, literals->code[FIRST_LENGTH + code], literals->bits[FIRST_LENGTH + code]);
+        put(&to, length - LENGTH_BASE[code], LENGTH_EXTRA[code]);
+        unsigned extra;
         const unsigned far = distance_code(distance, &extra);
-        put(&b, distances.code[far], distances.bits[far]);
-        put(&b, (distance - 1) & ((1U << extra) - 1), extra);
+        put(&to, distances->code[far], distances->bits[far]);
+        put(&to, (distance - 1) & ((1U << extra) - 1), extra);
     }
-    put(&b, literals.code[END], literals.bits[END]);
-    put(&b, 0, 3); /* a block without codes, empty */
-    put(&b, 0, (8 - b.n_held % 8) % 8);
-    put(&b, 0, 16);
-    put(&b, UINT64_C(0xFFFF), 16);
-    for (; b.n_held > 0; b.n_held -= 8, b.held >>= 8)
-        *b.out++ = (uint8_t)b.held;
-    return (int64_t)(b.out - out);
+    flush(&to);
+    put(&to, literals->code[END], literals->bits[END]);
+    put(&to, 0, 3); /* a block without codes, empty */
+    put(&to, 0, (8 - to.n_held % 8) % 8);
+    flush(&to);
+    put(&to, UINT64_C(0xFFFF0000), 32);
+    flush(&to);
+    return (int64_t)(to.out - out);
 }
