@@ -76,6 +76,12 @@ class TableWriter:
             given[name] if name in given else getattr(record, name) for name in self.names(table)
         ]
 
+    def root(self, table: str) -> int:
+        """Return the number of a table's first page."""
+        sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        ((page,),) = self.connection.execute(sql, (table,))
+        return int(page)
+
     def names(self, table: str) -> list[str]:
         """Return the names of a table's columns but the id."""
         return [column.name for column in self._columns[table] if column.name != "id"]
@@ -140,7 +146,8 @@ class Leaves:
             return [database]
         pages = len(database) // PAGE_SIZE
         children = list(enumerate(self._last_ids, pages + 1))
-        parts, joints = self._parts, []
+        parts = self._parts
+        joints: list[bytes] = []
         pages += len(children)
         # Of each child its page, its place among the cells and its last id are stored.
         most = (PAGE_SIZE - 12) // (4 + 2 + len(_varint(self._last_ids[-1])))
@@ -259,14 +266,14 @@ def write_database(history: History) -> bytes:
 
 def database_parts(history: History) -> list[bytes | Marked]:
     """Return the same in parts."""
-    rows, roots = Leaves(), []
+    rows = Leaves()
+    roots: list[int] = []
 
     def fill(tables: TableWriter) -> None:
         _Writer(tables, rows).write(history)
-        sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'allocation_rows'"
-        roots.extend(tables.connection.execute(sql))
+        roots.append(tables.root("allocation_rows"))
 
-    return rows.join(filled_database(ELEMENTS, fill), roots[0][0])
+    return rows.join(filled_database(ELEMENTS, fill), roots[0])
 
 
 class _Writer:

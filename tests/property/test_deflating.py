@@ -46,7 +46,7 @@ def test_any_data_with_any_marks_comes_back(
     whole = b"".join(parts) + b"."
     fields = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     others = data.draw(st.sets(st.integers(0, len(whole) - 1), max_size=20))
-    for places in (fields, [], others, range(len(whole))):
+    for places in (fields, [], others, [*range(len(whole))]):
         made = deflated(marked(whole, sorted(set(places)), kinds))
         assert inflate(made) == whole
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from snapreport.ground.native.library import Marked
 from tests.conftest import REPOSITORY
 
 
-def packed(*members: tuple[str, list[bytes | Marked]]) -> bytes:
+def packed(*members: tuple[str, Sequence[bytes | Marked]]) -> bytes:
     out = io.BytesIO()
     with Packer() as packer:
         for name, parts in members:
