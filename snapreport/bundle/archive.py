@@ -2,8 +2,9 @@
 
 Its members are deflated in pieces, on several threads at once; the module zipfile deflates in one.
 A deflate stream can consist of pieces that are made independently: each ends on a whole byte and
-has the 32 KiB before it as its dictionary. The result is an ordinary zip, the same on every
-machine.
+has the 32 KiB before it as its dictionary. Rows whose writer marked where their fields begin are
+deflated by the native library, several times as fast. The result is an ordinary zip, the same on
+every machine.
 """
 
 from __future__ import annotations
