@@ -27,7 +27,7 @@ def rows_of(
     device: DeviceHistory, columns: int | None = None, drawn: Drawn | None = None
 ) -> list[dict[str, Any]]:
     """Return the rows of ``allocations.json``."""
-    text = b"".join(strips_text(device, drawn=drawn, columns=columns))
+    text = b"".join(part.data for part in strips_text(device, drawn=drawn, columns=columns))
     rows: list[dict[str, Any]] = orjson.loads(text)
     return rows
 

@@ -23,7 +23,7 @@ HARNESSES: dict[str, tuple[str, ...]] = {
     "pickles": ("opcodes.c",),
     "pages": (),
     "sweeps": (),
-    "strips": (),
+    "strips": ("deflate.c",),
     "numbering": (),
     "pairing": (),
     "allocator": (),

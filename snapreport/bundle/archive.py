@@ -2,8 +2,9 @@
 
 Its members are deflated in pieces, on several threads at once; the module zipfile deflates in one.
 A deflate stream can consist of pieces that are made independently: each ends on a whole byte and
-has the 32 KiB before it as its dictionary. The result is an ordinary zip, the same on every
-machine.
+has the 32 KiB before it as its dictionary. Rows whose writer marked where their fields begin are
+deflated by the native library, several times as fast. The result is an ordinary zip, the same on
+every machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from snapreport.bundle.database import default_first, write_database
+from snapreport.bundle.database import database_parts, default_first, write_database
 from snapreport.bundle.database_reader import read_database
 from snapreport.bundle.members import (
     MANIFEST,
@@ -41,6 +42,7 @@ from snapreport.bundle.members import (
 from snapreport.bundle.strips import strips_text
 from snapreport.ground.errors import BundleError, InputError, reason_of
 from snapreport.ground.files import BEGIN, foreign_zip, open_regular
+from snapreport.ground.native.library import Marked, deflated
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import plain_json
 from snapreport.model.history import Drawn, History
@@ -77,7 +79,7 @@ def _members(
     warnings: list[dict[str, str]],
     progress: Progress,
     drawn: Sequence[Drawn] | None,
-) -> Iterator[tuple[str, Iterable[bytes], int]]:
+) -> Iterator[tuple[str, Iterable[bytes | Marked], int]]:
     """Yield each member's name, its content and the level of deflate that suits it."""
     manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
     yield MANIFEST, [plain_json(manifest)], 9
@@ -92,7 +94,7 @@ def _members(
     if not order:
         yield "allocations.json", [b"[]"], 4
     progress(f"Writing {_DATABASE}", None)  # meanwhile a thread deflates the strips
-    yield _DATABASE, [write_database(history)], 5
+    yield _DATABASE, database_parts(history), 5
 
 
 def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:
@@ -101,7 +103,7 @@ def viewer_files(history: History, progress: Progress = silent) -> dict[str, byt
     progress("Laying out strips", None)
     if history.devices:
         device = history.devices[history.default_device]
-        files["allocations.json"] = b"".join(strips_text(device))
+        files["allocations.json"] = b"".join(part.data for part in strips_text(device))
     return files
 
 
@@ -243,7 +245,7 @@ class Packer:
         self._stopped = self._stopped or kind is not None
         self._finish()
 
-    def add(self, name: str, parts: Iterable[bytes], level: int) -> None:
+    def add(self, name: str, parts: Iterable[bytes | Marked], level: int) -> None:
         """Add a member; each part of it is deflated while the next one is made."""
         member = _Member(name, level)
         self._members.append(member)
@@ -313,15 +315,27 @@ class _Member:
         self._window = b""
         self.pieces: list[bytes] = []
 
-    def tasks(self, part: bytes) -> Iterator[Callable[[], None]]:
+    def tasks(self, part: bytes | Marked) -> Iterator[Callable[[], None]]:
         """Take the next part of the content, and yield tasks to be done in any order."""
-        self._size += len(part)
-        self._crc = zlib.crc32(part, self._crc)
+        if isinstance(part, Marked):
+            self._count(part.data)
+            self._window = part.data[-_WINDOW:]
+            self.pieces.append(b"")
+            yield functools.partial(self._deflate_marked, len(self.pieces) - 1, part)
+            return
+        self._count(part)
         for start in range(0, len(part), PIECE):
             piece = memoryview(part)[start : start + PIECE]
             self.pieces.append(b"")
             yield functools.partial(self._deflate, len(self.pieces) - 1, piece, self._window)
             self._window = bytes(piece[-_WINDOW:])
+
+    def _count(self, part: bytes) -> None:
+        self._size += len(part)
+        self._crc = zlib.crc32(part, self._crc)
+
+    def _deflate_marked(self, index: int, part: Marked) -> None:
+        self.pieces[index] = deflated(part)
 
     def _deflate(self, index: int, piece: memoryview, window: bytes) -> None:
         packer = zlib.compressobj(

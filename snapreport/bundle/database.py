@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from snapreport.bundle.tables import (
     ELEMENTS,
     NOT_THERE,
-    Cells,
     definitions,
     differences,
     span_bases,
     to_cells,
 )
+from snapreport.ground.native.library import PAGE_SIZE, Marked, write_leaves
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, UNKNOWN_LINE, StackTable
@@ -72,8 +72,19 @@ class TableWriter:
 
     def fields(self, table: str, record: object, **given: Any) -> list[Any]:
         """Return a table's columns but the id: those given, and the record's of the same names."""
-        names = [column.name for column in self._columns[table] if column.name != "id"]
-        return [given[name] if name in given else getattr(record, name) for name in names]
+        return [
+            given[name] if name in given else getattr(record, name) for name in self.names(table)
+        ]
+
+    def root(self, table: str) -> int:
+        """Return the number of a table's first page."""
+        sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        ((page,),) = self.connection.execute(sql, (table,))
+        return int(page)
+
+    def names(self, table: str) -> list[str]:
+        """Return the names of a table's columns but the id."""
+        return [column.name for column in self._columns[table] if column.name != "id"]
 
     def add_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> range:
         """Add rows, without their ids, and return those."""
@@ -105,53 +116,72 @@ class TableWriter:
         self.add("meta", keys, [orjson.dumps(meta[key]).decode() for key in keys])
 
 
-def insert_integers(
-    connection: apsw.Connection,
-    table: str,
-    first_id: int,
-    columns: Mapping[str, NDArray[np.int64]],
-) -> None:
-    """Insert rows with consecutive ids, a few at a time.
+class Leaves:
+    """The rows of one table of integers, as the pages of an SQLite file.
 
-    All rows at once would take four times the memory of the columns, and longer to make.
+    A table that grows with the recording is written without SQLite, which takes an object for each
+    cell: a tree of pages whose leaves have the rows. The file that it goes into has all the others.
 
-    Args:
-        connection: to a database that has the table.
-        table: its name.
-        first_id: of the first row, in the column ``id``; above all ids in the table.
-        columns: the others by their names, each of shape (n,), NOT_THERE for NULL; at least one
-            is not NULL in every row.
+    Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
     """
-    n = len(next(iter(columns.values())))
-    if not n:
-        return
-    given = {name: cells for name, cells in columns.items() if (cells != NOT_THERE).any()}
-    names = ", ".join(("id", *given))  # what is not named is NULL
-    insert = f"INSERT INTO {table} ({names}) VALUES "  # noqa: S608  (our own names)
-    rest = ", ?" * len(given)
-    whole = 1 + (n - 1) // AT_ONCE * AT_ONCE
-    # SQLite numbers the rows after the first, which saves checking whether an id is taken.
-    parts = ((0, 1, 1, first_id), (1, whole, AT_ONCE, "NULL"), (whole, n, 1, "NULL"))
-    for begin, end, rows, number in parts:
-        part = [column[begin:end] for column in given.values()]
-        sql = insert + ", ".join([f"({number}{rest})"] * rows)
-        connection.executemany(sql, _bindings(part, rows))
+
+    def __init__(self) -> None:
+        self._parts: list[Marked] = []
+        self._last_ids: list[int] = []
+
+    def add(self, first_id: int, columns: Sequence[NDArray[np.int64]]) -> None:
+        """Add rows with consecutive ids, above those so far; NOT_THERE in them is NULL."""
+        for part, last_ids in write_leaves(columns, first_id, NOT_THERE):
+            self._parts.append(part)
+            self._last_ids += last_ids.tolist()
+
+    def join(self, database: bytes, root: int) -> list[bytes | Marked]:
+        """Return the parts of a file that has these rows in its table, which was empty.
+
+        Args:
+            database: an SQLite file without free pages.
+            root: the number of the table's first page.
+        """
+        if not self._parts:
+            return [database]
+        pages = len(database) // PAGE_SIZE
+        children = list(enumerate(self._last_ids, pages + 1))
+        parts = self._parts
+        joints: list[bytes] = []
+        pages += len(children)
+        # Of each child its page, its place among the cells and its last id are stored.
+        most = (PAGE_SIZE - 12) // (4 + 2 + len(_varint(self._last_ids[-1])))
+        while len(children) > most:
+            groups = [children[low : low + most] for low in range(0, len(children), most)]
+            joints += map(_joint, groups)
+            children = [(page, group[-1][1]) for page, group in enumerate(groups, pages + 1)]
+            pages += len(groups)
+        top = _joint(children)
+        if len(children) == 1:
+            top, parts, pages = parts[0].data, [], pages - 1
+        begin = (root - 1) * PAGE_SIZE
+        whole = bytearray(database)
+        whole[begin : begin + PAGE_SIZE] = top
+        whole[28:32] = pages.to_bytes(4, "big")
+        return [bytes(whole), *parts, *([b"".join(joints)] if joints else [])]
 
 
-_STATEMENTS = 64
-"""How many statements' values are turned into Python numbers at a time."""
+def _joint(children: Sequence[tuple[int, int]]) -> bytes:
+    """Return a page that points to others, given their numbers and the last id below each."""
+    cells = [page.to_bytes(4, "big") + _varint(last) for page, last in children[:-1]]
+    places = (PAGE_SIZE - np.cumsum([len(cell) for cell in cells], dtype=np.int64)).astype(">u2")
+    begin = places[-1:].tobytes() or PAGE_SIZE.to_bytes(2, "big")
+    header = b"\5\0\0" + len(cells).to_bytes(2, "big") + begin + b"\0"
+    page = header + children[-1][0].to_bytes(4, "big") + places.tobytes()
+    return page + b"".join(reversed(cells)).rjust(PAGE_SIZE - len(page), b"\0")
 
 
-def _bindings(columns: list[NDArray[np.int64]], rows: int) -> Iterator[Cells]:
-    """Yield the cells of each block of rows in turn; the columns hold whole blocks only."""
-    step = rows * _STATEMENTS
-    for low in range(0, len(columns[0]), step):
-        cells = np.stack([column[low : low + step] for column in columns], axis=1)
-        cells = cells.reshape(-1, rows * len(columns))
-        found: list[Any] = cells.tolist()
-        for statement, place in np.argwhere(cells == NOT_THERE).tolist():
-            found[statement][place] = None
-        yield from found
+def _varint(number: int) -> bytes:
+    """Return a number as SQLite writes it, seven bits to a byte."""
+    found = [number & 0x7F]
+    while number := number >> 7:
+        found.append(number & 0x7F | 0x80)
+    return bytes(reversed(found))
 
 
 # Allocations that are alike: a bundle stores what they share once.
@@ -230,14 +260,28 @@ def default_first(history: History) -> list[int]:
 
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
-    return filled_database(ELEMENTS, lambda tables: _Writer(tables).write(history))
+    parts = database_parts(history)
+    return b"".join(part if isinstance(part, bytes) else part.data for part in parts)
+
+
+def database_parts(history: History) -> list[bytes | Marked]:
+    """Return the same in parts."""
+    rows = Leaves()
+    roots: list[int] = []
+
+    def fill(tables: TableWriter) -> None:
+        _Writer(tables, rows).write(history)
+        roots.append(tables.root("allocation_rows"))
+
+    return rows.join(filled_database(ELEMENTS, fill), roots[0])
 
 
 class _Writer:
     """Fills the tables, with ids that count over all devices."""
 
-    def __init__(self, tables: TableWriter) -> None:
+    def __init__(self, tables: TableWriter, rows: Leaves) -> None:
         self._tables = tables
+        self._rows = rows
         self._allocations = 0
         self._roles: dict[tuple[str, Evidence], int] = {}
         self._base = [0, 0]  # event and time of the last span
@@ -314,7 +358,9 @@ class _Writer:
         for unit, values, never in (("", of_events, history.events), ("_us", of_times, NO_TIME)):
             requested, free = differences(*values, never)
             columns |= {f"requested_after{unit}": requested, f"free_after{unit}": free}
-        insert_integers(self._tables.connection, "allocation_rows", first_id, columns)
+        if len(rows):
+            names = self._tables.names("allocation_rows")
+            self._rows.add(first_id, [columns[name] for name in names])
         other = history.other
         columns_of_events = self._tables.fields("events", other, device=[index] * len(other))
         self._tables.add("events", *columns_of_events)

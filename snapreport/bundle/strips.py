@@ -15,7 +15,7 @@ import orjson
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import sum_live
-from snapreport.ground.native.library import StripRows
+from snapreport.ground.native.library import Marked, StripRows
 from snapreport.model.history import DeviceHistory, Drawn
 
 EXACT_UP_TO = 4096
@@ -112,8 +112,6 @@ def lay_rest(history: DeviceHistory, drawn: Drawn, events: NDArray[np.int64]) ->
 
 POINTS_AT_ONCE = 1 << 14
 """How many points are yielded at a time, if no row has more."""
-ROWS_AT_ONCE = 1 << 12
-"""How many rows of a cut device are yielded at a time; the last part has the sum's rows too."""
 
 
 def strips_text(
@@ -121,7 +119,7 @@ def strips_text(
     first_id: int = 0,
     drawn: Drawn | None = None,
     columns: int | None = None,
-) -> Iterator[bytes]:
+) -> Iterator[Marked]:
     """Yield a JSON array with a row for each strip, in parts: one is packed while the next is made.
 
     The native library lays out the strips as it writes them, with no array of their points.
@@ -137,7 +135,7 @@ def strips_text(
     if drawn is not None:
         mask = np.zeros(len(history.allocations), np.bool_)
         mask[drawn.rows] = True
-    all_of_them = history.allocations
+    all_of_them, n = history.allocations, len(history.allocations)
     rows = StripRows(
         (all_of_them.alloc_event, all_of_them.free_event, all_of_them.size),
         mask,
@@ -146,28 +144,10 @@ def strips_text(
         first_id,
         POINTS_AT_ONCE,
     )
-    if drawn is None:
-        texts = rows.up_to(len(all_of_them))
-    else:
-        texts = _cut_parts(rows, history, first_id, drawn, events)
-    before = b"["
-    for text in texts:
-        yield before + text
-        before = b","
-    yield b"[]" if before == b"[" else b"]"
-
-
-def _cut_parts(
-    rows: StripRows, history: DeviceHistory, first_id: int, drawn: Drawn, events: NDArray[np.int64]
-) -> Iterator[bytes]:
-    """Yield all rows, some at a time, and then the sum of what is not drawn."""
-    n = len(history.allocations)
-    for until in range(ROWS_AT_ONCE, n + 1, ROWS_AT_ONCE):
-        yield b",".join(rows.up_to(until))
-    rest = _rows(list(lay_rest(history, drawn, events)), first_id + n)
-    last = [*rows.up_to(n), *([rest] if rest else [])]
-    if last:
-        yield b",".join(last)
+    yield from rows.up_to(n)
+    rest = b"" if drawn is None else _rows(list(lay_rest(history, drawn, events)), first_id + n)
+    before = b"," if n and rest else b"" if n else b"["
+    yield Marked(before + rest + b"]", np.zeros(0, np.uint32))
 
 
 def _rows(strips: list[_Strip], first_id: int) -> bytes:

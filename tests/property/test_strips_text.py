@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from snapreport.bundle import strips
 from snapreport.ground.native import library
-from snapreport.ground.native.library import StripRows
+from snapreport.ground.native.library import StripRows, deflated
 from snapreport.model.history import START, DeviceHistory, Drawn
 from tests.laid_strips import device_of, drawn_rows
 from tests.property.simulated import Simulated, device_files, for_simulations
+from tests.property.test_deflating import inflate
 from tests.reference import strips as reference
 from tests.thorough import tried
 
@@ -41,8 +42,11 @@ def parts(
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the parts of the text as the library makes them, and as they are to be."""
     made = list(strips.strips_text(device, first_id, drawn, columns))
-    most = strips.POINTS_AT_ONCE, strips.ROWS_AT_ONCE
-    return made, reference.strips_text(device, first_id, drawn, columns, most)
+    for part in made:
+        assert inflate(deflated(part)) == part.data
+    most = strips.POINTS_AT_ONCE
+    expected = reference.strips_text(device, first_id, drawn, columns, most)
+    return [part.data for part in made], expected
 
 
 @checked
@@ -74,13 +78,9 @@ def test_the_text_of_a_cut_is_that_of_python(
 @given(devices(), st.data())
 def test_parts_of_any_size_are_those_of_python(device: DeviceHistory, data: st.DataObject) -> None:
     points = data.draw(st.integers(1, 60))
-    many = data.draw(st.integers(1, 9))
     n = len(device.allocations)
     drawn = drawn_rows(device, sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [])
-    with (
-        mock.patch.object(strips, "POINTS_AT_ONCE", points),
-        mock.patch.object(strips, "ROWS_AT_ONCE", many),
-    ):
+    with mock.patch.object(strips, "POINTS_AT_ONCE", points):
         for cut in (None, drawn):
             compiled, python = parts(device, drawn=cut)
             assert compiled == python
@@ -105,13 +105,6 @@ def test_many_rows_and_long_paths_have_the_text_of_python() -> None:
         assert compiled == python
 
 
-def test_rows_that_fill_a_part_of_a_cut_are_an_array() -> None:
-    device = device_of([(START, 3, 8)] * 4, 3)
-    with mock.patch.object(strips, "ROWS_AT_ONCE", 2):
-        for text in parts(device, drawn=drawn_rows(device, [0, 1, 2, 3])):
-            assert len(orjson.loads(b"".join(text))) == 4
-
-
 ANY = st.one_of(st.integers(-3, 12), st.sampled_from([-(2**63), 2**63 - 1, 1 << 40]))
 
 
@@ -124,8 +117,8 @@ def test_what_is_not_in_order_is_refused(rows: list[tuple[int, int, int]], event
     )
     samples = [*range(max(events, 1))]
     if fine:
-        text = b",".join(begin(rows, samples, events=events).up_to(99))
-        assert len(orjson.loads(b"[" + text + b"]")) == len(rows)
+        text = b"".join(part.data for part in begin(rows, samples, events=events).up_to(99))
+        assert len(orjson.loads((text or b"[") + b"]")) == len(rows)
     else:
         with pytest.raises(ValueError, match="not in order"):
             begin(rows, samples, events=events)
@@ -167,7 +160,7 @@ def test_ids_beyond_64_bits_are_refused(first_id: int) -> None:
         begin([(0, 1, 8)], [3], first_id)
 
 
-@pytest.mark.parametrize("change", ["room_points", "room_text"])
+@pytest.mark.parametrize("change", ["room_points", "room_text", "room_marks"])
 def test_the_library_refuses_what_it_has_no_room_for(change: str) -> None:
     made = library.Strips
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -21,7 +20,7 @@ def strips_text(
     first_id: int,
     drawn: Drawn | None,
     columns: int | None,
-    most: tuple[int, int],
+    most: int,
 ) -> list[bytes]:
     """Return the text in its parts.
 
@@ -30,7 +29,7 @@ def strips_text(
         first_id: the first row's ``elem``.
         drawn: what is drawn one by one; None for all.
         columns: the most events to sample; None for the rule that the manifest states.
-        most: points of a part, if it is not one row; and rows of a part of a cut.
+        most: points of a part, if it is not one row.
     """
     events = sampled_events(history, columns)
     rows, end = history.allocations, max(history.events, 1)
@@ -55,19 +54,16 @@ def strips_text(
         _row(first_id + i, size, path)
         for i, (size, path) in enumerate(zip(sizes, laid, strict=True))
     ]
-    if drawn is None:
-        parts = list(_by_points(texts, [len(path) for path in laid], most[0]))
-    else:
-        whole = len(texts) // most[1] * most[1]
+    parts = list(_by_points(texts, [len(path) for path in laid], most))
+    joined = [(b"," if i else b"[") + b",".join(part) for i, part in enumerate(parts)]
+    rest = []
+    if drawn is not None:
         for i, (size, at, offsets) in enumerate(lay_rest(history, drawn, events), len(texts)):
             path = list(zip(at.tolist(), offsets.tolist(), strict=True))
-            texts.append(_row(first_id + i, size, path))
-        cuts = [*range(0, whole + 1, most[1]), len(texts)]
-        parts = [texts[a:b] for a, b in pairwise(cuts) if a < b]
-    joined = [b",".join(part) for part in parts]
-    return [(b"," if i else b"[") + part for i, part in enumerate(joined)] + [
-        b"]" if joined else b"[]"
-    ]
+            rest.append(_row(first_id + i, size, path))
+    if not texts:
+        return [b"[" + b",".join(rest) + b"]"]
+    return [*joined, b"".join(b"," + row for row in rest) + b"]"]
 
 
 def _row(number: int, size: int, path: Points) -> bytes:

@@ -1,4 +1,4 @@
-/* Read the rows of a table from the pages of an SQLite file. */
+/* Read the rows of a table from the pages of an SQLite file, and write them. */
 
 #include "ground/native/pages.c"
 
@@ -49,6 +49,49 @@ static void give_back(rows *r)
     free(r->texts);
 }
 
+/* Write the rows that were read, with ids that count from the first one, and read them again. */
+static void write_again(const table *t, const rows *r)
+{
+    enum { PAGE = 512, PAGES = 3 };
+    const int64_t *columns[MOST_WRITTEN], null = INT64_MIN;
+    int64_t *values = room(t->n * t->width, sizeof *values, 0);
+    for (uint64_t i = 0; i < t->n * t->width; i++)
+        values[i] = r->missing[i] ? null : r->values[i];
+    for (uint64_t c = 0; c < t->width; c++)
+        columns[c] = values + c * t->n;
+    const uint64_t first = (uint64_t)r->ids[0] & 0xFFFFFFFF;
+    uint64_t row = 0, n_marks, read = 0;
+    uint8_t *out = room(PAGE * PAGES, 1, 0xFF);
+    int64_t last_ids[PAGES];
+    const uint64_t room_marks = PAGE * PAGES / (5 + t->width) * (t->width + 1);
+    uint32_t *marks = room(room_marks, sizeof *marks, 0);
+    while (row < t->n) {
+        const int64_t pages = snapreport_leaves(columns, t->width, t->n, null, first, &row, out, PAGE,
+                                                PAGES, last_ids, marks, room_marks, &n_marks);
+        HOLDS(pages > 0 && (pages == PAGES || row == t->n) && n_marks <= room_marks);
+        for (uint64_t i = 0; i < n_marks; i++)
+            HOLDS((i == 0 || (marks[i] & 0xFFFFFFF) > (marks[i - 1] & 0xFFFFFFF))
+                  && (marks[i] & 0xFFFFFFF) < (uint64_t)pages * PAGE);
+        HOLDS(last_ids[pages - 1] == (int64_t)(first + row - 1));
+        int64_t leaves[PAGES] = {0, PAGE, 2 * PAGE};
+        /* The column of the id comes first, and is NULL. */
+        table back = {out, leaves, (uint64_t)pages * PAGE, PAGE, (uint64_t)pages, t->width + 1,
+                      row - read, t->width + 1};
+        rows again = read_with(&back, 0);
+        HOLDS(again.done && again.ids[0] == (int64_t)(first + read));
+        for (uint64_t c = 0; c < t->width; c++)
+            for (uint64_t i = 0; i < back.n; i++) {
+                const uint64_t here = (c + 1) * back.n + i;
+                HOLDS((again.missing[here] ? null : again.values[here]) == columns[c][read + i]);
+            }
+        read = row;
+        give_back(&again);
+    }
+    free(values);
+    free(out);
+    free(marks);
+}
+
 /* Eight bytes say what is asked for, then come the numbers of the leaves, then the file. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -79,6 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             HOLDS(equal(one.ids, other.ids, t.n * 8) && one.n_texts == other.n_texts);
             HOLDS(equal(one.values, other.values, t.n * t.width * 8));
             HOLDS(equal(one.missing, other.missing, t.n * t.width));
+            if (t.n && t.width && t.width <= MOST_WRITTEN)
+                write_again(&t, &one);
         }
         give_back(&one);
         give_back(&other);

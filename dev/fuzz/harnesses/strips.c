@@ -1,34 +1,63 @@
-/* Lay out strips, and write their rows. */
+/* Lay out strips, write their rows, and deflate these. */
 
 #include "ground/native/strips.c"
 
 #include "harness.h"
 
+EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint32_t *marks,
+                                  uint64_t n_marks, uint32_t *tokens, uint8_t *out, uint64_t room);
+
 enum { START = -1, WORK = 1 << 16 };
 
 typedef struct { uint64_t length, hash; } written;
 
-/* Write all rows, a comma between two pieces: so many points at once, and so many rows. */
+/* Deflate a part whose marks are right, and any of it with those. */
+static void deflate(const strips *s, uint64_t length)
+{
+    const uint64_t room_out = 2 * length + 2048;
+    uint8_t *text = copy_of((const uint8_t *)s->text, length), *out = room(room_out, 1, 0);
+    uint32_t *tokens = room(length, sizeof *tokens, 0), *marks = room(s->n_marks, sizeof *marks, 0);
+    memcpy(marks, s->marks, s->n_marks * sizeof *marks);
+    const int64_t made =
+        snapreport_deflate(text, length, marks, s->n_marks, tokens, out, room_out);
+    HOLDS(made > 0 && (uint64_t)made <= room_out);
+    HOLDS(memcmp(out + made - 4, "\0\0\xff\xff", 4) == 0);
+    HOLDS(snapreport_deflate(text, length, marks, s->n_marks, tokens, out, 1) == NO_ROOM);
+    for (uint64_t cut = length / 3; cut < length; cut += length / 3 + 1) {
+        const int64_t less = snapreport_deflate(text, cut, marks, s->n_marks, tokens, out, room_out);
+        HOLDS(less == OUT_OF_RANGE || less > 0);
+    }
+    free(text);
+    free(out);
+    free(tokens);
+    free(marks);
+}
+
+/* Write all rows: so many points at once, and so many rows. */
 static written write_all(strips s, uint64_t most_points, uint64_t step, int fill)
 {
     written all = {0, 0};
     s.most_points = most_points;
     s.room_text = (s.room_points > most_points ? s.room_points : most_points)
         * (POINT_TEXT + ROW_TEXT / LEAST_POINTS);
+    s.room_marks = s.room_text / (POINT_TEXT + ROW_TEXT / LEAST_POINTS)
+        * (POINT_MARKS + ROW_MARKS / LEAST_POINTS);
     s.live = room(s.n_samples, 8, 0);
     s.freed = room(s.end > 0 ? (size_t)s.end + 1 : 0, 8, 0);
     s.point_events = room(s.room_points, 8, fill);
     s.point_offsets = room(s.room_points, 8, fill);
     s.text = room(s.room_text, 1, fill);
+    s.marks = room(s.room_marks, sizeof *s.marks, fill);
     const int begun = snapreport_strips_begin(&s);
     for (uint64_t until = step; begun && s.row < s.n_rows; until += step) {
         uint64_t length;
         while ((length = snapreport_strips_go_on(&s, until)) != 0) {
             HOLDS(length <= s.room_text && s.row <= until);
-            for (uint64_t i = 0; i <= length; i++)
-                all.hash = all.hash * UINT64_C(0x100000001B3)
-                    + (uint8_t)(i < length ? s.text[i] : ',');
-            all.length += length + 1;
+            HOLDS(s.n_marks <= s.room_marks);
+            for (uint64_t i = 0; i < length; i++)
+                all.hash = all.hash * UINT64_C(0x100000001B3) + (uint8_t)s.text[i];
+            all.length += length;
+            deflate(&s, length);
         }
         HOLDS(s.row == (until < s.n_rows ? until : s.n_rows));
     }
@@ -37,6 +66,7 @@ static written write_all(strips s, uint64_t most_points, uint64_t step, int fill
     free(s.point_events);
     free(s.point_offsets);
     free(s.text);
+    free(s.marks);
     return all;
 }
 
@@ -47,6 +77,7 @@ static void check_bounds(strips s)
     s.most_points = 1;
     s.room_points = LEAST_POINTS + 2 * s.n_samples;
     s.room_text = s.room_points * wide;
+    s.room_marks = s.room_points * (POINT_MARKS + ROW_MARKS / LEAST_POINTS);
     if (!snapreport_strips_begin(&s))
         return;
     strips less = s;
@@ -54,6 +85,9 @@ static void check_bounds(strips s)
     HOLDS(!snapreport_strips_begin(&less));
     less = s;
     less.room_text--;
+    HOLDS(!snapreport_strips_begin(&less));
+    less = s;
+    less.room_marks--;
     HOLDS(!snapreport_strips_begin(&less));
     less = s;
     less.most_points = s.room_points + 1;

@@ -9,12 +9,12 @@ import ctypes
 import functools
 import mmap
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.ctypeslib import ndpointer
@@ -31,10 +31,10 @@ def _taken(kind: str, *flags: Literal["WRITEABLE"]) -> type[Any]:
     return ndpointer(np.dtype(kind), flags=("C_CONTIGUOUS", *flags))
 
 
-_U8, _I8, _I16, _I32, _I64 = map(_taken, ("u1", "i1", "i2", "i4", "i8"))
+_U8, _U32, _I8, _I16, _I32, _I64 = map(_taken, ("u1", "u4", "i1", "i2", "i4", "i8"))
 # Arrays that the library writes to.
 _OUT8, _OUT32, _OUT64 = (_taken(kind, "WRITEABLE") for kind in ("?", "i4", "i8"))
-_OUTU64 = _taken("u8", "WRITEABLE")
+_OUTU8, _OUTU32, _OUTU64 = (_taken(kind, "WRITEABLE") for kind in ("u1", "u4", "u8"))
 _N, _SIZE, _INT, _P = ctypes.c_int64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_void_p
 
 # What each function returns, then what it takes; None for nothing.
@@ -47,6 +47,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "rows": (
         *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
+    ),
+    "deflate": (_N, _U8, _SIZE, _U32, _SIZE, _OUTU32, _OUTU8, _SIZE),
+    "leaves": (
+        *(_N, _P, _SIZE, _SIZE, _N, _SIZE, _P, _OUTU8, _SIZE, _SIZE),
+        *(_OUT64, _OUTU32, _SIZE, _P),
     ),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
@@ -101,12 +106,12 @@ class Strips(ctypes.Structure):
     _fields_ = (
         *((name, _P) for name in ("alloc_event", "free_event", "size", "drawn")),
         *((name, _P) for name in ("samples", "live", "freed")),
-        *((name, _P) for name in ("point_events", "point_offsets", "text")),
+        *((name, _P) for name in ("point_events", "point_offsets", "text", "marks")),
         *((name, _SIZE) for name in ("n_rows", "n_samples", "room_points", "room_text")),
-        ("most_points", _SIZE),
+        *((name, _SIZE) for name in ("room_marks", "most_points")),
         *((name, _N) for name in ("events", "end", "first_id")),
         *((name, _SIZE) for name in ("row", "first_sample", "n_points", "total")),
-        ("moving", _SIZE),
+        *((name, _SIZE) for name in ("moving", "n_marks")),
     )
 
 
@@ -273,6 +278,47 @@ def read_leaves(
     return ids, values, missing, [data[at : at + length].tobytes() for at, length in places]
 
 
+PAGE_SIZE = 4096
+"""Bytes of a page that is written: SQLite's default."""
+
+_PAGES_AT_ONCE = 128
+
+
+def write_leaves(
+    columns: Sequence[NDArray[np.int64]], first_id: int, null: int
+) -> Iterator[tuple[Marked, NDArray[np.int64]]]:
+    """Yield the leaves of a table of integers, some at a time, and the last id in each of them.
+
+    They are as SQLite writes them when rows are added one after the other.
+
+    Args:
+        columns: int64, shape (n,) each: the cells, those of the id excepted.
+        first_id: of the first row.
+        null: stands for NULL.
+
+    Raises:
+        ValueError: there are too many columns, or the ids are out of range.
+    """
+    n, width = len(columns[0]), len(columns)
+    cells = taken(np.int64, n, *columns)
+    places = np.array([address(column) for column in cells], np.uintp)
+    row, n_marks = ctypes.c_uint64(0), ctypes.c_uint64(0)
+    # A row has a mark for each column and one more, and bytes for these and five others.
+    room = _PAGES_AT_ONCE * PAGE_SIZE // (width + 5) * (width + 1)
+    out, marks = np.empty(_PAGES_AT_ONCE * PAGE_SIZE, np.uint8), np.empty(room, np.uint32)
+    last_ids = np.empty(_PAGES_AT_ONCE, np.int64)
+    while row.value < n:
+        pages = checked(
+            library().leaves(
+                *(address(places), width, n, null, first_id, ctypes.byref(row)),
+                *(out, PAGE_SIZE, _PAGES_AT_ONCE, last_ids),
+                *(marks, len(marks), ctypes.byref(n_marks)),
+            )
+        )
+        data = out[: pages * PAGE_SIZE].tobytes()
+        yield Marked(data, marks[: n_marks.value].copy()), last_ids[:pages].copy()
+
+
 # Pickles: their opcodes checked, or their trace events as columns.
 
 # As in events.c.
@@ -352,10 +398,43 @@ def events(data: bytes | mmap.mmap) -> Iterator[Events | None]:
         opened.events_free(pointer(found))
 
 
+# Members of a bundle, deflated where their writers say that fields begin.
+
+
+class Marked(NamedTuple):
+    """Some bytes, and where their fields begin."""
+
+    data: bytes
+    marks: NDArray[np.uint32]
+    """uint32, ascending: places, with the kind of field above their lowest 28 bits."""
+
+
+_MOST_HEADER = 2048
+"""Bytes of a block at most, if there are none of its data."""
+
+
+def deflated(part: Marked) -> bytes:
+    """Return a block of deflate that refers to nothing before it, and ends on a whole byte.
+
+    Raises:
+        ValueError: a mark is out of range or order, or there are no bytes.
+    """
+    size = len(part.data)
+    data, out = np.frombuffer(part.data, np.uint8), np.empty(2 * size + _MOST_HEADER, np.uint8)
+    (marks,) = taken(np.uint32, len(part.marks), part.marks)
+    tokens = np.empty(size, np.uint32)
+    length = library().deflate(data, size, marks, len(marks), tokens, out, len(out))
+    return out[: checked(length)].tobytes()
+
+
 # The rows of ``allocations.json``, laid out as they are written.
 
 _POINT_TEXT = 2 * 21 + (64 + 3 * 20) // 2
 """Characters of a point at most, with its share of the rest of its row: as in strips.c."""
+
+
+_POINT_MARKS = 3 + 6 // 2
+"""Marks of a point at most, in the same way."""
 
 
 class StripRows:
@@ -397,6 +476,7 @@ class StripRows:
             "point_events": np.empty(room, np.int64),
             "point_offsets": np.empty(room, np.uint64),
             "text": np.empty(max(room, most_points) * _POINT_TEXT, np.uint8),
+            "marks": np.empty(max(room, most_points) * _POINT_MARKS, np.uint32),
         }
         if drawn is not None:
             self._tables["drawn"] = taken(np.bool_, self._n, drawn)[0]
@@ -406,6 +486,7 @@ class StripRows:
             n_samples=len(samples),
             room_points=room,
             room_text=len(self._tables["text"]),
+            room_marks=len(self._tables["marks"]),
             most_points=most_points,
             events=events,
             end=end,
@@ -414,7 +495,8 @@ class StripRows:
         if not library().strips_begin(pointer(self._strips)):
             raise ValueError("the allocations or the events are not in order")
 
-    def up_to(self, row: int) -> Iterator[bytes]:
-        """Yield the next rows up to this one, some at a time, with commas between them."""
+    def up_to(self, row: int) -> Iterator[Marked]:
+        """Yield the next rows up to this one, some at a time, with what comes before each."""
         while length := library().strips_go_on(pointer(self._strips), row):
-            yield _text_at(self._strips.text, length)
+            marks = self._tables["marks"][: self._strips.n_marks].copy()
+            yield Marked(_text_at(self._strips.text, length), marks)

@@ -1,5 +1,5 @@
-/* Read the rows of an SQLite table of integers, which may have one column of short texts of which
- * few are distinct.
+/* Read and write the rows of an SQLite table of integers. What is read may have one column of short
+ * texts of which few are distinct.
  *
  * Every place is checked against the length of the file before it is read. At the first thing that
  * is not as expected it gives up; the caller then asks SQLite.
@@ -131,4 +131,126 @@ EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page
         }
     }
     return row == n;
+}
+
+/* What is written: a row's header has one byte for itself, for its id and for each column. So it and
+ * its numbers have at most 1 + 1 + 13 + 8 * 13 bytes, whose number is a byte, too. */
+enum { MOST_WRITTEN = 13, ID_BYTES = 8, MOST_CELL = 1 + ID_BYTES + 119, LARGEST_PAGE = 1 << 15 };
+enum { LEAF = 13, PLACE_BITS = 28, HEADER_KIND = 0, LONG = 2 };
+
+/* Return the type of a number, which is the shortest that holds it. */
+static unsigned type_of(int64_t number, int64_t null)
+{
+    static const uint8_t types[] = {1, 2, 3, 4, 5, 5, 6, 6}; /* by its bytes, minus 1 */
+    if (number == null)
+        return 0;
+    const uint64_t positive = number < 0 ? ~(uint64_t)number : (uint64_t)number;
+    if (number >= 0 && number <= 1)
+        return 8 + (unsigned)number;
+    return types[(64 - __builtin_clzll(positive << 1 | 1) - 1) / 8];
+}
+
+/* Write a row, and return how long it is. */
+static unsigned write_cell(uint8_t *cell, uint64_t id, const int64_t *const *columns,
+                           uint64_t n_columns, uint64_t row, int64_t null)
+{
+    unsigned length = 1; /* the first byte is written last */
+    for (int shift = 7 * (ID_BYTES - 1); shift > 0; shift -= 7)
+        if (id >> shift)
+            cell[length++] = (uint8_t)(0x80 | (id >> shift & 0x7F));
+    cell[length++] = id & 0x7F;
+    const unsigned begin = length;
+    uint8_t *types = cell + length;
+    *types++ = (uint8_t)(n_columns + 2);
+    *types++ = 0; /* the id is not stored twice */
+    length += (unsigned)n_columns + 2;
+    for (uint64_t c = 0; c < n_columns; c++) {
+        const int64_t number = columns[c][row];
+        const unsigned type = type_of(number, null);
+        types[c] = (uint8_t)type;
+        for (unsigned left = WIDTHS[type]; left > 0; left--)
+            cell[length++] = (uint8_t)((uint64_t)number >> 8 * (left - 1));
+    }
+    cell[0] = (uint8_t)(length - begin);
+    return length;
+}
+
+/* Mark a row for deflate.c: its header, and its long numbers, which may have come before. */
+static uint64_t mark_cell(const uint8_t *out, uint64_t place, uint64_t n_columns, uint32_t *marks)
+{
+    uint64_t n = 0, length = out[place];
+    do
+        place++;
+    while (out[place] & 0x80);
+    const uint64_t end = ++place + length;
+    const uint8_t *types = out + place + 2;
+    marks[n++] = (uint32_t)HEADER_KIND << PLACE_BITS | (uint32_t)place;
+    place += n_columns + 2;
+    unsigned before = 0; /* bytes of the last number */
+    for (uint64_t c = 0; c < n_columns && place < end; c++) {
+        const unsigned width = WIDTHS[types[c]];
+        if (width == 0)
+            continue;
+        if (width >= LONG || before >= LONG) /* where a long one begins and ends */
+            marks[n++] = (uint32_t)(c + 1) << PLACE_BITS | (uint32_t)place;
+        place += width;
+        before = width;
+    }
+    return n;
+}
+
+/* Write rows as leaves, as SQLite does when rows are added one by one.
+ *
+ * columns: of `n` numbers each, the row's id excepted; `null` stands for NULL.
+ * first_id: of the first row; the others' count from there.
+ * row: where to begin, and then where the next leaf does.
+ * out: room for `n_pages` pages. last_ids: room for the last id of each.
+ * marks: room for `room_marks` marks, as deflate.c takes them; `n_marks` becomes how many there are.
+ *
+ * Returns how many pages are filled; less than n_pages only with the last row. Or OUT_OF_RANGE.
+ */
+EXPORT int64_t snapreport_leaves(const int64_t *const *columns, uint64_t n_columns, uint64_t n,
+                                 int64_t null, uint64_t first_id, uint64_t *row, uint8_t *out,
+                                 uint64_t page_size, uint64_t n_pages, int64_t *last_ids,
+                                 uint32_t *marks, uint64_t room_marks, uint64_t *n_marks)
+{
+    uint64_t pages = 0;
+    *n_marks = 0;
+    if (n_columns > MOST_WRITTEN || page_size < LEAF_HEADER + 2 + MOST_CELL)
+        return OUT_OF_RANGE;
+    if (page_size > LARGEST_PAGE || n_pages > (1U << PLACE_BITS) / page_size)
+        return OUT_OF_RANGE;
+    if (first_id >> (7 * ID_BYTES) || n > (UINT64_C(1) << (7 * ID_BYTES)) - first_id || *row > n)
+        return OUT_OF_RANGE;
+    for (; pages < n_pages && *row < n; pages++) {
+        uint8_t *page = out + pages * page_size, cell[MOST_CELL];
+        uint64_t cells = 0, end = page_size;
+        for (; *row < n; ++*row, cells++) {
+            const unsigned length = write_cell(cell, first_id + *row, columns, n_columns, *row, null);
+            const uint64_t pointers = LEAF_HEADER + 2 * cells;
+            if (end - pointers < length + 2)
+                break;
+            end -= length;
+            memcpy(page + end, cell, length);
+            page[pointers] = (uint8_t)(end >> 8);
+            page[pointers + 1] = (uint8_t)end;
+        }
+        const uint64_t pointers = LEAF_HEADER + 2 * cells;
+        memset(page, 0, LEAF_HEADER);
+        memset(page + pointers, 0, end - pointers);
+        page[0] = LEAF;
+        page[3] = (uint8_t)(cells >> 8);
+        page[4] = (uint8_t)cells;
+        page[5] = (uint8_t)(end >> 8);
+        page[6] = (uint8_t)end;
+        last_ids[pages] = (int64_t)(first_id + *row - 1);
+        if (room_marks - *n_marks < cells * (n_columns + 1))
+            return OUT_OF_RANGE;
+        for (uint64_t i = cells; i-- > 0;) { /* a row comes before those that were added earlier */
+            const uint8_t *pointer = page + LEAF_HEADER + 2 * i;
+            const uint64_t place = pages * page_size + ((uint64_t)pointer[0] << 8 | pointer[1]);
+            *n_marks += mark_cell(out, place, n_columns, marks + *n_marks);
+        }
+    }
+    return (int64_t)pages;
 }

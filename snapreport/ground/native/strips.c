@@ -13,6 +13,9 @@
 
 /* Characters of two numbers of 64 bits with a comma each, and of a row without its points. */
 enum { POINT_TEXT = 2 * 21, ROW_TEXT = 64 + 3 * 20, LEAST_POINTS = 2 };
+/* Marks of the same. A text's marks have 28 bits for places. */
+enum { POINT_MARKS = 3, ROW_MARKS = 6, PLACE_BITS = 28 };
+enum { SIZE, EVENTS, EVENT, OFFSETS, OFFSET, COMMA, COLOR, END_OF_ROW }; /* kinds of marks */
 
 /* As in library.py. */
 typedef struct {
@@ -24,11 +27,12 @@ typedef struct {
     int64_t *point_events;     /* room for the path of a row: room_points of these */
     uint64_t *point_offsets;
     char *text;
-    uint64_t n_rows, n_samples, room_points, room_text;
+    uint32_t *marks; /* where each field begins in the text, as deflate.c takes them */
+    uint64_t n_rows, n_samples, room_points, room_text, room_marks;
     uint64_t most_points; /* of rows that are written at once, if it is not one row */
     int64_t events, end, first_id;
     /* The position; zeros at first. */
-    uint64_t row, first_sample, n_points, total, moving;
+    uint64_t row, first_sample, n_points, total, moving, n_marks;
 } strips;
 
 /* Say whether the input is valid; if not, snapreport_strips_go_on() must not be called. */
@@ -62,6 +66,10 @@ EXPORT int32_t snapreport_strips_begin(const strips *s)
     if (s->room_points < LEAST_POINTS + 2 * s->n_samples)
         return 0;
     const uint64_t room = s->room_text / (POINT_TEXT + ROW_TEXT / LEAST_POINTS);
+    if (s->room_text >> PLACE_BITS)
+        return 0;
+    if (s->room_marks / (POINT_MARKS + ROW_MARKS / LEAST_POINTS) < room)
+        return 0;
     return room >= s->room_points && room >= s->most_points;
 }
 
@@ -202,33 +210,49 @@ static char *put_text(char *out, const char *text, size_t length)
 
 #define PUT(out, text) put_text(out, text, sizeof(text) - 1)
 
+static void mark(strips *s, const char *out, uint32_t kind)
+{
+    s->marks[s->n_marks++] = kind << PLACE_BITS | (uint32_t)(out - s->text);
+}
+
 /* Write the row whose path is known: at most ROW_TEXT, and POINT_TEXT for each point. */
-static char *write_row(const strips *s, char *out)
+static char *write_row(strips *s, char *out)
 {
     const int64_t id = s->first_id + (int64_t)s->row;
-    if (out != s->text)
-        *out++ = ',';
+    *out++ = s->row ? ',' : '[';
     out = PUT(out, "{\"elem\":");
     out = put_number(out, id);
+    mark(s, out, SIZE);
     out = PUT(out, ",\"size\":");
     out = put_number(out, s->drawn && !s->drawn[s->row] ? 0 : s->size[s->row]);
+    mark(s, out, EVENTS);
     out = PUT(out, ",\"timesteps\":[");
     for (uint64_t i = 0; i < s->n_points; i++) {
+        if (i > 0) {
+            mark(s, out, EVENT);
+            *out++ = ',';
+        }
         out = put_number(out, s->point_events[i]);
-        *out++ = ',';
     }
-    out = PUT(out - 1, "],\"offsets\":[");
+    mark(s, out, OFFSETS);
+    out = PUT(out, "],\"offsets\":[");
     for (uint64_t i = 0; i < s->n_points; i++) {
+        if (i > 0) {
+            mark(s, out, COMMA);
+            *out++ = ',';
+        }
+        mark(s, out, OFFSET);
         out = put_number(out, (int64_t)s->point_offsets[i]);
-        *out++ = ',';
     }
-    out = PUT(out - 1, "],\"color\":");
+    mark(s, out, COLOR);
+    out = PUT(out, "],\"color\":");
     out = put_number(out, id);
+    mark(s, out, END_OF_ROW);
     *out++ = '}';
     return out;
 }
 
-/* Write the next rows: up to `until`, and with at most most_points together, but at least one row.
+/* Write the next rows of the array, which the caller ends: up to `until`, and with at most most_points together, but at least one row.
  *
  * Returns the length of the text, which is 0 only if no rows are left before that one.
  */
@@ -236,6 +260,7 @@ EXPORT uint64_t snapreport_strips_go_on(strips *s, uint64_t until)
 {
     char *out = s->text;
     uint64_t points = 0;
+    s->n_marks = 0;
     for (; s->row < until && s->row < s->n_rows; s->row++) {
         if (s->n_points == 0)
             lay(s);

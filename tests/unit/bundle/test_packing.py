@@ -9,18 +9,20 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import snapreport
 from snapreport.bundle import archive
 from snapreport.bundle.archive import Packer
+from snapreport.ground.native.library import Marked
 from tests.conftest import REPOSITORY
 
 
-def packed(*members: tuple[str, list[bytes]]) -> bytes:
+def packed(*members: tuple[str, Sequence[bytes | Marked]]) -> bytes:
     out = io.BytesIO()
     with Packer() as packer:
         for name, parts in members:
@@ -61,6 +63,13 @@ def test_pieces_refer_back_to_those_before_them() -> None:
     twice = packed(("a", [noise, noise]))
     assert unpacked(twice) == {"a": noise * 2}
     assert len(twice) < len(once) * 1.1
+
+
+def test_pieces_with_marks_come_back_among_others() -> None:
+    noise = random.Random(2).randbytes(3000)
+    part = Marked(noise + b"end", np.array([0, 2990], np.uint32))
+    packed_one = packed(("a", [noise, part, noise, part, b"", noise]))
+    assert unpacked(packed_one) == {"a": noise * 2 + b"end" + noise * 2 + b"end" + noise}
 
 
 def test_members_stand_in_the_order_that_is_asked_for() -> None:

@@ -1,41 +1,115 @@
-"""A table of integers that is written in statements of many rows is as one written row by row."""
+"""A table of integers whose pages we write is as one that SQLite wrote row by row."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import apsw
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from snapreport.bundle.database import AT_ONCE, insert_integers
+from snapreport.bundle import database
+from snapreport.bundle.database import Leaves
+from snapreport.bundle.database_reader import read_rows
 from snapreport.bundle.tables import NOT_THERE
+from snapreport.ground.native import library
+from tests.property.test_deflating import inflate
 
-TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c)"
+SMALL = 512
+"""The smallest page of SQLite: three levels need few rows."""
 
 
-AROUND = [AT_ONCE + by for by in (-1, 0, 1, 2)]
+def empty(page_size: int) -> tuple[apsw.Connection, int]:
+    """Return a database with an empty table between two others, and its first page."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"PRAGMA page_size = {page_size}")
+    for table in ("before (x)", "t (id INTEGER PRIMARY KEY, a, b, c)", "after (x)"):
+        connection.execute(f"CREATE TABLE {table}")
+    with connection:
+        connection.executemany("INSERT INTO after VALUES (?)", [("text" * 99,)] * 30)
+    found = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 't'")
+    (root,) = next(found)
+    return connection, int(root)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, *AROUND, 2 * AT_ONCE + 1, 64 * AT_ONCE + 70, 9000])
-@pytest.mark.parametrize("first_id", [0, 7])
-def test_the_file_is_that_of_rows_one_by_one(n: int, first_id: int) -> None:
-    random = np.random.default_rng(n)
+def written(parts: Sequence[tuple[int, Sequence[NDArray[np.int64]]]], page_size: int) -> bytes:
+    connection, root = empty(page_size)
+    leaves = Leaves()
+    for first_id, columns in parts:
+        leaves.add(first_id, columns)
+    joined = leaves.join(connection.serialize("main"), root)
+    for part in joined:
+        if not isinstance(part, bytes):
+            assert inflate(library.deflated(part)) == part.data
+    return b"".join(part if isinstance(part, bytes) else part.data for part in joined)
+
+
+def plain(first_id: int, columns: Sequence[NDArray[np.int64]]) -> list[tuple[int | None, ...]]:
+    cells = [
+        [None if cell == NOT_THERE else cell for cell in column.tolist()] for column in columns
+    ]
+    return [(i, *row) for i, row in enumerate(zip(*cells, strict=True), first_id)]
+
+
+def opened(data: bytes) -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    connection.deserialize("main", data)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    return connection
+
+
+def numbers(n: int, seed: int) -> list[NDArray[np.int64]]:
+    """Return three columns: of all widths with NULL among them, of NULL alone, and of one."""
+    random = np.random.default_rng([n, seed])
     some = random.integers(-(2**63) + 1, 2**63 - 1, n) >> random.integers(0, 64, n)
-    some[1:][random.random(max(n - 1, 0)) < 0.2] = NOT_THERE
-    nothing = np.full(n, NOT_THERE)
-    last_alone = nothing.copy()
-    last_alone[n - 1 : n] = 5
-    for columns in ((some, nothing, last_alone), (nothing, last_alone, nothing), (some,) * 3):
-        written, expected = (apsw.Connection(":memory:") for _ in range(2))
-        for connection in (written, expected):
-            connection.execute(TABLE)
-        with written:
-            insert_integers(written, "t", first_id, dict(zip("abc", columns, strict=True)))
-        cells = [
-            [None if cell == NOT_THERE else cell for cell in column.tolist()] for column in columns
-        ]
-        with expected:
-            for i, row in enumerate(zip(*cells, strict=True), start=first_id):
-                expected.execute("INSERT INTO t VALUES (?, ?, ?, ?)", (i, *row))
-        rows = written.execute("SELECT id, a, b, c FROM t").fetchall()
-        assert rows == [(i, *row) for i, row in enumerate(zip(*cells, strict=True), first_id)]
-        assert written.serialize("main") == expected.serialize("main")
+    some[random.random(n) < 0.2] = NOT_THERE
+    edges = [sign * 2**bits + by for bits in range(63) for sign in (-1, 1) for by in (-1, 0, 1)]
+    edges += [2**63 - 1, -(2**63) + 1]
+    some[: len(edges)] = edges[:n]
+    return [some, np.full(n, NOT_THERE), np.arange(n) // 100]
+
+
+def leaves_of(data: bytes, page_size: int) -> list[bytes]:
+    pages = [data[at : at + page_size] for at in range(0, len(data), page_size)]
+    return [page for page in pages if page[0] == 13 and b"text" not in page]
+
+
+@pytest.mark.parametrize("page_size", [SMALL, 4096])
+@pytest.mark.parametrize("first_id", [0, 100, 2**40])
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 10, 11, 100, 700, 60_000])
+def test_the_rows_and_leaves_are_those_that_sqlite_writes(
+    n: int, first_id: int, page_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PAGE_SIZE", page_size)
+    monkeypatch.setattr(library, "PAGE_SIZE", page_size)
+    columns = numbers(n, 1)
+    data = written([(first_id, columns)] if n else [], page_size)
+    rows = plain(first_id, columns)
+    assert opened(data).execute("SELECT id, a, b, c FROM t").fetchall() == rows
+    expected, root = empty(page_size)
+    with expected:
+        expected.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+    theirs = expected.serialize("main")
+    assert sorted(leaves_of(data, page_size)) == sorted(leaves_of(theirs, page_size))
+    assert len(data) <= len(theirs)
+    found = read_rows(data, root, 4)
+    assert found is not None
+    assert found.ids.tolist() == [row[0] for row in rows]
+
+
+def test_rows_of_several_devices_are_one_table() -> None:
+    parts = [(0, numbers(900, 1)), (900, numbers(1, 2)), (901, numbers(5000, 3))]
+    rows = [row for part in parts for row in plain(*part)]
+    assert opened(written(parts, 4096)).execute("SELECT * FROM t").fetchall() == rows
+    some = opened(written(parts, 4096)).execute("SELECT a FROM t WHERE id IN (0, 899, 900, 5900)")
+    assert some.fetchall() == [(rows[i][1],) for i in (0, 899, 900, 5900)]
+
+
+def test_too_many_columns_and_ids_beyond_a_row_are_refused() -> None:
+    one = np.zeros(2, np.int64)
+    for columns, first_id in (([one] * 14, 0), ([one], 2**56 - 1), ([one], -1)):
+        with pytest.raises(ValueError, match="out of range"):
+            next(library.write_leaves(columns, first_id, NOT_THERE))
+    for columns, first_id in (([one] * 13, 0), ([one], 2**56 - 2)):
+        next(library.write_leaves(columns, first_id, NOT_THERE))

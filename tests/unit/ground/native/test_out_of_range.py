@@ -98,7 +98,7 @@ class TestNumbers:
 
         def rows(birth: Any, death: Any, size: Any, samples: Any) -> bytes:
             rows = library.StripRows((birth, death, size), None, samples, 3, 0, 9)
-            return b"".join(rows.up_to(4))
+            return b"".join(part.data for part in rows.up_to(4))
 
         assert rows(*given).count(b"elem") == 4
         if which == 1 and value > 0:  # what ends that late is behind the recording
