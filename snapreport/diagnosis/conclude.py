@@ -138,7 +138,7 @@ def _conclude(
     return DeviceFindings(
         **vars(device),
         allocator=later(lambda: replace(allocator_of(device), large_page=page)),
-        to_act_on=silence(_to_act_on(tables, device), ignore)[0],
+        to_act_on=later(lambda: silence(_to_act_on(tables, device), ignore)[0]),
         diagnosis=later(lambda: diagnose(device, tables).without(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)
@@ -199,7 +199,7 @@ def find_figures(
     ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, event)
-    stages = find_stage_use(history, curves)
+    stages = find_stage_use(history, curves, times)
     steps = find_steps(history, tables, curves["allocated"])
     none = np.empty(0, np.int64)
     known = "reserved" in curves
@@ -277,14 +277,13 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
-    memory = () if _has_failed(tables, device) else find_memory(tables, device)
-    return Diagnosis(_in_its_words(tables, device, [*memory, *_find_faults(device, tables)]))
+    return Diagnosis(_in_its_words(tables, device, _find_all(tables, device, notes=True)))
 
 
 def _to_act_on(tables: History, device: DeviceFigures) -> tuple[Finding, ...]:
-    """Return what of the diagnosis is more than a note: so not what held the peak."""
-    faults = [each for each in _find_faults(device, tables) if each.severity != "note"]
-    return _in_its_words(tables, device, faults)
+    """Return what of the diagnosis is more than a note."""
+    found = _find_all(tables, device, notes=False)
+    return _in_its_words(tables, device, (each for each in found if each.severity != "note"))
 
 
 def _in_its_words(
@@ -340,21 +339,15 @@ def in_words_of_forecast(finding: Finding) -> Finding:
     )
 
 
-@once_for_both
-def _find_faults(device: DeviceFigures, tables: History) -> tuple[Finding, ...]:
-    """Return all but what held the peak, which takes longest, and which is a note."""
-    return (
-        *(find_memory(tables, device) if _has_failed(tables, device) else ()),
-        # The warnings that are also in a bundle's manifest; a failed request has a verdict instead.
-        *(warning for warning in device.warnings if warning.code != "oom"),
-        *find_growth(tables, device),
-        *find_churn(tables, device),
-        *find_allocator_faults(tables, device),
-    )
-
-
-def _has_failed(tables: History, device: DeviceFigures) -> bool:
-    return bool(device.ooms) or _cpu_failure(tables, device) is not None
+def _find_all(tables: History, device: DeviceFigures, *, notes: bool) -> Iterator[Finding]:
+    """Yield what is found; without ``notes``, not what takes long and is never more than a note."""
+    if notes or device.ooms or _cpu_failure(tables, device) is not None:
+        yield from find_memory(tables, device)
+    # The warnings that are also in a bundle's manifest; a failed request has a verdict instead.
+    yield from (warning for warning in device.warnings if warning.code != "oom")
+    yield from find_growth(tables, device, notes=notes)
+    yield from find_churn(tables, device, notes=notes)
+    yield from find_allocator_faults(tables, device, notes=notes)
 
 
 def _cpu_failure(tables: History, device: DeviceFigures) -> Failure | None:
