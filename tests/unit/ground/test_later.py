@@ -18,9 +18,14 @@ class _Longer(_Record):
     more: Later[str] = Later()
 
 
+def _count(done: list[int]) -> int:
+    done.append(1)
+    return len(done)
+
+
 def test_work_is_done_when_it_is_asked_for_and_only_once() -> None:
     done: list[int] = []
-    record = _Record(late=later(lambda: done.append(1) or len(done)), plain="")
+    record = _Record(late=later(lambda: _count(done)), plain="")
     assert done == []
     assert (record.late, record.late) == (1, 1)
     assert done == [1]
@@ -28,7 +33,7 @@ def test_work_is_done_when_it_is_asked_for_and_only_once() -> None:
 
 def test_a_longer_record_shares_the_work_of_the_shorter_one() -> None:
     done: list[int] = []
-    record = _Record(late=later(lambda: done.append(1) or len(done)), plain="")
+    record = _Record(late=later(lambda: _count(done)), plain="")
     longer = _Longer(**vars(record), more=later(lambda: f"{record.late} and more"))
     assert done == []
     assert (longer.more, longer.late) == ("1 and more", 1)
