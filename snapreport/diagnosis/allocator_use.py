@@ -45,8 +45,16 @@ _SLACK, _SLACK_MUCH = 0.02, 0.1
 Rounding to 512 bytes alone costs far less."""
 
 
-def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings about a device's allocator."""
+def find_allocator_faults(
+    tables: History, device: DeviceFigures, *, notes: bool = True
+) -> Iterator[Finding]:
+    """Yield the findings about a device's allocator.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        notes: whether notes count, too.
+    """
     history = device.history
     # Pinned memory has an allocator of its own, with other rules.
     if "reserved" not in device.curves or not len(history.allocations):
@@ -57,8 +65,10 @@ def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Fi
         return
     tightest = find_tightest(tables, device)
     if tightest is not None:
-        yield from _fragmentation(tables, device, tightest)
-        yield from _unused(tables, device, tightest)
+        if notes or _is_much_lost(tightest):
+            yield from _fragmentation(tables, device, tightest)
+        if notes:
+            yield from _unused(tables, device, tightest)
     yield from _locked(tables, device)
     yield from _slack(tables, device)
     if device.recorded:
@@ -92,6 +102,11 @@ class Tightest:
     """The reserved peak minus the active peak: the most that better packing could save."""
     private: bool = False
     """Whether the request was for a private pool."""
+
+    @property
+    def lost(self) -> int:
+        """What fragments cost: no more than better packing could save."""
+        return min(self.pieces, self.beyond)
 
 
 def find_tightest(tables: History, device: DeviceFigures) -> Tightest | None:
@@ -169,10 +184,14 @@ def _raised_for(device: DeviceFigures) -> int | None:
     return int(after.min()) if len(after) else None
 
 
+def _is_much_lost(tightest: Tightest) -> bool:
+    """Say whether fragments are worth a warning, not only a note."""
+    return tightest.grew and tightest.lost / max(tightest.reserved, 1) >= _LOST_MUCH
+
+
 def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
-    lost = min(tightest.pieces, tightest.beyond)
-    share = lost / max(tightest.reserved, 1)
-    if share < _LOST or lost < WORTH:
+    lost = tightest.lost
+    if lost / max(tightest.reserved, 1) < _LOST or lost < WORTH:
         return
     curve = allocator_of(device).fragmentation
     known = curve[curve >= 0]
@@ -206,7 +225,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
         )
     yield Finding(
         "fragmentation",
-        "warning" if share >= _LOST_MUCH and tightest.grew else "note",
+        "warning" if _is_much_lost(tightest) else "note",
         f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were free,"
         + (" but in too small pieces" if tightest.grew else " in pieces between live blocks"),
         explanation,

@@ -9,6 +9,7 @@ allocator ever leaves unused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import DeviceHistory, History
+from snapreport.roles.steps import allocated_curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +46,25 @@ class BlockRoom:
             first: the first event that the change affects.
             placed: bool, shape (n_allocations,): what has its block before any change.
         """
+        rows, unused = self.history.allocations, self.possible.copy()
+        same = self.possible > self.unused
+        begun = int(np.searchsorted(rows.alloc_event, first))  # the first so many
+        if placed is None:
+            same[begun:] = False
+        else:
+            same[begun:] &= placed[begun:]
+        chosen = np.flatnonzero(same)
+        unused[chosen] = self.unused[chosen]
+        lives = rows.alloc_event[chosen], rows.free_requested_event[chosen]
+        less = sum_live(self.possible[chosen] - unused[chosen], *lives, self.history.events)
+        return unused, np.subtract(self._widest, less, out=less)
+
+    @cached_property
+    def _widest(self) -> NDArray[np.int64]:
+        """The allocated curve with blocks as large as they may be after a change."""
         rows = self.history.allocations
-        same = rows.alloc_event < first
-        if placed is not None:
-            same |= placed
-        unused = np.where(same, self.unused, self.possible)
-        lives = (rows.alloc_event, rows.free_requested_event, self.history.events)
-        return unused, self.curve + sum_live(unused, *lives)
+        lives = rows.alloc_event, rows.free_requested_event, self.history.events
+        return self.curve + sum_live(self.possible, *lives)
 
 
 def rounded(
@@ -73,7 +87,7 @@ def find_room(device: DeviceHistory, file: History) -> BlockRoom:
         most = most_unused(size, recorded_settings(file.settings, device.device.kind))
         possible = np.maximum(most, unused)
     lives = (rows.alloc_event, rows.free_requested_event, device.events)
-    curve = recorded = sum_live(rows.block_size, *lives)
+    curve = recorded = allocated_curve(device)
     if unused.any():
         curve = sum_live(size, *lives)
         device = replace(device, allocations=replace(rows, block_size=size))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.figures.callsites import label_sites
+from snapreport.figures.curves import peak_without
 from snapreport.ground.native.columns import (
     distinct,
     is_among,
@@ -30,12 +31,19 @@ from snapreport.roles.steps import OPTIMIZER_STEP, find_iterations
 MIB = 1 << 20
 
 
-def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings about a device's churn."""
+def find_churn(tables: History, device: DeviceFigures, *, notes: bool = True) -> Iterator[Finding]:
+    """Yield the findings about a device's churn.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        notes: whether notes count, too.
+    """
     if not device.recorded:
         return
-    yield from _remade(tables, device)
-    yield from _transients(tables, device)
+    if notes:
+        yield from _remade(tables, device)
+        yield from _transients(tables, device)
     yield from _held_through(tables, device)
     yield from _pending(tables, device)
 
@@ -128,7 +136,9 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     there = np.zeros(len(names), np.bool_)
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
-    falls = freed_by(tables, history, same, rows.alloc_event[same]).expected
+    lives = rows.alloc_event[same], rows.free_requested_event[same]
+    without, _ = peak_without(device.curves["allocated"], rows.block_size[same], *lives)
+    falls = device.peaks["allocated"].bytes - without
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 
 
@@ -294,11 +304,12 @@ def find_pending(device: DeviceFigures) -> Pending:
     )
     most = int(curve.argmax())
     active = device.curves["active"]
+    peak = int(active.max())
     return Pending(
         rows=waited,
         most=int(curve[most]),
         event=most - 1,
-        peak_falls=int(active.max()) - int((active - curve).max()),
+        peak_falls=peak - int((active - curve).max()) if curve[most] else 0,
         byte_events=rows.block_size[waited] * events,
         longest=int(events.max(initial=0)),
     )

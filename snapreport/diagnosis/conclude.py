@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from snapreport.figures.uses import (
     find_steps,
 )
 from snapreport.ground.cards import CardWanted
+from snapreport.ground.later import later
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
@@ -68,7 +70,7 @@ from snapreport.model.forecasts import forecast_words
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.replays import SettingsStudy
 from snapreport.model.roles import Rule
-from snapreport.model.snapshot import OTHER_CARDS
+from snapreport.model.snapshot import OTHER_CARDS, Failure
 from snapreport.roles.frames import site_frames, tree_frames, tree_kinds
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.stack_kinds import classify, missing_reason
@@ -109,14 +111,14 @@ def find(
         history=history,
         title=title or history.title,
         notes=notes or (noted.notes if noted else ""),
-        frame_kinds=tree_kinds(history.stacks),
+        frame_kinds=later(lambda: tree_kinds(history.stacks)),
         stack_sites=find_site_frames(history.stacks),
         site_frames=site_frames(history.stacks),
-        tree_frames=tree_frames(history.stacks),
+        tree_frames=later(lambda: tree_frames(history.stacks)),
         devices=tuple(_conclude(history, each, ignore, card, studied) for each in figures),
         default=default,
         settings=history.settings,
-        colour=colour or _telling_colour(figures[default] if figures else None),
+        colour=colour or later(lambda: _telling_colour(figures[default] if figures else None)),
         warnings=silence(
             by_severity([*file_warnings(history), *find_uneven_split(figures)]), ignore
         )[0],
@@ -135,14 +137,15 @@ def _conclude(
     page = large_page(tables.settings, device.history)
     return DeviceFindings(
         **vars(device),
-        allocator=replace(allocator_of(device), large_page=page),
-        diagnosis=diagnose(device, tables).without(tuple(ignore)),
+        allocator=later(lambda: replace(allocator_of(device), large_page=page)),
+        to_act_on=later(lambda: silence(_to_act_on(tables, device), ignore)[0]),
+        diagnosis=later(lambda: diagnose(device, tables).without(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)
         if card and used and len(device.history.allocations)
         else None,
         settings=studied.get(device),
-        labels=own_labels(tables, device.history),
+        labels=later(lambda: own_labels(tables, device.history)),
     )
 
 
@@ -196,13 +199,13 @@ def find_figures(
     ooms = find_ooms(history, curves)
     closing = find_closing(history, curves, tables.layout != "no-segments")
     sites = find_sites(history, tables.stacks, event)
-    stages = find_stage_use(history, curves)
+    stages = find_stage_use(history, curves, times)
     steps = find_steps(history, tables, curves["allocated"])
     none = np.empty(0, np.int64)
     known = "reserved" in curves
     reserved_events, reserved_bytes = reserved_changes(history) if known else (none, none)
-    category, categories = classify(tables, history, rules)
-    roles = find_roles(history, tables)
+    classified = cache(lambda: classify(tables, history, rules))
+    roles = partial(find_roles, history, tables)
     figures = DeviceFigures(
         history=history,
         recorded=recorded(history, tables),
@@ -219,12 +222,16 @@ def find_figures(
         times=times,
         reserved_events=reserved_events,
         reserved_bytes=reserved_bytes,
-        category=category,
-        categories=categories,
-        roles=roles,
-        held_by_role=find_role_use(history, roles, event),
+        category=later(lambda: classified()[0]),
+        categories=later(lambda: classified()[1]),
+        roles=later(roles),
+        held_by_role=later(lambda: find_role_use(history, roles(), event)),
         missing=missing_reason(history, tables.stacks),
-        tree=find_call_tree(history, tables.stacks, Question(alive=(event, event)), folded=True),
+        tree=later(
+            lambda: find_call_tree(
+                history, tables.stacks, Question(alive=(event, event)), folded=True
+            )
+        ),
         sites=sites,
         stages=stages,
         steps=steps,
@@ -247,12 +254,13 @@ def find_figures(
             recorded(history, tables),
             forecast=tables.forecast is not None,
         ),
-        warnings=device_warnings(
-            history, tables, curves, ooms, closing, peaks["allocated"], lambda: roles
-        ),
+        warnings=device_warnings(history, tables, curves, ooms, closing, peaks["allocated"], roles),
     )
     unused = reserved_sentences(tables, figures)
-    return replace(figures, answer=f"{figures.answer} {unused}") if unused else figures
+    if not unused:
+        return figures
+    # Not replace(), which would ask for all that is worked out later.
+    return DeviceFigures(**vars(figures) | {"answer": f"{figures.answer} {unused}"})
 
 
 def _ended(history: DeviceHistory, tables: History) -> str:
@@ -269,13 +277,26 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 @once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
-    found = _each_change_once(in_order(_find_all(tables, device)))
-    if tables.forecast is not None:
-        return Diagnosis(tuple(map(in_words_of_forecast, found)))
+    return Diagnosis(_in_its_words(tables, device, _find_all(tables, device, notes=True)))
+
+
+def _to_act_on(tables: History, device: DeviceFigures) -> tuple[Finding, ...]:
+    """Return what of the diagnosis is more than a note."""
+    found = _find_all(tables, device, notes=False)
+    return _in_its_words(tables, device, (each for each in found if each.severity != "note"))
+
+
+def _in_its_words(
+    tables: History, device: DeviceFigures, findings: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """Put findings in order and in the words of the device's backend, or of a forecast."""
+    found = _each_change_once(in_order(findings))
     kind = device.history.device.kind
+    if tables.forecast is not None:
+        return tuple(map(in_words_of_forecast, found))
     if kind in OTHER_CARDS:
-        return Diagnosis(tuple(_in_words_of(kind, each) for each in found))
-    return Diagnosis(tuple(found))
+        return tuple(_in_words_of(kind, each) for each in found)
+    return tuple(found)
 
 
 def _each_change_once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -318,21 +339,28 @@ def in_words_of_forecast(finding: Finding) -> Finding:
     )
 
 
-def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    yield from find_memory(tables, device)
+def _find_all(tables: History, device: DeviceFigures, *, notes: bool) -> Iterator[Finding]:
+    """Yield what is found; without ``notes``, not what takes long and is never more than a note."""
+    if notes or device.ooms or _cpu_failure(tables, device) is not None:
+        yield from find_memory(tables, device)
     # The warnings that are also in a bundle's manifest; a failed request has a verdict instead.
     yield from (warning for warning in device.warnings if warning.code != "oom")
-    yield from find_growth(tables, device)
-    yield from find_churn(tables, device)
-    yield from find_allocator_faults(tables, device)
+    yield from find_growth(tables, device, notes=notes)
+    yield from find_churn(tables, device, notes=notes)
+    yield from find_allocator_faults(tables, device, notes=notes)
+
+
+def _cpu_failure(tables: History, device: DeviceFigures) -> Failure | None:
+    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    return failed if device.history.device.kind == "cpu" else None
 
 
 def find_memory(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     """Yield a verdict for each place at which requests failed, or else what held the peak."""
-    failed = None if tables.recorder is None else tables.recorder.cpu_failure
+    failed = _cpu_failure(tables, device)
     if device.ooms:
         yield from oom_findings(tables, device)
-    elif failed is not None and device.history.device.kind == "cpu":
+    elif failed is not None:
         yield cpu_oom_finding(tables, device, failed)
     elif device.peak.allocated:
         yield peak_finding(tables, device)

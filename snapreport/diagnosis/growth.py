@@ -20,7 +20,6 @@ from snapreport.diagnosis.unreleased import (
     MIB,
     SOON,
     VISIBLE,
-    bounds_until,
     find_held_over,
     find_unreleased,
     is_own,
@@ -31,6 +30,7 @@ from snapreport.diagnosis.unreleased import (
 )
 from snapreport.figures.callsites import label_sites, name_sites, short_site
 from snapreport.ground.native.columns import (
+    count_until,
     distinct,
     is_among,
     median,
@@ -52,11 +52,18 @@ _SEPARATE = 3
 graph that is kept."""
 
 
-def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
-    """Yield the findings about memory that grows or outlives its step."""
+def find_growth(tables: History, device: DeviceFigures, *, notes: bool = True) -> Iterator[Finding]:
+    """Yield the findings about memory that grows or outlives its step.
+
+    Args:
+        tables: the file.
+        device: the device's figures.
+        notes: whether notes count, too.
+    """
     if not device.recorded:
         return
-    yield from _optimizer_state(tables, device)
+    if notes:
+        yield from _optimizer_state(tables, device)
     turns = find_iterations(device.history, tables)
     yield from find_unreleased(tables, device, turns)
     kept = kept_by_calls(tables, device)
@@ -207,10 +214,11 @@ def find_step_growth(
     if len(bounds) <= WARM_UP + FEWEST_EVEN:
         return []
     rows = device.history.allocations
-    until = bounds_until(bounds, device.history.events)
+    until = count_until(bounds, device.history.events)
     enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
     crossing = np.flatnonzero(leave > enter)
-    live = _Live(device, bounds, stride, crossing, enter[crossing], leave[crossing])
+    span = (column[crossing].astype(np.int64) for column in (enter, leave))
+    live = _Live(device, bounds, stride, crossing, *span)
     gone = _freed_from_before(live)
     # Sorted once for all sites: in a program that keeps its graphs every site of a model grows.
     order = stable_order(number[crossing])

@@ -642,7 +642,8 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
         return False  # what comes next is known: the same step again
     if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
         return False
-    event, peak = int(curves["allocated"].argmax()) - 1, int(curves["allocated"].max())
+    event = int(curves["allocated"].argmax()) - 1
+    peak = int(curves["allocated"][event + 1])
     if event < history.events * (1 - _LAST) - 1 or curves["allocated"][-1] < _GROWN * peak:
         return False
     return bool(curves["allocated"][_three_quarters(history.events)] < _GROWN * peak)

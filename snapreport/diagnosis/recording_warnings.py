@@ -33,6 +33,7 @@ from snapreport.figures.curves import (
     time_at,
 )
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
+from snapreport.history.segments import code_actions
 from snapreport.model.diagnoses import (
     Closing,
     CurvePeak,
@@ -153,8 +154,7 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
             reserved=reserved_at(curves, event),
             stack=int(other.stack[i]),
         )
-        for i, action in enumerate(other.action)
-        if action == "oom"
+        for i in np.flatnonzero(code_actions(other, {"oom": 1}, 0)).tolist()
     )
 
 
@@ -295,9 +295,10 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
 
 
 def _of_events(history: DeviceHistory, *, timeless: bool) -> Iterator[Finding]:
-    internal = [name.startswith(f"{INTERNAL}alloc") for name in history.other.action]
-    if any(internal):
-        sizes = history.other.size[np.array(internal)]
+    own = {each for each in set(history.other.action) if each.startswith(f"{INTERNAL}alloc")}
+    if own:
+        internal = code_actions(history.other, dict.fromkeys(own, 1), 0)
+        sizes = history.other.size[internal == 1]
         yield Finding(
             "allocator-internal",
             "note",
@@ -416,10 +417,10 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
                 " reserved memory, slack and fragmentation are not known.",
             )
         return
-    missing = int((curves["active"] - curves["reserved"]).max())
-    missing = max(missing, -int(curves["reserved"].min()))
-    if missing > 0:
-        known = reserved_from(curves) or 0
+    known = reserved_from(curves) or 0
+    if known != START:
+        missing = int((curves["active"] - curves["reserved"]).max())
+        missing = max(missing, -int(curves["reserved"].min()))
         until = "" if known >= history.events else f" before event {format_count(known)}"
         yield Finding(
             "reserved-too-low",

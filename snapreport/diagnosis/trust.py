@@ -17,6 +17,7 @@ from snapreport.figures.allocator.factual import model_device
 from snapreport.figures.curves import (
     find_reserved_parts,
 )
+from snapreport.ground.later import later
 from snapreport.ground.units import (
     format_bytes,
     format_count,
@@ -61,26 +62,30 @@ def judge_recording(tables: History, device: DeviceFigures) -> Trust:
     facts = _facts(tables, device)
     found = (*device.warnings, *file_warnings(tables))
     verdict = _verdict(device, facts)
-    if tables.forecast is not None and verdict != "nothing":
-        return Trust(
-            verdict=verdict,
-            sentence=_forecast_sentence(verdict, tables.forecast, device, facts),
-            facts=facts,
-            checks=tuple(_check_forecast(found, tables.forecast, device, facts)),
-            fixes=_fixes(found),
-        )
+    forecast = tables.forecast if verdict != "nothing" else None
+
+    def check() -> tuple[Check, ...]:
+        if forecast is not None:
+            return tuple(_check_forecast(found, forecast, device, facts))
+        return tuple(_write_checks(found, tables, device, facts))
+
     return Trust(
         verdict=verdict,
-        sentence=_verdict_sentence(verdict, device, facts),
+        sentence=_verdict_sentence(verdict, device, facts)
+        if forecast is None
+        else _forecast_sentence(verdict, forecast, device, facts),
         facts=facts,
-        checks=tuple(_write_checks(found, tables, device, facts)),
+        checks=later(check),
         fixes=_fixes(found),
     )
 
 
 def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
     history = device.history
-    modelled = model_device(tables, history)
+
+    def replay() -> FactualReplay | None:
+        modelled = model_device(tables, history)
+        return None if modelled is None else modelled.factual
 
     def parts(amounts: Amounts) -> ReservedParts | None:
         if amounts.reserved is None or amounts.inactive is None:
@@ -101,7 +106,7 @@ def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
         anomalies=history.anomalies,
         blocks_known=history.blocks_known,
         oddities=tables.oddities,
-        replay=None if modelled is None else modelled.factual,
+        replay=later(replay),
     )
 
 

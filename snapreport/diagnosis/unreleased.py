@@ -24,6 +24,7 @@ from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table
 from snapreport.figures.callsites import name_sites, name_stacks, short_site, site_text
 from snapreport.ground.native.columns import (
+    count_until,
     distinct,
     is_among,
     median,
@@ -98,7 +99,7 @@ class _Collected:
 def _find_collected(tables: History, device: DeviceFigures, turns: Iterations) -> _Collected | None:
     """Find memory of many turns that is freed at once, where nothing but the collector frees it."""
     history, rows, bounds = device.history, device.history.allocations, turns.bounds
-    until = bounds_until(bounds, history.events)
+    until = count_until(bounds, history.events)
     made = rows.alloc_event > START
     freed = np.flatnonzero(made & (rows.free_requested_event < history.events))
     freed = freed[rows.free_stack[freed] >= 0]
@@ -141,20 +142,6 @@ def _find_collected(tables: History, device: DeviceFigures, turns: Iterations) -
         stack=int(rows.free_stack[freed[largest[0]]]),
         frees=_without_cycles(tables, device, same, ends),
     )
-
-
-def bounds_until(bounds: NDArray[np.int64], events: int) -> NDArray[np.int64]:
-    """Count the bounds up to each event, so that no row has to search for its own.
-
-    Args:
-        bounds: int64, ascending, none before START or after ``events``.
-        events: how many events there are.
-
-    Returns:
-        int64, shape (events + 2,): for START, each event, and the one after the last.
-    """
-    lengths = np.diff(bounds, prepend=START, append=events + 1)
-    return np.repeat(np.arange(len(bounds) + 1), lengths)
 
 
 def _python_paths(stacks: StackTable, chosen: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -522,7 +509,7 @@ def find_held_over(
     bounds, peak = turns.bounds, device.peak.allocated
     history = device.history
     rows = history.allocations
-    until = bounds_until(bounds, history.events)
+    until = count_until(bounds, history.events)
     enter, leave = until[rows.alloc_event - START], until[rows.free_requested_event - START]
     soon = (leave > enter) & (leave - enter <= SOON) & (rows.alloc_event > START)
     # What is still live at the last bound may live on: its end is not known.
@@ -538,13 +525,14 @@ def find_held_over(
     chosen = chosen[often[sites]] if len(chosen) else chosen
     if not len(chosen):
         return
-    held = sum_live(rows.block_size[chosen], enter[chosen] - 1, leave[chosen] - 1, len(bounds) - 1)
-    # Without the first turn: nothing is held over into it.
-    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
-    frees = freed_by(tables, history, chosen, bounds[enter[chosen]] - 1, within=later)
+    first, last = enter[chosen].astype(np.int64), leave[chosen].astype(np.int64)
+    held = sum_live(rows.block_size[chosen], first - 1, last - 1, len(bounds) - 1)
     typical = int(median(held[2:])) if len(held) > 2 else 0  # the median over the steps
     if typical < max(VISIBLE * peak, MIB):
         return
+    # Without the first turn: nothing is held over into it.
+    later = slice(int(bounds[1]), int(bounds[-1]) + 1)
+    frees = freed_by(tables, history, chosen, bounds[first] - 1, within=later)
     # Without training it may be input of the next step.
     costs = frees.expected >= _COSTS * peak and trains(device)
     effect = (

@@ -13,6 +13,7 @@ from snapreport.model.findings import Amounts
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.replays import SegmentLives
 from snapreport.model.snapshot import NO_TIME
+from snapreport.roles.steps import allocated_curve
 
 Curves = dict[str, "NDArray[np.int64]"]
 """Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
@@ -34,9 +35,14 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
         reserves: whether its segments are memory that an allocator holds.
     """
     rows = history.allocations
+
+    def added_up(name: str) -> NDArray[np.int64]:
+        return sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
+
     curves = {
-        name: sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
-        for name in ("requested", "allocated", "active")
+        "requested": added_up("requested"),
+        "allocated": allocated_curve(history),
+        "active": added_up("active"),
     }
     if reserves:
         events, values = reserved_changes(history)

@@ -107,8 +107,10 @@ def event_at_time(times: NDArray[np.int64], time_us: int) -> int:
 
 def first_time(times: NDArray[np.int64]) -> int | None:
     """Return the first known time, None if no time is known."""
-    known = times[times != NO_TIME]
-    return int(known[0]) if len(known) else None
+    if not len(times):
+        return None
+    first = int((times != NO_TIME).argmax())
+    return None if times[first] == NO_TIME else int(times[first])
 
 
 def event_from(times: NDArray[np.int64], time_us: int) -> int:

@@ -7,12 +7,13 @@ each page counts as a segment of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import Curves, place_blocks, reserved_from
+from snapreport.ground.later import later
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups
 from snapreport.ground.native.columns import fragmentation as sweep_fragmentation
@@ -40,28 +41,43 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         none = np.zeros(len(lives), np.bool_)
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
-    born, freed = _segments_around(history, lives)
-    fragmentation = fragmentation_of(history, lives, born, freed)
-    fragmentation[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
-    named = infer_pools(lives, history.allocations, born)
-    return AllocatorUse(named, fragmentation, int(fragmentation.argmax()) - 1)
-
-
-def _segments_around(
-    history: DeviceHistory, lives: SegmentLives
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return each allocation's segment at its birth and just after its end, NO_ID for none."""
     rows = history.allocations
     born = locate(lives, rows.alloc_event, rows.addr)  # they come in birth order
+
+    @cache
+    def fragmentation() -> NDArray[np.int64]:
+        freed = _segments_at_end(history, lives, born)
+        found = fragmentation_of(history, lives, born, freed)
+        found[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
+        return found
+
+    return AllocatorUse(
+        infer_pools(lives, rows, born),
+        later(fragmentation),
+        later(lambda: int(fragmentation().argmax()) - 1),
+    )
+
+
+def _segments_at_end(
+    history: DeviceHistory, lives: SegmentLives, born: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return each allocation's segment just after its end, NO_ID for none.
+
+    Args:
+        history: the device.
+        lives: of its segments.
+        born: the segment of each at its birth.
+    """
+    rows = history.allocations
     # Allocations that live on are looked up at the last event.
     event = np.minimum(rows.free_event, history.events - 1)
-    freed = born.copy()
+    freed: NDArray[np.int32] = born.copy()
     # A segment that is still there is still the one that holds the address.
     until = np.append(lives.end_event, START)  # the last is for NO_ID, -1
     changed = np.flatnonzero(until[born] <= event)
     changed = changed[stable_order(event[changed])]
     freed[changed] = locate(lives, event[changed], rows.addr[changed])
-    return born, freed
+    return freed
 
 
 def fragmentation_of(

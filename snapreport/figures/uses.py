@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves, event_times
+from snapreport.figures.curves import Curves
 from snapreport.ground.native.columns import sum_groups, unique, weigh, whole_median
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.findings import StageUse
@@ -66,24 +66,31 @@ def evidence_texts(roles: Roles) -> list[str]:
     ]
 
 
-def find_stage_use(history: DeviceHistory, curves: Curves) -> tuple[StageUse, ...]:
+def find_stage_use(
+    history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
+) -> tuple[StageUse, ...]:
     """Measure every stage of one device, in allocated bytes.
 
     A stage's peak is over the state it began with and every event inside. One that began before
     the first event is cut: its figures are those of the recorded part, and None where events of
     it are known to be missing, or all of it lies before the recording.
+
+    Args:
+        history: the device.
+        curves: its curves.
+        times: int64, shape (n_events,), as from ``event_times``.
     """
     stages, rows = history.stages, history.allocations
     made_bytes = np.concatenate([[0], np.cumsum(rows.block_size)])  # before each, in birth order
     lost = _may_have_lost_events(history)
     # In a forecast the times of stages only keep them in order.
-    timed = not history.events or bool((event_times(history) != NO_TIME).any())
+    timed = not history.events or bool((times != NO_TIME).any())
     uses = []
-    times = zip(stages.start_time_us.tolist(), stages.end_time_us.tolist(), strict=True)
+    moments = zip(stages.start_time_us.tolist(), stages.end_time_us.tolist(), strict=True)
     spans = zip(stages.start_event.tolist(), stages.end_event.tolist(), strict=True)
     places = zip(stages.parent.tolist(), stages.depth.tolist(), strict=True)
     for name, (start, end), (start_us, end_us), (parent, depth) in zip(
-        stages.name, spans, times, places, strict=True
+        stages.name, spans, moments, places, strict=True
     ):
         before = max(start - 1, START)  # the event whose amounts it began with
         # Index s + 1 holds event s: from the state before the first event to that after the last.
@@ -166,11 +173,10 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
     start, end = allocated[bounds[:-1]], allocated[bounds[1:]]
     peak, place = _peaks(allocated, bounds)
-    made_in = np.searchsorted(bounds, rows.alloc_event, side="right") - 1
-    inside = (made_in >= 0) & (made_in < n)
-    step, size = made_in[inside], rows.block_size[inside]
-    count = np.bincount(step, minlength=n)
-    still = rows.free_requested_event[inside] >= bounds[step + 1]
+    edges = np.searchsorted(rows.alloc_event, bounds)  # allocations are in birth order
+    inside, count = slice(int(edges[0]), int(edges[-1])), np.diff(edges)
+    size, step = rows.block_size[inside], np.repeat(np.arange(n), count)
+    still = rows.free_requested_event[inside] >= np.repeat(bounds[1:], count)
     made, kept = sum_groups(step, size, n), sum_groups(step[still], size[still], n)
     kinds = _kinds(_steady(peak - start, made, end - start))
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)

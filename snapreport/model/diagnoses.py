@@ -9,6 +9,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from snapreport.ground.later import Later
 from snapreport.ground.safe_text import Shown
 
 if TYPE_CHECKING:  # commands read the codes of findings before they need NumPy
@@ -561,11 +562,11 @@ class TrustFacts:
     """Whether it is known how the allocator rounds."""
     oddities: dict[str, int]
     """Parts of the file that were left out, with how often."""
-    replay: FactualReplay | None
+    replay: Later[FactualReplay | None] = Later()
     """Through a model of the allocator; None where there is nothing to replay."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Trust(Shown):
     """How far the figures of one device can be trusted."""
 
@@ -573,6 +574,6 @@ class Trust(Shown):
     sentence: str
     """The verdict in words."""
     facts: TrustFacts
-    checks: tuple[Check, ...]
+    checks: Later[tuple[Check, ...]] = Later()
     fixes: tuple[Suggestion, ...]
     """How to record better the next time."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import Later
 from snapreport.ground.safe_text import Shown
 from snapreport.model.answers import AllocationStatistics, CardFit, CurveStatistics
 from snapreport.model.diagnoses import (
@@ -136,7 +137,7 @@ class StageUse(Shown):
     """Block bytes of those."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceFigures(Shown):
     """What one device's history shows without a diagnosis: curves, peaks, sites, stages."""
 
@@ -165,16 +166,16 @@ class DeviceFigures(Shown):
     """Events from which reserved has a new value; the first is -1."""
     reserved_bytes: NDArray[np.int64]
     """Reserved bytes from that event on."""
-    category: NDArray[np.int32]
+    category: Later[NDArray[np.int32]] = Later()
     """Each allocation's place in ``categories``; shape (n_allocations,)."""
-    categories: tuple[Category, ...]
-    roles: Roles
+    categories: Later[tuple[Category, ...]] = Later()
+    roles: Later[Roles] = Later()
     """What each allocation is for, and how that is known."""
-    held_by_role: tuple[RoleUse, ...]
+    held_by_role: Later[tuple[RoleUse, ...]] = Later()
     """What is live at the allocated peak, by role, most bytes first."""
     missing: NDArray[np.int8]
     """Why each allocation has no frames, 0 where it has; a place in ``MISSING_REASONS``."""
-    tree: CallTree
+    tree: Later[CallTree] = Later()
     """Of the allocated curve, at its peak."""
     sites: tuple[CallSite, ...]
     """Every call site live at the allocated peak, largest first."""
@@ -198,13 +199,15 @@ class DeviceFigures(Shown):
         return self.history.device
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceFindings(DeviceFigures):
     """The figures of one device, and the conclusions drawn from them."""
 
-    allocator: AllocatorUse
+    allocator: Later[AllocatorUse] = Later()
     """Its segments over time, and the fragmentation after every event."""
-    diagnosis: Diagnosis
+    to_act_on: Later[tuple[Finding, ...]] = Later()
+    """What of the diagnosis is more than a note."""
+    diagnosis: Later[Diagnosis] = Later()
     """What went wrong, whether the recording can be trusted, and what to do."""
     trust: Trust
     """What the recording covers, lost, and knows exactly."""
@@ -212,12 +215,12 @@ class DeviceFindings(DeviceFigures):
     """Whether it fits on the card asked about; None if none was."""
     settings: SettingsStudy | None = None
     """Other allocator settings; None if not asked for, or if there is nothing to replay."""
-    labels: tuple[tuple[str, tuple[NDArray[np.int64], list[str]]], ...] = ()
+    labels: Later[tuple[tuple[str, tuple[NDArray[np.int64], list[str]]], ...]] = Later()
     """Groupings that only some recordings have (``own_labels``): the group of each allocation, and
     the groups' names."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Findings(Shown):
     """Conclusions about a whole file: what a reporter renders."""
 
@@ -225,20 +228,20 @@ class Findings(Shown):
     title: str
     notes: str
     """The user's Markdown, or ``""``."""
-    frame_kinds: NDArray[np.int8]
+    frame_kinds: Later[NDArray[np.int8]] = Later()
     """The kind of each frame in trees, from OUTSIDE to MACHINERY."""
     stack_sites: NDArray[np.int32]
     """The call site of each stack, a frame id; -1 for an empty stack."""
     site_frames: FrameTable
     """The frames as they are shown as call sites."""
-    tree_frames: FrameTable
+    tree_frames: Later[FrameTable] = Later()
     """The frames as they are shown in trees."""
     devices: tuple[DeviceFindings, ...]
     """The devices to show: all of the file, or the one that was asked for."""
     default: int
     """Position in ``devices`` of the one to open with."""
     settings: dict[str, Any]
-    colour: str
+    colour: Later[str] = Later()
     """What the page's timeline is coloured by at first: site, category, role, stage or context."""
     warnings: tuple[Finding, ...]
     """About the file as a whole."""

@@ -91,7 +91,10 @@ class Allocations(Shown):
 
     def live_at(self, event: int, curve: str = "allocated") -> NDArray[np.bool_]:
         """Return whether each counts in a curve after an event."""
-        return (self.alloc_event <= event) & (event < self.ends(curve))
+        begun = int(np.searchsorted(self.alloc_event, event, side="right"))  # the first so many
+        live = np.zeros(len(self), np.bool_)
+        np.greater(self.ends(curve)[:begun], event, out=live[:begun])
+        return live
 
 
 @dataclass(frozen=True, eq=False)

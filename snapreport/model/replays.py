@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import Later
 from snapreport.ground.safe_text import Shown
 
 SMALL, LARGE = range(2)
@@ -55,11 +56,11 @@ class AllocatorUse(Shown):
     """What the allocator did with its segments."""
 
     segments: SegmentLives
-    fragmentation: NDArray[np.int64]
+    fragmentation: Later[NDArray[np.int64]] = Later()
     """Inactive bytes in segments that hold a live block, after each event; shape (n_events + 1,),
     index 0 is the start. -1 where not known: without an allocator (profiler files), and where
     more is active than reserved, so segment events are missing."""
-    most: int
+    most: Later[int] = Later()
     """The event of the most fragmentation, the first of several."""
     large_page: int = LARGE_SEGMENT
     """The bytes that expandable segments of the large pool get and give back at a time; a multiple

@@ -152,10 +152,16 @@ class Rule:
 
     def fits(self, function: str, filename: str) -> bool:
         """Say whether a frame matches every expression; only both ends of long names count."""
-        function, filename = matched(function), matched(filename)
+        names = matched(function), matched(filename)
+        return self.fits_file(names[1]) and self.fits_in_file(*names)
+
+    def fits_file(self, filename: str) -> bool:
+        """Say whether frames of a file may match; its name is as from ``matched()``."""
+        return self.file is None or bool(self.file.search(filename))
+
+    def fits_in_file(self, function: str, filename: str) -> bool:
+        """Say whether a function of such a file matches; names are as from ``matched()``."""
         if self.function is not None and not self.function.search(function):
-            return False
-        if self.file is not None and not self.file.search(filename):
             return False
         return self.anywhere is None or bool(
             self.anywhere.search(function) or self.anywhere.search(filename)

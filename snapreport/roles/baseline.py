@@ -314,16 +314,20 @@ def match_baseline(
 ) -> None:
     """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
-    start, gone = rows.alloc_event == START, rows.free_requested_event
+    start = rows.alloc_event == START
+    first = slice(int(start.sum()))  # they come first
+    made, freed, gone = marks[first], free_marks[first], rows.free_requested_event[first]
     for chosen, role, text, sure in (
-        (marks & IN_OPTIMIZER != 0, STATE, "made in an optimizer step", 0.9),
-        (marks & IN_BACKWARD != 0, GRADIENT, "made in backward", 0.8),
-        (free_marks & CLEARS != 0, GRADIENT, "freed by zero_grad", 0.9),
+        (made & IN_OPTIMIZER != 0, STATE, "made in an optimizer step", 0.9),
+        (made & IN_BACKWARD != 0, GRADIENT, "made in backward", 0.8),
+        (freed & CLEARS != 0, GRADIENT, "freed by zero_grad", 0.9),
         (passes.covers(BACKWARD, gone), ACTIVATION, "freed in backward", 0.8),
         (passes.covers(OPTIMIZER, gone), STATE, "replaced in an optimizer step", 0.8),
     ):
-        judge.give(start & chosen, role, _BEFORE + text, sure)
-    kept = start & (gone >= history.events)
+        there = np.zeros(len(rows), np.bool_)
+        there[first] = chosen
+        judge.give(there, role, _BEFORE + text, sure)
+    kept = start & (rows.free_requested_event >= history.events)
     if passes.train:
         _match_sizes(judge, history, passes, kept, marks)
     elif (passes.phase == FORWARD).any():

@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.memoize import once_for_both, once_for_each
-from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
+from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.ground.native.columns import (
+    count_until,
+    distinct,
+    is_among,
+    stable_order,
+    unique,
+)
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ACTIVATION,
@@ -113,16 +119,21 @@ def _by_lifetime(
     alive = born > START
     trains = bool((passes.phase == BACKWARD).any())
     back_start, back_end = passes.of(BACKWARD)
-    # Where the next backward pass starts and ends, and whether the free is in one.
-    following = np.searchsorted(back_start, born)
     none = np.int64(history.events + 1)
-    next_start = np.append(back_start, none)[following]
-    next_end = np.append(back_end, none)[following]
-    freeing = np.searchsorted(back_start, gone, side="right") - 1
-    freed_backward = passes.covers(BACKWARD, gone) & ~kept
-    own = np.maximum(np.searchsorted(passes.start, born, side="right") - 1, 0)
-    own_end = np.append(passes.end, START)[own] if len(passes.end) else np.full(len(rows), START)
-    later = np.append(passes.start[1:], none)[own] if len(passes.start) else none
+    # How many passes have begun before each birth, by then, and by each free.
+    begun = count_until(passes.start, history.events)
+    before, by_birth, by_free = begun[np.maximum(born, 0)], begun[born + 1], begun[gone + 1]
+    of_back = np.append(0, np.cumsum(passes.phase == BACKWARD))  # how many of those are backward
+    # Where the next backward pass starts and ends, and whether the free is in one.
+    following = of_back[before]
+    next_start = np.append(back_start, none)[of_back][before]
+    next_end = np.append(back_end, none)[of_back][before]
+    freeing = of_back[by_free] - 1
+    freed_backward = (freeing >= 0) & (gone <= np.append(START, back_end)[of_back][by_free]) & ~kept
+    # The end of the pass that each was made in, or else of the first, and where the next begins.
+    own_end = np.append(passes.end[:1], passes.end)[by_birth] if len(passes.end) else START
+    nexts = np.append(passes.start[1:], none)
+    later = np.append(nexts[:1], nexts)[by_birth] if len(passes.start) else none
 
     step = alive & (made == OPTIMIZER)
     judge.give(step & (kept | (gone >= later)), STATE, "made in an optimizer step and kept", 0.95)
@@ -130,9 +141,10 @@ def _by_lifetime(
 
     back = alive & (made == BACKWARD)
     again = back & (marks & RECOMPUTES != 0) & ~kept
-    nodes = np.append(np.sort(born[back & ~again]), none)  # what the backward pass itself makes
-    used = gone > nodes[np.searchsorted(nodes, born)]
-    judge.give(again & used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
+    nodes = np.append(born[back & ~again], none)  # what the backward pass itself makes
+    used = again.copy()
+    used[again] = gone[again] > nodes[np.searchsorted(nodes, born[again])]
+    judge.give(used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
     judge.give(again, BACKWARD_TEMPORARY, "freed while activations were computed again", 0.8)
     outlives = back & ((gone > own_end) | kept)
     exchanged = alive & (marks & EXCHANGES != 0) & ~outlives
@@ -141,10 +153,15 @@ def _by_lifetime(
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
     _by_buckets(judge, rows.size, alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)))
 
-    sizes = np.unique(rows.size[judge.role == GRADIENT])
-    like_gradient = np.isin(rows.size, sizes)
-    zeroed = alive & kept & np.isin(made, (BUILD, USER)) & (marks & ZEROES != 0)
-    judge.give(zeroed & like_gradient, STATE, "zeros in the size of a gradient, kept", 0.8)
+    sizes = unique(rows.size[judge.role == GRADIENT])
+
+    def like_gradient(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        like: NDArray[np.bool_] = chosen.copy()
+        like[chosen] = is_among(rows.size[chosen], sizes)
+        return like
+
+    zeroed = alive & kept & ((made == BUILD) | (made == USER)) & (marks & ZEROES != 0)
+    judge.give(like_gradient(zeroed), STATE, "zeros in the size of a gradient, kept", 0.8)
     build = alive & (made == BUILD)
     unlearned = ZEROES | NO_GRAD
     unlearned_zeros = build & (marks & unlearned == unlearned)
@@ -154,7 +171,7 @@ def _by_lifetime(
     built = (made == BUILD) & stays
     judge.give(built & (marks & CACHES != 0), CACHE, "made by a cache, by its name", 0.8)
     text = "made while the model was built, and kept"
-    judge.give(built & like_gradient, PARAMETER, text + "; a gradient has its size", 0.95)
+    judge.give(like_gradient(built), PARAMETER, text + "; a gradient has its size", 0.95)
     of_modules = built & (marks & OF_MODULES != 0)
     judge.give(of_modules, PARAMETER, text, 0.7 if len(sizes) else 0.9)
     judge.give(built, PARAMETER, "made by a class as it was built, and kept", 0.5)
@@ -178,7 +195,7 @@ def _by_lifetime(
         lasts = _outlives(history, forward)
         # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
         cut = lasts & kept & (marks & NO_GRAD == 0)
-        everything = np.zeros(len(rows), np.int64)
+        everything = np.zeros(len(rows), np.int8)
         some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
         if some.any() and _is_much_of_what_was_made(history, some, forward):
             judge.give(some, ACTIVATION, "much of what forward passes made is kept", 0.6)
@@ -188,13 +205,13 @@ def _by_lifetime(
     else:
         # If the same line's memory is, or may yet be, used by backward, a step just skipped it.
         graph = forward & ~kept & (gone < next_start) & (marks & NO_GRAD == 0)
-        graph &= ~is_among(rows.stack, unique(rows.stack[ahead & (freed_backward | kept)]))
+        graph &= ~_of_lines(rows.stack, ahead & (freed_backward | kept))
         graph &= _freed_together(history, graph)
         judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
         # Nothing is told by a backward pass that freed nothing: as if it had reached everything.
         freed_to = np.where(reached == np.iinfo(np.int64).max, START, reached)
         missed = forward & (marks & NO_GRAD == 0)
-        missed &= ~is_among(rows.stack, unique(rows.stack[ahead & freed_backward]))
+        missed &= ~_of_lines(rows.stack, ahead & freed_backward)
         missed &= np.where(
             following < len(back_start), (gone > next_end) & (born < freed_to[following]), kept
         )
@@ -206,7 +223,9 @@ def _by_lifetime(
     text = "freed in the forward pass that made it"
     judge.give(forward & (gone < next_start) & ~kept, FORWARD_TEMPORARY, text, 0.9)
     user = ahead & (made == USER)
-    opening = _opens(passes, born)
+    # Between a backward pass or optimizer step and the next forward pass.
+    opening = (np.append(np.int8(BUILD), passes.phase) != FORWARD)[by_birth]
+    opening |= born > np.append(START, passes.end)[by_birth]
     beyond = trains & (gone > next_end)
     judge.give(user & opening & beyond, INPUT, "made before the forward pass", 0.7)
     text = "kept by the program beyond backward"
@@ -252,12 +271,12 @@ def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArra
     return _of_many_stacks(history.allocations.stack, _rows_of_frees(history), chosen)
 
 
-def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int64]:
+@once_for_each
+def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int32]:
     """Number the row of frees that each allocation is freed in, by the allocations before it."""
     rows = history.allocations
-    allocates = np.zeros(history.events + 1, np.int64)
-    allocates[rows.alloc_event[rows.alloc_event > START]] = 1
-    return np.cumsum(allocates)[rows.free_requested_event]
+    born = rows.alloc_event[rows.alloc_event > START]
+    return shared(count_until(born, history.events)[rows.free_requested_event + 1])
 
 
 _OF_ITS_PASS = 0.1
@@ -271,19 +290,20 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     """
     rows = history.allocations
     at = np.flatnonzero(chosen)
+    much = np.zeros(len(rows), np.bool_)
+    if not len(at):
+        return much
     born, size = rows.alloc_event[at], rows.block_size[at]
     _, group = distinct(_rows_of_frees(history)[at])
     groups = int(group.max(initial=-1)) + 1
     first, last = np.full(groups, history.events), np.zeros(groups, np.int64)
     np.minimum.at(first, group, born)
     np.maximum.at(last, group, born)
-    made = np.zeros(history.events + 2, np.int64)
-    alive = rows.alloc_event > START
-    np.add.at(made, rows.alloc_event[alive] + 1, rows.block_size[alive])
-    made = np.cumsum(made)
+    made = np.append(0, np.cumsum(rows.block_size))  # before each, in birth order
+    begin = np.searchsorted(rows.alloc_event, first)
+    end = np.searchsorted(rows.alloc_event, last, side="right")
     held = np.bincount(group, size, groups)
-    much = np.zeros(len(rows), np.bool_)
-    much[at] = (held >= _OF_ITS_PASS * (made[last + 1] - made[first]))[group]
+    much[at] = (held >= _OF_ITS_PASS * (made[end] - made[begin]))[group]
     return much
 
 
@@ -314,11 +334,13 @@ def _of_many_stacks(
 ) -> NDArray[np.bool_]:
     """Say which of the chosen are in a group with many different call stacks."""
     at = np.flatnonzero(chosen)
-    width = int(stack.max(initial=0)) + 2  # -1 is no stack
-    pairs = unique(group[at].astype(np.int64) * width + stack[at] + 1)
-    stacks = np.bincount(pairs // width, minlength=int(group.max(initial=-1)) + 1)
     many = np.zeros(len(stack), np.bool_)
-    many[at] = stacks[group[at]] >= least
+    if not len(at):
+        return many
+    group = group[at].astype(np.int64)
+    width = int(stack.max(initial=0)) + 2  # -1 is no stack
+    pairs = unique(group * width + stack[at] + 1)
+    many[at] = (np.bincount(pairs // width) >= least)[group]
     return many
 
 
@@ -344,13 +366,11 @@ def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.b
     return found
 
 
-def _opens(passes: Passes, born: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which events are between a backward pass or optimizer step and the next forward pass."""
-    place = np.searchsorted(passes.start, born, side="right") - 1
-    phase = np.append(passes.phase, np.int8(BUILD))
-    end = np.append(passes.end, START)
-    opens: NDArray[np.bool_] = (phase[place] != FORWARD) | (born > end[place])
-    return opens
+def _of_lines(stack: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which allocations have the call stack of one of the chosen."""
+    there = np.zeros(int(stack.max(initial=0)) + 2, np.bool_)  # -1, no stack, is the last
+    there[stack[chosen]] = True
+    return there[stack]
 
 
 _AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")

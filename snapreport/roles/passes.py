@@ -7,14 +7,13 @@ allocated and freed at an event, and named stages, tell which pass ran then.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
-from snapreport.ground.native.columns import sum_live
 from snapreport.ground.safe_text import matched
 from snapreport.model.findings import NODE
 from snapreport.model.history import START, DeviceHistory, History
@@ -239,17 +238,19 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     """
     rows = history.allocations
     marks = stack_marks(tables.stacks)
-    made, freed = _phases(marks[rows.stack]), _phases(marks[rows.free_stack])
+    of_stack = _phases(marks)
+    made, freed = of_stack[rows.stack], of_stack[rows.free_stack]
     if find_stack_kind(tables) == "python":
         made[missing_reason(history, tables.stacks) == EMPTY] = BACKWARD
     phases = np.zeros(history.events + 1, np.int8)  # the last is for frees at no event
     phases[rows.free_requested_event] = freed
     phases[rows.alloc_event] = made
     phases = phases[: history.events]
-    closures = marks[rows.stack] & IN_CLOSURE != 0
-    _name_by_stages(phases, history, np.sort(rows.alloc_event[closures]))
-    born = rows.alloc_event >= 0
-    made[born] = _filled(phases)[rows.alloc_event[born]]
+    closures = marks & IN_CLOSURE != 0
+    inside = closures[rows.stack] if closures.any() else np.zeros(len(rows), np.bool_)
+    _name_by_stages(phases, history, rows.alloc_event[inside])
+    born = rows.alloc_event[rows.alloc_event > START]  # the last ones, in birth order
+    made[len(rows) - len(born) :] = _filled(phases, born)
     kinds = np.where(phases == LOAD, np.int8(FORWARD), phases)
     at = np.flatnonzero(kinds > USER)
     first = np.append(True, kinds[at][1:] != kinds[at][:-1]) if len(at) else np.zeros(0, np.bool_)
@@ -304,18 +305,27 @@ def _name_by_stages(
         if chosen:
             begin = np.maximum(stages.start_event[chosen], 0)
             end = np.maximum(stages.end_event[chosen], begin)
-            inside = sum_live(np.ones(len(chosen), np.int64), begin, end, len(phases))[1:] > 0
-            phases[inside & (phases <= USER)] = phase
+            for low, high in _joined(begin, end):
+                inside = phases[low:high]
+                inside[inside <= USER] = phase
 
 
-def _filled(phases: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Give events without a phase that of their neighbours, if both have the same."""
-    known = np.flatnonzero(phases)
-    if not len(known):
-        return phases
-    there = phases[known]
-    between = np.where(there[:-1] == there[1:], there[:-1], np.int8(NONE))
-    lengths = np.diff(known, prepend=0, append=len(phases))
-    filled = np.repeat(np.concatenate([there[:1], between, there[-1:]]), lengths)
-    filled[known] = there
-    return filled
+def _joined(begin: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield spans that together cover what some spans do, each event once."""
+    order = np.argsort(begin)
+    begin, until = begin[order], np.maximum.accumulate(end[order])
+    apart = np.append(True, begin[1:] > until[:-1])
+    last = np.append(apart[1:], True)
+    yield from zip(begin[apart].tolist(), until[last].tolist(), strict=True)
+
+
+def _filled(phases: NDArray[np.int8], events: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return the phases of some events; one without has that of its neighbours, if they agree."""
+    found, known = phases[events], np.flatnonzero(phases)
+    none = np.flatnonzero(found == NONE)
+    if len(none) and len(known):
+        place = np.searchsorted(known, events[none])
+        before = phases[known[np.maximum(place - 1, 0)]]
+        after = phases[known[np.minimum(place, len(known) - 1)]]
+        found[none] = np.where(before == after, before, np.int8(NONE))
+    return found

@@ -221,11 +221,16 @@ def _match_stacks(stacks: StackTable, rules: Sequence[Rule]) -> NDArray[np.int64
     frames = stacks.frames
     of_frame = np.empty(len(frames), np.int64)
     known: dict[tuple[str, str], int] = {}  # many lines are of one function
-    for i, frame in enumerate(zip(frames.names, frames.filenames, strict=True)):
-        if frame not in known:
-            fitting = (k for k, rule in enumerate(rules) if rule.fits(*frame))
-            known[frame] = next(fitting, len(rules))
-        of_frame[i] = known[frame]
+    of_file: dict[str, list[tuple[int, Rule]]] = {}  # and many functions are in one file
+    for i, (name, file) in enumerate(zip(frames.names, frames.filenames, strict=True)):
+        if file not in of_file:
+            short = matched(file)
+            of_file[file] = [(k, rule) for k, rule in enumerate(rules) if rule.fits_file(short)]
+        if (name, file) not in known:
+            names = matched(name), matched(file)
+            fitting = (k for k, rule in of_file[file] if rule.fits_in_file(*names))
+            known[name, file] = next(fitting, len(rules))
+        of_frame[i] = known[name, file]
     of_node = of_frame[stacks.node_frame]
     # What a closure does is not the optimizer's; the user's own rules are about the whole stack.
     parent = parents_with_closures(stacks) if rules is DEFAULT_RULES else stacks.node_parent

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.memoize import once_for_both
+from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import (
     distinct,
     median,
@@ -62,6 +62,14 @@ _BY_OPTIMIZER, _BY_MARKER, _BY_NAME = 0.95, 0.9, 0.8
 used outside of the loop; a name that repeats may be a part of a step."""
 
 
+@once_for_each
+def allocated_curve(history: DeviceHistory) -> NDArray[np.int64]:
+    """Return the allocated bytes after each event; int64, shape (n_events + 1,)."""
+    rows = history.allocations
+    lives = rows.alloc_event, rows.free_requested_event
+    return shared(sum_live(rows.block_size, *lives, history.events))
+
+
 @once_for_both
 def find_iterations(history: DeviceHistory, tables: History) -> Iterations | None:
     """Find the turns of the program's outer loop, or None if nothing shows one.
@@ -73,10 +81,7 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     """
     if history.events <= 1:
         return None
-    stages, rows = history.stages, history.allocations
-    allocated = sum_live(
-        rows.block_size, rows.alloc_event, rows.free_requested_event, history.events
-    )
+    stages, allocated = history.stages, allocated_curve(history)
     passes = find_passes(history, tables)
     profiled = [i for i, name in enumerate(stages.name) if _PROFILER_STEP.match(name)]
     how = "by the stages ProfilerStep#N"

@@ -150,10 +150,19 @@ def findings(
     )
     sites = _ids([stacks.site(node) for node in stacks.stacks])
     kinds = np.array([not file.endswith(".py") for _, file, _ in stacks.frames], dtype=np.int8)
-    settings = history.settings
-    shown = site_frames(history.stacks), tree_frames(history.stacks)
     return Findings(
-        history, title, notes, kinds, sites, *shown, devices, default, settings, "site", ()
+        history=history,
+        title=title,
+        notes=notes,
+        frame_kinds=kinds,
+        stack_sites=sites,
+        site_frames=site_frames(history.stacks),
+        tree_frames=tree_frames(history.stacks),
+        devices=devices,
+        default=default,
+        settings=history.settings,
+        colour="site",
+        warnings=(),
     )
 
 
@@ -270,6 +279,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     return DeviceFindings(
         **vars(figures),
         allocator=AllocatorUse(lives_of(history), np.zeros(events + 1, dtype=np.int64), -1),
+        to_act_on=(),
         diagnosis=Diagnosis(_found(spec, figures)),
         trust=_trust(figures),
     )
@@ -295,7 +305,13 @@ def _trust(device: DeviceFigures) -> Trust:
         {}, {}, True, {}, None,
     )  # fmt: skip
     checks = (Check("history", "ok", "History", "Some events were recorded."),)
-    return Trust("trusted", "You can trust the figures.", facts, checks, ())
+    return Trust(
+        verdict="trusted",
+        sentence="You can trust the figures.",
+        facts=facts,
+        checks=checks,
+        fixes=(),
+    )
 
 
 def _times(

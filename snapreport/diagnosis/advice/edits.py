@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import peak_without
-from snapreport.ground.native.columns import sum_live, unique
+from snapreport.ground.native.columns import is_among, sum_live
 from snapreport.history.block_sizes import MIN_BLOCK, SMALL_SIZE
 from snapreport.model.history import DeviceHistory
 
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """A share of some allocations' bytes, taken away while ``begin <= event < end``."""
+    """A share of some allocations' bytes, taken away while ``begin <= event < end``.
+
+    That is a part of each one's life, unless it adds memory.
+    """
 
     rows: NDArray[np.intp]
     """Allocations, each at most once; shape (n,)."""
@@ -77,20 +80,44 @@ def edited_peak(
     if not used:
         top = int(curve.argmax())
         return int(curve[top]), top - 1
-    if len(used) == 1:
-        (edit,) = used
-        weight = _taken(history, edit.rows, 1 - edit.share, unused)
-        return peak_without(curve, weight, edit.begin, edit.end)
-    rows = unique(np.concatenate([edit.rows for edit in used]))
+    rows = np.concatenate([edit.rows for edit in used])
+    left = 1 - np.concatenate([edit.share for edit in used])
+    begin = np.concatenate([edit.begin for edit in used])
+    end = np.concatenate([edit.end for edit in used])
+    times = np.bincount(rows) if len(used) > 1 else np.ones(0, np.int64)
+    if (times > 1).any():  # most edits are of other allocations than the rest
+        several = times[rows] > 1
+        parts = _multiplied(history, used, np.flatnonzero(times > 1))
+        rows, left, begin, end = (
+            np.append(each[~several], more)
+            for each, more in zip((rows, left, begin, end), parts, strict=True)
+        )
+    return peak_without(curve, _taken(history, rows, left, unused), begin, end)
+
+
+def _multiplied(
+    history: DeviceHistory, edits: Sequence[Edit], rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return what several edits leave of some allocations, for each part of their lives.
+
+    Args:
+        history: the device.
+        edits: which make nothing larger.
+        rows: the allocations, ascending.
+
+    Returns:
+        rows, the share that is left, and the events from which and until which it is.
+    """
     lives = history.allocations
-    begins = [np.searchsorted(rows, edit.rows) for edit in used]
     never = np.iinfo(np.int64).max
     bounds = [lives.alloc_event[rows], lives.free_requested_event[rows]]
     spans = []
-    for edit, place in zip(used, begins, strict=True):
+    for edit in edits:
+        here = np.flatnonzero(is_among(edit.rows, rows))
+        place = np.searchsorted(rows, edit.rows[here])
         begin, end = np.full(len(rows), never), np.full(len(rows), never)
         share = np.zeros(len(rows))
-        begin[place], end[place], share[place] = edit.begin, edit.end, edit.share
+        begin[place], end[place], share[place] = edit.begin[here], edit.end[here], edit.share[here]
         spans.append((begin, end, share))
         bounds += [np.clip(begin, bounds[0], bounds[1]), np.clip(end, bounds[0], bounds[1])]
     cuts = np.sort(np.stack(bounds), axis=0)
@@ -98,9 +125,8 @@ def edited_peak(
     left = np.ones(first.shape)
     for begin, end, share in spans:
         left *= np.where((begin <= first) & (first < end), 1 - share, 1.0)
-    weight = _taken(history, np.broadcast_to(rows, first.shape).ravel(), left.ravel(), unused)
-    real = (first < last).ravel() & (weight > 0)
-    return peak_without(curve, weight[real], first.ravel()[real], last.ravel()[real])
+    real = (first < last) & (left < 1)
+    return np.broadcast_to(rows, first.shape)[real], left[real], first[real], last[real]
 
 
 def sizes_left(

@@ -23,7 +23,7 @@ from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import is_among, stable_order, unique
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, ROLES, Roles
+from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, Roles
 from snapreport.model.snapshot import StackTable, marks_on_path
 from snapreport.roles.lifetimes import find_roles
 from snapreport.roles.passes import (
@@ -108,7 +108,9 @@ class Situation:
 
     def edited(self, edits: Sequence[Edit]) -> tuple[int, int]:
         """Return the allocated peak after some edits, and the first event that has it."""
-        key = tuple(edits)
+        key = tuple(edit for edit in edits if len(edit.rows))
+        if not key:
+            return self.peak, self.event
         if key not in self._tried:
             if self.moment is None:
                 self._tried[key] = edited_peak(self.history, self.curve, edits)
@@ -181,9 +183,10 @@ class Situation:
 
     def of(self, *roles: int) -> NDArray[np.bool_]:
         """Say which allocations have one of some roles."""
-        wanted = np.zeros(len(ROLES), np.bool_)
-        wanted[list(roles)] = True
-        return wanted[self.roles.role]
+        found = np.zeros(len(self.roles.role), np.bool_)
+        for role in roles:  # several times faster than a table of the roles
+            found |= self.roles.role == role
+        return found
 
     def live(self) -> NDArray[np.bool_]:
         """Say which allocations are live at the peak."""

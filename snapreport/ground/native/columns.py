@@ -192,6 +192,20 @@ def is_among(values: NDArray[Any], others: NDArray[Any] | Sequence[int]) -> NDAr
     return found
 
 
+def count_until(bounds: Column, events: int) -> NDArray[np.int32]:
+    """Count the bounds up to each event, so that no row has to search for its own.
+
+    Args:
+        bounds: int64, ascending, none before -1, the start, or after ``events``.
+        events: how many events there are.
+
+    Returns:
+        int32, shape (events + 2,): for the start, each event, and the one after the last.
+    """
+    lengths = np.diff(bounds, prepend=-1, append=events + 1)
+    return np.repeat(np.arange(len(bounds) + 1, dtype=np.int32), lengths)
+
+
 def sum_groups(group: NDArray[Any], weights: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
     """Add up the weights of each group.
 

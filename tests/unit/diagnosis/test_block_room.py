@@ -11,6 +11,7 @@ import pytest
 from dev.simulator import AllocatorSettings, Simulator
 from snapreport.diagnosis.advice.edits import edited_peak, scaled
 from snapreport.diagnosis.block_room import find_room, freed_by
+from snapreport.ground.native.columns import sum_live
 from snapreport.model.history import DeviceHistory, History
 from tests.builders import MIB, history_of, trace
 
@@ -93,3 +94,19 @@ def test_only_large_blocks_made_after_the_change_may_be_larger_than_their_reques
     assert rooms(paged.devices[0], paged, first=-1) == [0, 0, 0]
     limited = made.settings(expandable_segments=False, max_split_size=3 * MIB).file()
     assert rooms(limited.devices[0], limited, first=-1) == [20, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_room_after_a_change_is_what_each_block_may_hold_then(seed: int) -> None:
+    _, file = run(script(seed))
+    (device,) = file.devices
+    room, rows = find_room(device, file), device.allocations
+    lives = rows.alloc_event, rows.free_requested_event, device.events
+    placed = np.random.default_rng(seed).random(len(rows)) < 0.3
+    for first in (-1, 0, device.events // 2, device.events):
+        for some in (None, placed):
+            before = rows.alloc_event < first
+            kept = before if some is None else before | some
+            unused, curve = room.after(first, some)
+            assert (unused == np.where(kept, room.unused, room.possible)).all()
+            assert (curve == room.curve + sum_live(unused, *lives)).all()

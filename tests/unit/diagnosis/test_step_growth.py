@@ -9,8 +9,8 @@ import pytest
 
 from snapreport.diagnosis import growth
 from snapreport.diagnosis.conclude import find
-from snapreport.diagnosis.unreleased import bounds_until
 from snapreport.figures.callsites import label_sites
+from snapreport.ground.native.columns import count_until
 from snapreport.roles.steps import find_iterations
 from tests.builders import frame, trace
 
@@ -50,5 +50,5 @@ def test_each_call_site_is_judged_from_its_own_allocations_alone(
 def test_bounds_are_counted_as_a_search_finds_them() -> None:
     steps = np.arange(-1, 9)
     for bounds in ([], [0], [-1, 3], [2, 3, 4, 8], [8]):
-        found = bounds_until(np.array(bounds, np.int64), 8)
+        found = count_until(np.array(bounds, np.int64), 8)
         assert found.tolist() == np.searchsorted(bounds, steps, side="right").tolist()

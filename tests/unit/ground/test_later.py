@@ -1,0 +1,46 @@
+"""Work that waits until someone asks for its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from snapreport.ground.later import Later, later
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Record:
+    late: Later[int] = Later()
+    plain: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Longer(_Record):
+    more: Later[str] = Later()
+
+
+def _count(done: list[int]) -> int:
+    done.append(1)
+    return len(done)
+
+
+def test_work_is_done_when_it_is_asked_for_and_only_once() -> None:
+    done: list[int] = []
+    record = _Record(late=later(lambda: _count(done)), plain="")
+    assert done == []
+    assert (record.late, record.late) == (1, 1)
+    assert done == [1]
+
+
+def test_a_longer_record_shares_the_work_of_the_shorter_one() -> None:
+    done: list[int] = []
+    record = _Record(late=later(lambda: _count(done)), plain="")
+    longer = _Longer(**vars(record), more=later(lambda: f"{record.late} and more"))
+    assert done == []
+    assert (longer.more, longer.late) == ("1 and more", 1)
+    assert done == [1]
+
+
+def test_a_value_may_be_given_as_it_is_and_replaced() -> None:
+    record = replace(_Record(late=later(lambda: 1), plain=""), late=2)
+    assert record.late == 2
+    assert repr(record) == "_Record(late=2, plain='')"
