@@ -16,7 +16,6 @@ Source: https://www.sqlite.org/fileformat2.html, sections 1.3, 1.6 and 2.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from snapreport.bundle.tables import (
 )
 from snapreport.ground.native.columns import unique
 from snapreport.ground.native.library import read_leaves
+from snapreport.ground.records import dataclass
 from snapreport.model.asked import (
     cut_from_plain,
 )

@@ -12,7 +12,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import BundleError, reason_of
+from snapreport.ground.records import dataclass
 from snapreport.model.history import START
 
 Columns: TypeAlias = dict[str, NDArray[np.int64]]

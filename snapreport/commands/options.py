@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ import snapreport
 from snapreport.ground.cards import find_card
 from snapreport.ground.errors import SnapreportError
 from snapreport.ground.files import is_folder, is_zip, made_folder
+from snapreport.ground.records import dataclass
 from snapreport.ground.stores import as_path
 from snapreport.ground.units import parse_size
 from snapreport.model.asked import (

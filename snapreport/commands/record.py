@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,6 +33,7 @@ from snapreport.ground.processes import (
     signals_as_by_default,
     signals_held,
 )
+from snapreport.ground.records import dataclass
 
 if TYPE_CHECKING:
     from snapreport.api.recording import Recording

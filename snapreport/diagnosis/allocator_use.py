@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from snapreport.figures.segments import (
     whole_bytes,
 )
 from snapreport.ground.native.columns import distinct, is_among, median, sum_groups, unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, recorded_settings
 from snapreport.history.block_sizes import round_sizes

@@ -8,7 +8,7 @@ allocator ever leaves unused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import sum_live
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from snapreport.ground.native.columns import (
     sum_groups,
     sum_live,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from snapreport.figures.callsites import label_sites, short_site
 from snapreport.figures.grouping import group_up
 from snapreport.figures.segments import Heap, KeptSegment, kept_segments
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Column, Figure, Suggestion, Table, Unit, Value
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from snapreport.figures.segments import (
     allocator_of,
 )
 from snapreport.ground.native.columns import distinct, is_among, unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, plural, times
 from snapreport.history.segments import code_actions
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View

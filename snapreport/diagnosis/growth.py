@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ from snapreport.ground.native.columns import (
     sum_live,
     unique,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.diagnoses import Figure, Finding, Severity, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from snapreport.ground.native.columns import (
     sum_live,
     unique,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, times
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from snapreport.figures.questions import find_signed
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct, sum_groups
+from snapreport.ground.records import dataclass
 from snapreport.model.asked import Question
 from snapreport.model.findings import MISSING_REASONS, NODE, OUTSIDE, CallSite, CallTree
 from snapreport.model.history import DeviceHistory

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import MomentError
 from snapreport.ground.memoize import once_for_each, shared
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_duration
 from snapreport.model.answers import TraceEntry
 from snapreport.model.findings import StageUse

@@ -6,7 +6,6 @@ each page counts as a segment of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
@@ -17,6 +16,7 @@ from snapreport.ground.later import later
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups
 from snapreport.ground.native.columns import fragmentation as sweep_fragmentation
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
 from snapreport.history.block_sizes import infer_pools
 from snapreport.history.segments import lives_of, locate

@@ -12,7 +12,6 @@ To make a page fit, it is thinned in this order, each level only if those before
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from snapreport.figures.moments import event_from, first_time
 from snapreport.ground.errors import CutError
 from snapreport.ground.native.columns import sum_live, unique
+from snapreport.ground.records import dataclass
 from snapreport.model.asked import (
     NO_CUT,
     Bound,

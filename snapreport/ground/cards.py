@@ -10,9 +10,9 @@ Windows reports more. A card of which no figure was found is not here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from snapreport.ground.errors import CardError
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, parse_size
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import count_before, distinct, is_among, stable_order
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.history.block_sizes import (
     find_unsplit_pools,

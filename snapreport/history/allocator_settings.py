@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.errors import AllocatorSettingsError
 from snapreport.ground.memoize import once_for_each
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import list_of
 from snapreport.history.segments import code_actions
 from snapreport.model.history import DeviceHistory

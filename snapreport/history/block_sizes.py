@@ -14,13 +14,14 @@ there during its life: a block is born at the front of its hole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native import columns
 from snapreport.ground.native.columns import distinct, is_among, stable_order, sum_live, unique
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, AllocatorSettings
 from snapreport.history.segments import code_actions
 from snapreport.model.history import Allocations, DeviceHistory

@@ -14,12 +14,13 @@ Source: torch_npu, NPUCachingAllocator.cpp, ``round_size``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import begins_run, is_among, stable_order
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_count
 from snapreport.history.allocator_settings import NPU_PADDING, AllocatorSettings
 from snapreport.history.block_sizes import (

@@ -9,12 +9,13 @@ contradict. What shows nothing is taken as complete. Mapping and unmapping is ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import distinct, is_among, pair, unique
+from snapreport.ground.records import dataclass
 from snapreport.model.snapshot import ACTIVE, NO_ID, NO_STACK, Segments, Trace
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"

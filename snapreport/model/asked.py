@@ -6,11 +6,11 @@ Nothing here needs NumPy: commands read it before they know what to do.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from snapreport.ground.errors import CutError, MomentError
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import parse_size
 
 GROUPINGS = (

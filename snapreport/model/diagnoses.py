@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from snapreport.ground.later import Later
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 
 if TYPE_CHECKING:  # commands read the codes of findings before they need NumPy

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.later import Later
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.model.answers import AllocationStatistics, CardFit, CurveStatistics
 from snapreport.model.diagnoses import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from snapreport.ground.cards import find_card
 from snapreport.ground.errors import CardError
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, times
 from snapreport.model.snapshot import SIZES, AssumedValue, Forecast, ForecastPart, RecorderInfo
 

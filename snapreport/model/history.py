@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.model.asked import (
     KEPT,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.later import Later
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 
 SMALL, LARGE = range(2)

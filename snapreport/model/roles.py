@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown, matched
 from snapreport.ground.units import format_count
 from snapreport.model.history import Allocations

@@ -6,12 +6,12 @@ The figures of a rank are small, whatever the size of its recording.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_count, plural
 from snapreport.model.diagnoses import Severity
 

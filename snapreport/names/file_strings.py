@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from snapreport.ground.errors import BundleError, InputError, NotASnapshotError,
 from snapreport.ground.files import is_file, is_folder, is_zip, name_a_file, open_regular
 from snapreport.ground.processes import most_unpacked
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.names.personal_data import Known, find_private, find_users, is_hash
 from snapreport.names.strings import (

@@ -14,9 +14,10 @@ import os.path
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import words
 from snapreport.model.snapshot import RecorderInfo
 

@@ -10,11 +10,11 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import words
 from snapreport.roles.frames import LIBRARIES
 

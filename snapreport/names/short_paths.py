@@ -13,11 +13,12 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from snapreport.ground.files import common_beginning
+from snapreport.ground.records import dataclass
 from snapreport.model.asked import (
     KEPT,
     SHORT,

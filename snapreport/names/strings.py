@@ -9,7 +9,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from snapreport.ground.errors import InputError
 from snapreport.ground.processes import most_unpacked
 from snapreport.ground.protobuf import contents
+from snapreport.ground.records import dataclass
 from snapreport.ground.templates import (
     LOADER,
     STARTER,

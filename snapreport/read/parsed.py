@@ -12,7 +12,6 @@ import mmap
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
 from snapreport.ground.native import library
 from snapreport.ground.native.columns import appear
 from snapreport.ground.processes import NO_MEMORY_CHECK, available_memory
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 
 UNPACKED_ALWAYS = 1 << 26

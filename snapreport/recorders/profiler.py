@@ -23,7 +23,7 @@ import sys
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ import numpy as np
 
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.processes import collector_off
+from snapreport.ground.records import dataclass
 
 _Frame = dict[str, Any]
 _DeviceKey = tuple[str, int]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from snapreport.ground.records import dataclass
 
 STACKS = ("python", "all")
 CONTEXTS = ("all", "alloc", "state", "none")

@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from snapreport.ground.errors import OutputError, RecordingError, SnapreportError
 from snapreport.ground.files import write_atomically
 from snapreport.ground.processes import collector_off
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.snapshot import recorder_info

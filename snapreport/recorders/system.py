@@ -17,7 +17,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path, PurePath
 from typing import Any
@@ -32,6 +31,7 @@ from snapreport.ground.files import (
     latest_number,
     write_atomically,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import visible
 from snapreport.model.findings import OUTSIDE
 from snapreport.roles.frames import classify_file

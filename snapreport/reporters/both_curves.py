@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.diagnosis.compare.diff_types import Diff, DiffSide
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.reporters.svg import HEIGHT, WIDTH, maxima, round_values, step_line
 

@@ -8,9 +8,9 @@ answer. Texts here may be a stranger's: each writer makes them safe in its own w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_signed_bytes
 
 Style = Literal["", "title", "critical", "warning", "note", "good"]

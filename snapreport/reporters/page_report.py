@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from markupsafe import Markup
 from snapreport.diagnosis.compare.diff_types import Diff
 from snapreport.diagnosis.compare.two_recordings import place_frames
 from snapreport.ground.glossary import GLOSSARY
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.diagnoses import (
     SEVERITIES,

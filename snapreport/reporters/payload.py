@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from snapreport.ground.files import gzipped
 from snapreport.ground.glossary import ROLE_MEANINGS
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups, unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import shown
 from snapreport.model.answers import NO_FORWARD, NONE
 from snapreport.model.findings import MISSING_REASONS, DeviceFindings, Findings

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from snapreport.diagnosis.ranks.rows import ranks_in_words
 from snapreport.diagnosis.ranks.two_runs import changed_alike
 from snapreport.ground.native.columns import whole_median
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_change, format_count, plural, times
 from snapreport.ground.version import __version__
 from snapreport.model.diagnoses import SEVERITIES

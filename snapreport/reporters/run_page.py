@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.run import (
     Cells,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.files import gzipped
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import shown
 from snapreport.model.run import (
     Cells,

@@ -6,10 +6,10 @@ The terminal's summary and the Markdown report are the same document, in rooms o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from snapreport.ground.glossary import FIGURES, GLOSSARY
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import (
     format_bytes,
     format_count,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.model.findings import DeviceFindings, StageUse
 from snapreport.model.snapshot import NO_TIME

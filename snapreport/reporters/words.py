@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import (
     format_bytes,
     format_count,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import matched
 from snapreport.model.findings import NODE
 from snapreport.model.history import START, DeviceHistory, History

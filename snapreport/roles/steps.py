@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from snapreport.ground.native.columns import (
     sum_live,
     unique,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_count, rounded_share
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory, History, Stages

@@ -6,13 +6,13 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from snapreport.api.runs.engines import OpenEngine, Teller
 from snapreport.ground.errors import EngineError, reason_of
 from snapreport.ground.processes import KILLED, interrupts_blocked, main_hidden, start_tracker
+from snapreport.ground.records import dataclass
 
 if TYPE_CHECKING:
     from distributed import LocalCluster

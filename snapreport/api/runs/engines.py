@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from snapreport.ground.processes import PATIENCE, ChildProcess, ProcessLostError, Tell
+from snapreport.ground.records import dataclass
 
 Teller: TypeAlias = Callable[[int, str, float | None], None]
 """Called in a worker with a task's place, what is being done and the fraction done."""

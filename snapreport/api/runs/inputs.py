@@ -11,7 +11,6 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,6 +31,7 @@ from snapreport.ground.files import (
     stem_of,
     telling_folders,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.stores import is_remote
 from snapreport.model.run import RankName
 

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ from snapreport.api.runs.tasks import jobs_for, parse_engine, run_tasks
 from snapreport.ground.errors import InputError, OutputError, SnapreportError
 from snapreport.ground.files import check_folder, made_folder
 from snapreport.ground.progress import Progress
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.ground.stores import as_path
 from snapreport.model.asked import (

@@ -8,7 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from html import escape
 from math import prod
 from pathlib import Path
@@ -44,6 +44,7 @@ from snapreport.ground.files import (
     stem_of,
     write_atomically,
 )
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown, visible
 from snapreport.ground.stores import as_path, is_remote
 from snapreport.model.asked import (

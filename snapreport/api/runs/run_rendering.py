@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -37,6 +36,7 @@ from snapreport.api.runs.run_making import (
 )
 from snapreport.ground.errors import InputError, OutputError, OutputExistsError
 from snapreport.ground.files import check_output, is_named_as_file, made_folder, write_atomically
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.ground.stores import as_path
 from snapreport.model.asked import (

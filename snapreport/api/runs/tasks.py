@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -24,6 +23,7 @@ from snapreport.ground.errors import EngineError, SnapreportError
 from snapreport.ground.files import open_regular, remove_unfinished, writing_as
 from snapreport.ground.processes import available_memory, usable_cpus
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.records import dataclass
 from snapreport.ground.stores import is_remote
 from snapreport.ground.version import __version__
 

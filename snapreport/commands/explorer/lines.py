@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import visible
 from snapreport.reporters.plain_text import cut_place, cut_site
 

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from snapreport.ground.errors import InputError, NotEnoughMemoryError
 from snapreport.ground.files import is_zip
 from snapreport.ground.processes import ChildProcess, ProcessLostError, Tell, collector_off
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.ground.version import __version__
 from snapreport.model.asked import (

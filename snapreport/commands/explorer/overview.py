@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from snapreport.commands.explorer.lines import EMPTY, Line, heat, ink, labelled, wrap
 from snapreport.commands.explorer.screen import FrontDesk, Key, ListScreen, Table, key
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_share
 from snapreport.model.answers import CardFit

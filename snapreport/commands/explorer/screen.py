@@ -6,7 +6,7 @@ A screen asks its front desk for another screen, a message, a typed line, or slo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from snapreport.commands.explorer.opening import OpenedFile
 from snapreport.ground.cards import CardWanted
 from snapreport.ground.errors import PatternError
 from snapreport.ground.patterns import Match, compile_pattern
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import visible
 from snapreport.ground.units import format_bytes, format_count, format_duration
 from snapreport.reporters.words import event_name

@@ -7,7 +7,6 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -15,6 +14,7 @@ import mcp_types as types
 from snapreport.commands.mcp_server.reply import LEAST, MOST, USUAL, as_text, clean_text
 from snapreport.diagnosis.compare.diff_types import DIFF_GROUPINGS
 from snapreport.ground.glossary import GLOSSARY, ROLE_MEANINGS
+from snapreport.ground.records import dataclass
 from snapreport.model.asked import (
     COUNTED,
     CURVES,

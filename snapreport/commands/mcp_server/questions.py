@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from snapreport.api.runs.inputs import read_name
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.files import stem_of
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import visible
 from snapreport.model.asked import (
     NamesWanted,

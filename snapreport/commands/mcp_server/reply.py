@@ -7,7 +7,7 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from snapreport.ground.errors import SnapreportError
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_share
 from snapreport.model.diagnoses import Table

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.block_room import rounded
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import stable_order, sum_live
+from snapreport.ground.records import dataclass
 from snapreport.model.answers import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (

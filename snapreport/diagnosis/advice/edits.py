@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import peak_without
 from snapreport.ground.native.columns import is_among, sum_live
+from snapreport.ground.records import dataclass
 from snapreport.history.block_sizes import MIN_BLOCK, SMALL_SIZE
 from snapreport.model.history import DeviceHistory
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import short_site, site_text
 from snapreport.ground.native.columns import is_among, stable_order, unique
+from snapreport.ground.records import dataclass
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
 from snapreport.model.snapshot import StackTable

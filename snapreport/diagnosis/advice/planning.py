@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -21,6 +20,7 @@ from snapreport.diagnosis.block_room import WHYS
 from snapreport.figures.callsites import label_sites, short_site, site_text
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import sum_groups
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count
 from snapreport.model.answers import MOST_CHANGES, Plan, PlanStep, RoleLeft
 from snapreport.model.diagnoses import Frees, Suggestion

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,7 @@ from snapreport.diagnosis.advice.layers import (
 from snapreport.diagnosis.block_room import BlockRoom, find_room
 from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import is_among, stable_order, unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ACTIVATION, BUFFER, PARAMETER, Roles

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import titled_table, visible
 from snapreport.ground.units import change_in_words, format_bytes, format_count, format_signed_bytes
 from snapreport.model.asked import (

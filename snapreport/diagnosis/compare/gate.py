@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from snapreport.diagnosis.compare.diff_types import Change, Diff
 from snapreport.ground.cards import CardWanted, wanted_card
 from snapreport.ground.errors import BudgetError, CardError
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import titled_table, visible
 from snapreport.ground.units import bytes_and_share, format_bytes, parse_share, parse_size
 from snapreport.model.diagnoses import CODES, SEVERITIES, TOPICS, Finding, names_a_finding

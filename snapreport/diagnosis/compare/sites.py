@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -19,6 +18,7 @@ from snapreport.diagnosis.compare.diff_types import (
     ONLY_NEW,
 )
 from snapreport.ground.memoize import once_for_each
+from snapreport.ground.records import dataclass
 from snapreport.model.findings import MACHINERY
 from snapreport.model.snapshot import UNKNOWN_LINE, StackTable
 from snapreport.roles.frames import classify_frames, compiled_frames, function_of, site_names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from snapreport.figures.callsites import find_site_frames
 from snapreport.figures.curves import find_amounts, time_at
 from snapreport.figures.grouping import label_allocations
 from snapreport.ground.native.columns import sum_groups, unique
+from snapreport.ground.records import dataclass
 from snapreport.model.findings import MISSING_REASONS, CallTree, DeviceFigures, StageUse
 from snapreport.model.history import History
 from snapreport.model.roles import Rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from snapreport.figures.allocator.settings import FailedSettings, settings_for_f
 from snapreport.figures.segments import Heap, allocator_of, heap_at
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, list_of
 from snapreport.history.allocator_settings import (
     SMALL_SEGMENT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
@@ -21,6 +21,7 @@ from snapreport.figures.segments import (
 )
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.native.columns import sum_groups
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import (
     SMALL_SEGMENT,
     AllocatorSettings,

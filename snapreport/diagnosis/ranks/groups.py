@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import log2
 from typing import TypeAlias
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.ranks.holders import HolderTable
 from snapreport.diagnosis.ranks.rows import COPIES, Row, name_rows, place_name, varying
+from snapreport.ground.records import dataclass
 
 Place = Hashable
 Table: TypeAlias = NDArray[np.int64]

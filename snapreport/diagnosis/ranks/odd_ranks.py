@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -24,6 +23,7 @@ from snapreport.diagnosis.ranks.holders import (
 )
 from snapreport.diagnosis.ranks.rows import Row, sentence
 from snapreport.ground.native.columns import whole_median
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import bytes_and_share, format_bytes, format_count
 from snapreport.model.run import DeviceFacts, Difference, FailedRequest, coarser
 

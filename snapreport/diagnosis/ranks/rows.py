@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import TypeAlias
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_count, list_of
 from snapreport.model.run import DeviceFacts, RankFacts, Run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from snapreport.diagnosis.ranks.rows import (
     what_tells_apart,
 )
 from snapreport.ground.native.columns import whole_median
+from snapreport.ground.records import dataclass
 from snapreport.ground.units import bytes_and_share, format_bytes, format_count
 from snapreport.model.run import Difference, GroupChange, RankChange, Run, RunDiff
 

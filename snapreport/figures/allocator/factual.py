@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from snapreport.figures.allocator.tape import (
     reserved_after,
     where_apart,
 )
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings, possible_settings
 from snapreport.history.block_sizes import find_unsplit_pools
 from snapreport.model.history import DeviceHistory, History

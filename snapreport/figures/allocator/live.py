@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from snapreport.figures.allocator.replaying import Addresses, native_settings
 from snapreport.figures.allocator.tape import ALLOCATE, AWAIT, EMPTY_CACHE, FREE, SEGMENT_CODES
 from snapreport.ground.native.allocator_replay import ASCENDING, LiveReplay
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import UNLIMITED, AllocatorSettings
 from snapreport.history.block_sizes import round_sizes
 from snapreport.model.snapshot import MOST_BYTES, NO_ID

@@ -6,7 +6,7 @@ request, and, as a recording leaves some things open, the tapes that are consist
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from snapreport.figures.allocator.tape import (
     where_apart,
 )
 from snapreport.ground.native.allocator_replay import AS_RECORDED, ReplayColumns, Replayed
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import MIB, UNLIMITED, AllocatorSettings, segment_sizes
 from snapreport.history.block_sizes import MIN_BLOCK, round_sizes
 from snapreport.model.history import START

@@ -7,7 +7,7 @@ what each would have reserved over time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -28,6 +28,7 @@ from snapreport.figures.allocator.replaying import (
 from snapreport.figures.allocator.tape import DEFAULT_POOL, FAIL, MADE, MAPPED
 from snapreport.ground.native.allocator_replay import ANYWHERE, ASCENDING, DESCENDING, FIRST_FIT
 from snapreport.ground.progress import Progress, silent
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import MIB, UNLIMITED, AllocatorSettings, parse_settings
 from snapreport.history.block_sizes import live_floor
 from snapreport.model.history import START

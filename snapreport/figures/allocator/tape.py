@@ -6,12 +6,13 @@ an allocation, and which segments come and go; that is kept to compare a replay 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import distinct, is_among, stable_order
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
 from snapreport.history.block_sizes import infer_pools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from snapreport.ground.native.library import (
     pointer,
     taken,
 )
+from snapreport.ground.records import dataclass
 
 AS_RECORDED, ASCENDING, DESCENDING, FIRST_FIT, ANYWHERE = range(5)
 """Policies for where new segments lie, as in allocator.c."""

@@ -11,7 +11,6 @@ import mmap
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
@@ -22,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from snapreport.ground.errors import NativeLibraryError
 from snapreport.ground.native.compiling import NAME, CompileError, compile_library, is_fresh
+from snapreport.ground.records import dataclass
 
 FOLDER = Path(__file__).parent
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from math import sqrt
 from typing import Any
 
+from snapreport.ground.records import dataclass
 from snapreport.recorders.forecast.kernels import Processor
 
 

@@ -14,7 +14,6 @@ import pickle
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import torch
 from torch._subclasses import fake_tensor
 
 from snapreport.ground.native.pretend import Pretended
+from snapreport.ground.records import dataclass
 from snapreport.recorders.forecast.book import Book
 from snapreport.recorders.forecast.running import Runner
 from snapreport.recorders.forecast.saving import Saving, imported

@@ -6,7 +6,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from snapreport.ground.cards import Card, find_card
 from snapreport.ground.errors import RecordingError
 from snapreport.ground.native.pretend import Pretended
+from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.model.forecasts import how_far
 from snapreport.model.snapshot import (

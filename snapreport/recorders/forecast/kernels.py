@@ -14,10 +14,10 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, log, log2, prod
 from typing import Any
 
+from snapreport.ground.records import dataclass
 from snapreport.recorders.forecast.reductions import Reduction, shared_buffers
 
 KIB = 1024

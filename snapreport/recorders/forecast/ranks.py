@@ -18,7 +18,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +25,7 @@ from typing import Any
 
 import torch
 
+from snapreport.ground.records import dataclass
 from snapreport.recorders.forecast.running import OVERRIDING, Runner
 
 

@@ -12,8 +12,9 @@ coalesce_dimensions, can_use_32bit_indexing). The same in 2.6 and 2.13.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from snapreport.ground.records import dataclass
 
 _WARP = 32
 _MAX_THREADS = 512

@@ -17,13 +17,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import torch
 
 from snapreport.ground.native.pretend import Pretended
+from snapreport.ground.records import dataclass
 from snapreport.model.snapshot import UNKNOWN_KERNELS
 from snapreport.recorders.forecast import sparse
 from snapreport.recorders.forecast.book import Book, Booked, Failed

@@ -17,7 +17,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import orjson
 import torch
 
+from snapreport.ground.records import dataclass
 from snapreport.recorders.forecast.running import tensors_of
 from snapreport.recorders.forecast.valueless import NO_VALUES, Valueless
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import visible
 from snapreport.model.answers import LiveRows
 from snapreport.model.findings import MISSING_REASONS, DeviceFigures

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import ExportError
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import csv_cell
 from snapreport.model.history import START
 from snapreport.model.roles import ROLES
