@@ -42,8 +42,8 @@ LOADER = (
     "document.documentElement.className='';"
     "const note=document.createElement('p');"
     "note.className='note';"
-    "note.textContent='The interactive part of this page could not start ('+error.message+');"
-    " the figures and tables are complete.';"
+    "note.textContent='The interactive part of this page could not start ('+error.message+').'"
+    "+' What follows does without it.';"
     "document.querySelector('main').prepend(note)"
     "})"
 )

@@ -5,7 +5,7 @@ The figures of a rank are small, whatever the size of its recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -230,21 +230,13 @@ def coarser(cells: Cells, shift: int) -> Cells:
     )
 
 
-def to_one_width(all_cells: Sequence[Cells], most: int = MOST_CELLS) -> tuple[Cells, ...]:
-    """Return the cells of several ranks in the width of the widest, or wider.
+def one_shift(all_cells: Iterable[Cells], most: int = MOST_CELLS) -> int:
+    """Return the shift of cells that are as wide as the widest of several ranks', or wider.
 
     Args:
-        all_cells: of one axis; none empty.
+        all_cells: of one axis; some, none empty.
         most: how many cells may lie between the first of all and the last.
     """
-    if not all_cells:
-        return ()
-    shift = one_shift(all_cells, most)
-    return tuple(coarser(each, shift) for each in all_cells)
-
-
-def one_shift(all_cells: Iterable[Cells], most: int = MOST_CELLS) -> int:
-    """Return the shift that ``to_one_width()`` gives the cells of several ranks; there are some."""
     spans = [
         (each.shift, each.first << each.shift, (each.first + len(each.allocated)) << each.shift)
         for each in all_cells

@@ -50,8 +50,7 @@ async function startPage(script: string): Promise<void> {
       throw error
     }
   })
-  const folded = document.getElementById("folded")
-  const parts = foldedParts(folded ? await unpack(folded.textContent!) : new ArrayBuffer(0))
+  const unfold = await unfolder()
   const articles = [...document.querySelectorAll<HTMLElement>("article.device")]
   articles.sort((one, other) => Number(one.dataset.device) - Number(other.dataset.device)) // the page has the most important one first
   const opening = Math.max(
@@ -80,14 +79,6 @@ async function startPage(script: string): Promise<void> {
       ? new DevicePage(article, payload, read, stacks, index, whole, tell)
       : new ComparePage(article, payload, read, shared, new RasterClient(script), tell),
   )
-  /** Puts what the page holds packed of a device in its places. */
-  const unfold = (article: Element) => {
-    for (const place of article.querySelectorAll<HTMLElement>(".folded-part")) {
-      const part = parts()[Number(place.dataset.part)]
-      quieten(part)
-      place.replaceWith(...part.childNodes)
-    }
-  }
   addEventListener("beforeprint", () => articles.forEach(unfold))
   const show = (index: number, link: Link | null) => {
     if (index === shown || !(index in pages)) return link && pages[shown]?.follow(link)
@@ -172,14 +163,23 @@ function quieten(part: ParentNode): void {
   part.querySelectorAll<HTMLElement>(".term, dt[tabindex]").forEach((each) => (each.tabIndex = -1))
 }
 
-/** The parts of devices that are packed until these are opened, in the order of their numbers; the template that made the page made them, too. */
-function foldedParts(bytes: ArrayBuffer): () => Element[] {
-  return once(() => {
+/** Returns what puts the parts of a device, which are packed until it is opened, in their places; the template that made the page made them, too. */
+const unfolder = once(async () => {
+  const folded = document.getElementById("folded")
+  const bytes = folded ? await unpack(folded.textContent!) : new ArrayBuffer(0)
+  const parts = once(() => {
     const template = document.createElement("template")
     template.innerHTML = new TextDecoder().decode(bytes)
     return [...template.content.children]
   })
-}
+  return (article: Element) => {
+    for (const place of article.querySelectorAll<HTMLElement>(".folded-part")) {
+      const part = parts()[Number(place.dataset.part)]
+      quieten(part)
+      place.replaceWith(...part.childNodes)
+    }
+  }
+})
 
 /** The text of what the first picture does without: it stands behind this script, where the parser may not have come yet. */
 async function later(): Promise<string> {
@@ -190,5 +190,8 @@ async function later(): Promise<string> {
 if (typeof document === "undefined") serve(globalThis as unknown as DedicatedWorkerGlobalScopeLike)
 else {
   showUncaught()
-  startPage(document.currentScript!.textContent!).catch(cannotStart)
+  startPage(document.currentScript!.textContent!).catch(async (error) => {
+    cannotStart(error)
+    document.querySelectorAll("article.device").forEach(await unfolder())
+  })
 }

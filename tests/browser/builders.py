@@ -282,6 +282,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         to_act_on=(),
         diagnosis=Diagnosis(_found(spec, figures)),
         trust=_trust(figures),
+        labels=(),
     )
 
 

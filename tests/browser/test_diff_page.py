@@ -85,6 +85,7 @@ def test_the_page_opens_at_the_compared_moments_and_asks_nobody(
     assert text.startswith("BASE at the peak (event 793): 4.45 GiB")
     assert link(page) == {}
     assert page.get_by_role("region", name="by call site").last.locator("tbody tr").count() == 19
+    expect(page.locator(".folded-part")).to_have_count(0)  # both recordings are there in full
     opened.check()
 
 

@@ -221,6 +221,20 @@ def test_without_its_script_a_page_says_what_is_packed(open_page: Opener) -> Non
     expect(article.locator(".folded-part").last).to_contain_text("You can trust the figures.")
 
 
+def test_a_page_that_cannot_start_unpacks_what_explains_the_other_devices(
+    open_page: Opener,
+) -> None:
+    other = DeviceSpec([Row(MIB, 2, 50)], ordinal=1, warnings=["Explained"])
+    broken = "JSON.parse = () => { throw new Error('broken') }"
+    opened = open_page(findings(training(), other), before=broken, ready=False)
+    page = opened.page
+    expect(page.locator("main > .note")).to_contain_text("could not start")
+    expect(page.locator("#device-1 section.findings")).to_contain_text("Explained")
+    (error,) = opened.errors
+    assert error.startswith("Error: broken")
+    opened.errors.clear()
+
+
 def test_paper_has_the_groups_colours_and_begins_with_the_device_that_opened(
     open_page: Opener,
 ) -> None:

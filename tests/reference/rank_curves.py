@@ -9,10 +9,23 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.ranks.groups import TO_NORMAL, spread_of
 from snapreport.diagnosis.ranks.odd_ranks import SPREADS
-from snapreport.model.run import DeviceFacts, to_one_width
+from snapreport.model.run import MOST_CELLS, Cells, DeviceFacts, coarser, one_shift
 
 _PART = 0.25
 _ALIGNED = 0.02
+
+
+def to_one_width(all_cells: Sequence[Cells], most: int = MOST_CELLS) -> tuple[Cells, ...]:
+    """Return the cells of several ranks in the width of the widest, or wider.
+
+    Args:
+        all_cells: of one axis; none empty.
+        most: how many cells may lie between the first of all and the last.
+    """
+    if not all_cells:
+        return ()
+    shift = one_shift(all_cells, most)
+    return tuple(coarser(each, shift) for each in all_cells)
 
 
 def lowest_usual(rows: Sequence[NDArray[np.int64]]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import tempfile
@@ -12,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import IO, Any
 
-from snapreport.ground.errors import OutputError
 from snapreport.model.run import DeviceFacts
 
 _LARGE = ("by_event", "by_time", "holders", "steps", "failed", "findings")
@@ -25,22 +25,22 @@ class Shelf:
     def __init__(self) -> None:
         """Begin without a file: the first device makes one."""
         self._file: IO[bytes] | None = None
+        self._full = False
         self._lock = threading.Lock()
         self._ends = array("q", [0])
 
     def put(self, device: DeviceFacts) -> DeviceFacts:
         """Return the device with its larger figures in the file, read each time they are used.
 
-        Raises:
-            OutputError: the folder for temporary files cannot take them.
+        Where the folder for temporary files cannot take them they stay in memory.
         """
+        if self._full:
+            return device
         try:
             return self._put(device)
-        except OSError as error:
-            raise OutputError(
-                f"the folder for temporary files cannot take the figures of ranks:"
-                f" {error.strerror}; name another one in TMPDIR."
-            ) from error
+        except OSError:
+            self._full = True  # where the file ends is not known from now on
+            return device
 
     def _put(self, device: DeviceFacts) -> DeviceFacts:
         if self._file is None:
@@ -66,10 +66,13 @@ class Shelf:
         """Return the figures of a number; a device has as many numbers as kinds of figures."""
         assert self._file is not None
         begin, end = self._ends[number : number + 2]
-        with self._lock:
-            self._file.seek(begin)
-            data = self._file.read(end - begin)
-            self._file.seek(0, 2)
+        if hasattr(os, "pread"):  # which leaves the place in the file alone: forks share it
+            data = os.pread(self._file.fileno(), end - begin, begin)
+        else:
+            with self._lock:
+                self._file.seek(begin)
+                data = self._file.read(end - begin)
+                self._file.seek(0, 2)
         return pickle.loads(data)  # noqa: S301  (nobody else can have written it)
 
 

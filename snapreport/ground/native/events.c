@@ -68,7 +68,7 @@ typedef struct {
 typedef struct { int64_t one, other; } pair;
 typedef struct {
     uint64_t start, hash;
-    size_t text;              /* in stack_text: how the list of its frames is written */
+    uint64_t text;            /* in stack_text: how the list of its frames is written */
     uint32_t length, n_text;  /* frames, bytes */
     uint32_t written;
     int32_t next;             /* the stack that followed it; any other if none did yet */
@@ -922,6 +922,9 @@ INLINE size_t read_field(machine *m, size_t position, size_t limit, value *v, in
         *memoized = 1;
         if (at[1] != 0x94 || at[2] != '(')
             return 0;
+        /* A frame may not be what the list's own place in the memo held before. */
+        if (m->memo_count < m->n_memo && m->memo[m->memo_count] != UNSET)
+            return 0;
         end = read_frames(m, position + 2, limit, &number);
         *v = make(STACK, (size_t)number);
         return end;
@@ -936,9 +939,9 @@ INLINE size_t read_field(machine *m, size_t position, size_t limit, value *v, in
     }
 }
 
-/* Set the fields of the newest event as long as they are written as picklers mostly do: a key that was met
- * before, and a value after which the next key or SETITEMS follows. Nothing is changed for the
- * first one that is not; it and all after it are then read as anything else. */
+/* Set the fields of the newest event as long as they are written as picklers mostly do: a key that
+ * was met before, and a value after which the next key or SETITEMS follows. Nothing is changed for
+ * the first one that is not; it and all after it are then read as anything else. */
 static int read_fields(machine *m, size_t *position, size_t limit)
 {
     enum { KEY = 5, SHORT = 10 };

@@ -227,7 +227,6 @@ def copied(place: int | None, length: int, kind: DTypeLike) -> NDArray[Any]:
 def _owned(place: int, length: int, kind: DTypeLike) -> NDArray[Any]:
     """Return an array that the library made, and releases with its last view."""
     if not length:
-        library().release(place)
         return np.empty(0, kind)
     raw = (ctypes.c_char * (length * np.dtype(kind).itemsize)).from_address(place)
     weakref.finalize(raw, library().release, place).atexit = False
@@ -357,6 +356,7 @@ class Columns:
 def columns_of(found: Events) -> Columns:
     """Return the events of a pickle as columns, which it then no longer has."""
     none = np.full(found.n_rows, -1, np.int32)  # where no event has one
+    library().events_give(pointer(found))  # first: whatever ends this, nothing is freed twice
     columns = {
         name: none if not place and found.n_rows else _owned(place, found.n_rows, kind)
         for names, places, kind in (
@@ -365,7 +365,6 @@ def columns_of(found: Events) -> Columns:
         )
         for name, place in zip(names, places, strict=True)
     }
-    library().events_give(pointer(found))
     return Columns(
         columns,
         copied(found.traces, found.n_traces, _TRACE),

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapreport.figures.ranks import event_cells, time_cells
-from snapreport.model.run import Cells, coarser, to_one_width
+from snapreport.model.run import Cells, coarser
 from snapreport.model.snapshot import NO_TIME
+from tests.reference.rank_curves import to_one_width
 from tests.thorough import tried
 
 CURVE = np.array([5, 1, 2, 9, 3, 0], np.int64)

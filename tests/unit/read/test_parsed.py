@@ -169,6 +169,18 @@ def test_a_memo_place_that_gets_another_value_makes_another_stack() -> None:
     assert [stacks.index(stack) for stack in stacks] == [0, 1, 1, 3, 4]
 
 
+def test_a_list_of_frames_that_has_itself_in_it_is_no_stack() -> None:
+    # MEMOIZE takes place 13, which has a frame so far: what the list has from there is the list.
+    data = b"\x80\x04}(X\x08\0\0\0segmentsq\x00]q\x01X\x0d\0\0\0device_tracesq\x02]q\x03](}q\x04("
+    data += b"X\x06\0\0\0actionq\x05X\x05\0\0\0allocq\x06X\x06\0\0\0framesq\x07]\x94(}q\x09q\x0d("
+    data += b"X\x04\0\0\0nameq\x0aX\x01\0\0\0fq\x0bueu"
+    data += b"}(h\x05h\x06h\x07]\x94(h\x09h\x0deueau."
+    frames = pickle.loads(data)["device_traces"][0][1]["frames"]
+    assert frames[1] is frames
+    assert not is_taken(data)
+    assert_same(data)
+
+
 def with_event(**values: Any) -> dict[str, Any]:
     snapshot = trace().alloc("a", 4, frames=stack("f")).alloc("b", 4).snapshot()
     snapshot["device_traces"][0][1].update(values)

@@ -77,7 +77,7 @@ function showFailure(error: unknown): void {
 /** Leaves the page as it is without its script, which can be read, and says what happened. */
 export function cannotStart(error: unknown): void {
   document.documentElement.classList.remove("js", "starting")
-  const text = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}); the figures and tables are complete.`
+  const text = `The interactive part of this page could not start (${error instanceof Error ? error.message : error}). What follows does without it.`
   document.querySelector("main")!.prepend(h("p.note", text))
   console.error(error)
 }

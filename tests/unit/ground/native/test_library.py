@@ -182,3 +182,24 @@ def test_functions_refuse_columns_of_another_type_or_shape() -> None:
             function(wrong, ok, ok, 1, 3, sums)
     with pytest.raises(ctypes.ArgumentError):
         function(ok, ok, ok, 1, 3, read_only)
+
+
+def test_an_interrupt_while_columns_are_taken_over_frees_none_twice(samples: Path) -> None:
+    program = f"""
+import snapreport
+from snapreport.ground.native import library
+taken = library._owned
+given = []
+def interrupted(*column):
+    given.append(column)
+    if len(given) == 4:
+        raise KeyboardInterrupt
+    return taken(*column)
+library._owned = interrupted
+try:
+    snapreport.load({str(samples / "training_step.pickle")!r})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
