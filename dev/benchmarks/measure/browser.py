@@ -87,7 +87,11 @@ def summarise(workload: str, tool: str, page_file: Path, opened: Openings) -> Pa
     """Take the medians over the openings of one page."""
     frames = [run.frames.get("pan", []) + run.frames.get("zoom", []) for run in opened.runs]
     p95 = [percentile(each, 0.95) for each in frames if each]
-    first = [run.first_picture_ms for run in opened.runs]
+    # Of PyTorch's page only the mark is known.
+    first = [
+        run.first_picture_ms if math.isnan(run.presented_ms) else run.presented_ms
+        for run in opened.runs
+    ]
     return PageResult(
         workload,
         tool,

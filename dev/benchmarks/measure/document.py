@@ -75,9 +75,9 @@ PyTorch's `trace_plot` packs a snapshot into a page, and works out nothing yet. 
 _PAGES = """
 ## In the browser
 
-Headless Chromium with software graphics: the time until the first picture, the JavaScript heap
-once the page is idle, and the time from frame to frame while the timeline is dragged and zoomed
-(95 of 100 frames are faster).
+Headless Chromium with software graphics: the time from navigation until the compositor has shown
+the first picture, the JavaScript heap once the page is idle, and the time from frame to frame while
+the timeline is dragged and zoomed (95 of 100 frames are faster).
 
 {pages}
 """
