@@ -19,7 +19,7 @@ from snapreport.ground.native.columns import fragmentation as sweep_fragmentatio
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
 from snapreport.history.block_sizes import infer_pools
-from snapreport.history.segments import lives_of, locate
+from snapreport.history.segments import born_in, lives_of, locate
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.replays import SMALL, AllocatorUse, SegmentLives
@@ -42,7 +42,7 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
     rows = history.allocations
-    born = locate(lives, rows.alloc_event, rows.addr)  # they come in birth order
+    born = born_in(history)
 
     @cache
     def fragmentation() -> NDArray[np.int64]:
