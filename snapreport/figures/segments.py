@@ -41,18 +41,17 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         none = np.zeros(len(lives), np.bool_)
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
-    rows = history.allocations
-    born = born_in(history)
 
     @cache
     def fragmentation() -> NDArray[np.int64]:
+        born = born_in(history)
         freed = _segments_at_end(history, lives, born)
         found = fragmentation_of(history, lives, born, freed)
         found[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
         return found
 
     return AllocatorUse(
-        infer_pools(lives, rows, born),
+        infer_pools(history),
         later(fragmentation),
         later(lambda: int(fragmentation().argmax()) - 1),
     )

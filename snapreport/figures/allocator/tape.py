@@ -16,7 +16,7 @@ from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
 from snapreport.history.block_sizes import infer_pools
-from snapreport.history.segments import born_in, code_actions, lives_of, reserved_changes
+from snapreport.history.segments import code_actions, lives_of, reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.replays import SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, NO_STACK
@@ -342,7 +342,7 @@ def make_tape(
     # Where nothing tells, it is the default pool: private pools keep their segments until their
     # last user is gone, and the final segments name them.
     if (lives.kind == NO_ID).any():
-        lives = infer_pools(lives, rows, born_in(history))
+        lives = infer_pools(history)
     lanes = _Lanes([*pools, DEFAULT_POOL])
     ooms = np.flatnonzero(code == _OOM)
     lane = lanes.of(rows.pool, rows.stream)
