@@ -38,7 +38,7 @@ _HARNESSES = Path(__file__).with_name("harnesses")
 # Little room, so that small inputs come to where it ends.
 _OPTIONS = (
     *("-g", "-O1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-    *("-fsanitize=fuzzer,address,undefined", "-DCHUNK=8"),
+    *("-fsanitize=fuzzer,address,undefined", "-DCHUNK=8", "-DSTRETCH=4"),
     *("-DALWAYS=65536", "-DLEAST_ROOM=2"),
 )
 _NOTHING = "int LLVMFuzzerTestOneInput(void) { return 0; }"

@@ -16,7 +16,7 @@ from snapreport.diagnosis.oom.settings import (
     expandable_may_help,
     is_expandable,
 )
-from snapreport.figures.curves import peak_without, reserved_at
+from snapreport.figures.curves import reserved_at
 from snapreport.figures.segments import (
     Heap,
     allocator_of,
@@ -25,7 +25,14 @@ from snapreport.figures.segments import (
     returnable_bytes,
     whole_bytes,
 )
-from snapreport.ground.native.columns import distinct, is_among, median, sum_groups, unique
+from snapreport.ground.native.columns import (
+    Outline,
+    distinct,
+    is_among,
+    median,
+    sum_groups,
+    unique,
+)
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes
 from snapreport.history.allocator_settings import SMALL_SEGMENT, UNLIMITED, recorded_settings
@@ -599,11 +606,8 @@ def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding
     if lost < max(_SLACK * peak.allocated, _PINNED_WORTH):
         return
     large = (size > _PINNED_WORTH) & (size <= limit)
-    left, _ = peak_without(
-        device.curves["allocated"],
-        (block - size)[large],
-        rows.alloc_event[large],
-        rows.ends("allocated")[large],
+    left, _ = Outline(device.curves["allocated"]).peak_without(
+        ((block - size)[large], rows.alloc_event[large], rows.ends("allocated")[large])
     )
     suggestions = []
     if left < peak.allocated:

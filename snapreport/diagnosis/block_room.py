@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_both
-from snapreport.ground.native.columns import sum_live
+from snapreport.ground.native.columns import Outline, Spans, sum_live
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
-from snapreport.model.history import DeviceHistory, History
+from snapreport.model.history import START, DeviceHistory, History
 from snapreport.roles.steps import allocated_curve
 
 
@@ -40,8 +40,10 @@ class BlockRoom:
 
     def after(
         self, first: int, placed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return by how much each block may be larger after a change, and the curve with that.
+    ) -> tuple[NDArray[np.int64], Spans]:
+        """Return by how much each block may be larger after a change, and what is less for that.
+
+        The latter are bytes that ``widest`` has too much.
 
         Args:
             first: the first event that the change affects.
@@ -57,15 +59,14 @@ class BlockRoom:
         chosen = np.flatnonzero(same)
         unused[chosen] = self.unused[chosen]
         lives = rows.alloc_event[chosen], rows.free_requested_event[chosen]
-        less = sum_live(self.possible[chosen] - unused[chosen], *lives, self.history.events)
-        return unused, np.subtract(self._widest, less, out=less)
+        return unused, (self.possible[chosen] - unused[chosen], *lives)
 
     @cached_property
-    def _widest(self) -> NDArray[np.int64]:
-        """The allocated curve with blocks as large as they may be after a change."""
+    def widest(self) -> Outline:
+        """Of the allocated curve with blocks as large as they may be after a change."""
         rows = self.history.allocations
         lives = rows.alloc_event, rows.free_requested_event, self.history.events
-        return self.curve + sum_live(self.possible, *lives)
+        return Outline(self.curve + sum_live(self.possible, *lives))
 
 
 def rounded(
@@ -122,13 +123,21 @@ def freed_by(
     room, own = find_room(device, file), device.allocations
     bare, end = room.history.allocations.block_size, own.free_requested_event[rows]
     begin = np.minimum(np.maximum(begin, own.alloc_event[rows]), end)
-    unused, worst = room.after(int(begin.min(initial=device.events)))
+    unused, too_much = room.after(int(begin.min(initial=device.events)))
+    first = within.start or 0
+    peak = int(room.recorded[within].max())
 
-    def falls(curve_then: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
-        then = curve_then - sum_live(weight[rows], begin, end, device.events)
-        return max(int(room.recorded[within].max()) - int(then[within].max()), 0)
+    def falls(curve: NDArray[np.int64], weight: NDArray[np.int64], *others: Spans) -> int:
+        outline = Outline(curve[within])
+        ends = len(outline.curve) - 1
+        spans = (
+            (size, np.clip(start - first, START, ends), np.clip(stop - first, START, ends))
+            for size, start, stop in ((weight[rows], begin, end), *others)
+        )
+        return max(peak - outline.peak_without(*spans)[0], 0)
 
     expected = falls(room.recorded, own.block_size)
-    least, most = falls(worst, bare + unused), falls(room.curve, bare)
+    least = falls(room.widest.curve, bare + unused, too_much)
+    most = falls(room.curve, bare)
     found = min(least, expected), expected, max(most, expected)
     return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))

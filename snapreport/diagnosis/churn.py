@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import peak_without
 from snapreport.ground.native.columns import (
+    Outline,
     distinct,
     is_among,
     median,
@@ -137,7 +137,8 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
     lives = rows.alloc_event[same], rows.free_requested_event[same]
-    without, _ = peak_without(device.curves["allocated"], rows.block_size[same], *lives)
+    outline = Outline(device.curves["allocated"])
+    without, _ = outline.peak_without((rows.block_size[same], *lives))
     falls = device.peaks["allocated"].bytes - without
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 

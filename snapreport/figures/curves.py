@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import sum_groups, sum_live, unique
+from snapreport.ground.native.columns import Outline, sum_groups, sum_live, unique
 from snapreport.history.segments import lives_of, reserved_changes, segments_at
 from snapreport.model.answers import GroupCurve, Profile
 from snapreport.model.diagnoses import CurvePeak, ReservedParts
@@ -80,24 +80,6 @@ def known_curves(curves: Curves) -> Curves:
     return {name: curve for name, curve in curves.items() if whole or name != "reserved"}
 
 
-def peak_without(
-    curve: NDArray[np.int64],
-    weight: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Return the peak of a curve minus some weights, and the first event that has it.
-
-    Args:
-        curve: int64, shape (n_events + 1,), index 0 is the start.
-        weight, begin, end: int64, shape (n,): bytes taken away while ``begin <= event < end``.
-    """
-    rest = sum_live(weight, begin, end, len(curve) - 1)
-    np.subtract(curve, rest, out=rest)
-    place = int(rest.argmax())
-    return int(rest[place]), place - 1
-
-
 def find_peaks(
     history: DeviceHistory, curves: Curves, times: NDArray[np.int64]
 ) -> dict[str, CurvePeak]:
@@ -113,7 +95,7 @@ def find_peaks(
         less = rows.block_size[wide] - rows.block_size_max[wide]
         for name in ("allocated", "active"):
             span = rows.alloc_event[wide], rows.ends(name)[wide]
-            most[name] = peak_without(curves[name], less, *span)[0]
+            most[name] = Outline(curves[name]).peak_without((less, *span))[0]
     peaks = {}
     for name, curve in known_curves(curves).items():
         event = int(curve.argmax()) - 1

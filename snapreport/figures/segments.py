@@ -19,7 +19,7 @@ from snapreport.ground.native.columns import fragmentation as sweep_fragmentatio
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
 from snapreport.history.block_sizes import infer_pools
-from snapreport.history.segments import lives_of, locate
+from snapreport.history.segments import born_in, lives_of, locate
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.replays import SMALL, AllocatorUse, SegmentLives
@@ -41,18 +41,17 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         none = np.zeros(len(lives), np.bool_)
         unknown = np.full(history.events + 1, _UNKNOWN, np.int64)
         return AllocatorUse(lives.where(none), unknown, START)
-    rows = history.allocations
-    born = locate(lives, rows.alloc_event, rows.addr)  # they come in birth order
 
     @cache
     def fragmentation() -> NDArray[np.int64]:
+        born = born_in(history)
         freed = _segments_at_end(history, lives, born)
         found = fragmentation_of(history, lives, born, freed)
         found[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
         return found
 
     return AllocatorUse(
-        infer_pools(lives, rows, born),
+        infer_pools(history),
         later(fragmentation),
         later(lambda: int(fragmentation().argmax()) - 1),
     )

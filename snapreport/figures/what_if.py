@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
-from snapreport.figures.curves import peak_without
 from snapreport.figures.grouping import (
     BEFORE_RECORDING,
     OUTSIDE_STAGES,
@@ -16,7 +15,7 @@ from snapreport.figures.grouping import (
     label_allocations,
 )
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
-from snapreport.ground.native.columns import stable_order, sum_groups, unique
+from snapreport.ground.native.columns import Outline, stable_order, sum_groups, unique
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_count
 from snapreport.model.answers import (
@@ -115,7 +114,7 @@ def find_without(
     taken = dict.fromkeys(matching_names(names, patterns))
     rows = unique(row[np.array([text in taken for text in names], np.bool_)[group]])
     begin, end, weight = _spans(history, rows, name)
-    peak, event = peak_without(curve, weight, begin, end)
+    peak, event = Outline(curve).peak_without((weight, begin, end))
     top = int(curve.argmax()) - 1
     return WhatIf(
         name=", ".join(taken),
@@ -270,9 +269,11 @@ def peaks_without(
     whole = int(curve[top])
     peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
+    if len(large):
+        outline = Outline(curve)
     for one in large.tolist():
         own = np.flatnonzero(group == one)
-        peaks[one], events[one] = peak_without(curve, weight[own], begin[own], end[own])
+        peaks[one], events[one] = outline.peak_without((weight[own], begin[own], end[own]))
     left = held > 0
     left[large] = False
     if not left.any():

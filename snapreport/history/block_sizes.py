@@ -19,12 +19,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native import columns
 from snapreport.ground.native.columns import distinct, is_among, stable_order, sum_live, unique
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, AllocatorSettings
-from snapreport.history.segments import code_actions
-from snapreport.model.history import Allocations, DeviceHistory
+from snapreport.history.segments import born_in, code_actions, lives_of
+from snapreport.model.history import DeviceHistory
 from snapreport.model.replays import LARGE, SMALL, SegmentLives
 from snapreport.model.snapshot import INACTIVE, MOST_BYTES, NO_ID, Segments
 
@@ -148,14 +149,10 @@ def find_unsplit_pools(segments: Segments, rules: AllocatorSettings) -> NDArray[
     return found[~is_among(found, pool[~whole])]
 
 
-def infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32]) -> SegmentLives:
-    """Fill in pool and kind of segments that were gone at the end from what was in them.
-
-    Args:
-        lives: the segments over time.
-        rows: the allocations.
-        born: the row of the segment that each was born in, from ``locate()``.
-    """
+@once_for_each
+def infer_pools(history: DeviceHistory) -> SegmentLives:
+    """Return ``lives_of()``, with pool and kind of those gone at the end from what was in them."""
+    lives, rows, born = lives_of(history), history.allocations, born_in(history)
     pool, kind = lives.pool.copy(), lives.kind.copy()
     inside = np.flatnonzero(born != NO_ID)
     family = lives.family[born[inside]]
@@ -172,7 +169,7 @@ def infer_pools(lives: SegmentLives, rows: Allocations, born: NDArray[np.int32])
         column[unknown] = of_family[lives.family[unknown]]
     by_size = (kind == NO_ID) & ~lives.expandable
     kind[by_size] = np.where(lives.size[by_size] <= SMALL_SEGMENT, SMALL, LARGE)
-    return replace(lives, pool=pool, kind=kind)
+    return replace(lives, pool=shared(pool), kind=shared(kind))
 
 
 def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bool_]:

@@ -151,6 +151,13 @@ def lives_of(history: DeviceHistory) -> SegmentLives:
     return lives
 
 
+@once_for_each
+def born_in(history: DeviceHistory) -> NDArray[np.int32]:
+    """Return the segment that each allocation was born in: a row of ``lives_of()``, or NO_ID."""
+    rows = history.allocations  # in birth order
+    return shared(locate(lives_of(history), rows.alloc_event, rows.addr))
+
+
 def locate(
     lives: SegmentLives, events: NDArray[np.int64], addresses: NDArray[np.int64]
 ) -> NDArray[np.int32]:

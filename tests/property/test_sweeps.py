@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import find_curves, peak_without
+from snapreport.figures.curves import find_curves
 from snapreport.figures.segments import find_allocator_use
-from snapreport.ground.native.columns import sum_live, weigh
+from snapreport.ground.native.columns import Outline, sum_live, weigh
 from snapreport.history.block_sizes import find_holes
 from snapreport.history.segments import locate, segment_lives
 from snapreport.model.history import DeviceHistory, Events
@@ -182,10 +182,36 @@ def test_weights_over_spans() -> None:
             weight = chance.integers(-(2**62), 2**62, n)  # sums wrap around alike
             spans = weight, begin, end, events
             assert_same(sum_live(*spans), reference.sum_live(*spans))
-            curve = chance.integers(0, 3, events + 1)
-            few = weight >> 60
-            compiled, plain = both(partial(peak_without, curve, few, begin, end))
-            assert compiled == plain
+
+
+@pytest.mark.parametrize("seed", some(range(400), 40))
+def test_the_peak_without_weights_is_the_first_of_the_most(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    events = int(chance.choice([0, 1, 2, 50, 254, 255, 256, 257, 511, 512, 1500]))
+    n = int(chance.choice([0, 1, 5, 40, 400]))
+    begin, end = chance.integers(-1, events + 1, (2, n))
+    if chance.integers(4):  # else some end before they begin
+        begin, end = np.minimum(begin, end), np.maximum(begin, end)
+    if chance.integers(2):
+        end = np.minimum(end, begin + 30)
+    weight = chance.integers(chance.choice([-5, 0]), 1 << chance.integers(1, 40), n)
+    curves = [
+        chance.integers(0, 1 << chance.integers(1, 40), events + 1),
+        2 * sum_live(weight, begin, end, events),
+        np.cumsum(chance.integers(-100, 101, events + 1)),
+    ]
+    if not chance.integers(8):  # sums wrap around alike
+        weight = chance.integers(-(2**63), 2**63 - 1, n)
+    if not chance.integers(8):
+        curves.append(chance.integers(-(2**63), 2**63 - 1, events + 1))
+    for curve in curves:
+        outline = Outline(curve)
+        left = curve - reference.sum_live(weight, begin, end, events)
+        most = int(left.argmax())
+        assert outline.peak_without((weight, begin, end)) == (left[most], most - 1)
+        parts = [(weight[k::3], begin[k::3], end[k::3]) for k in range(3)]
+        assert outline.peak_without(*parts) == (left[most], most - 1)
+        assert outline.peak_without() == (curve.max(), curve.argmax() - 1)
 
 
 def test_values_over_time() -> None:
@@ -204,6 +230,8 @@ def test_events_out_of_range_are_refused(begin: int, end: int) -> None:
     for way in (sum_live, reference.sum_live):
         with pytest.raises(ValueError, match="out of range"):
             way(one, begin * one, end * one, 3)
+    with pytest.raises(ValueError, match="out of range"):
+        Outline(np.zeros(4, np.int64)).peak_without((one, begin * one, end * one))
 
 
 def test_columns_of_another_length_or_type_are_refused() -> None:

@@ -1,4 +1,4 @@
-/* Sweep over the events of a recording: the first byte says which of six functions an input is for.
+/* Sweep over the events of a recording: the first byte says which of seven functions an input is for.
  * Each gets its columns in order, as its caller makes them, or with any numbers at all. */
 
 #include "ground/native/sweeps.c"
@@ -98,6 +98,35 @@ static int64_t sum_live(sweep *s)
     const int64_t *end = next_within(s, n, START, events + 1);
     return snapreport_sum_live(weight, begin, end, n, events,
                                next_result(s, 0, events + 2, 8, 0));
+}
+
+/* What is found is what comes of adding up all. */
+static int64_t peak_without(sweep *s)
+{
+    const int64_t n = next_length(&s->in), n_values = next_length(&s->in);
+    const int64_t *curve = next_numbers(s, n_values), *weight = next_numbers(s, n);
+    const int64_t *begin = next_within(s, n, START, n_values);
+    const int64_t *end = next_within(s, n, START, n_values);
+    int64_t *tops = next_table(s, n_values / STRETCH + 1, 8, s->fill);
+    const int32_t far = snapreport_tops(curve, n_values, tops);
+    if (far < 0)
+        return far;
+    int64_t *found = next_result(s, 0, 2, 8, s->fill);
+#define ASK() snapreport_peak_without(curve, n_values, tops, far, weight, begin, end, n, found)
+    const int64_t done = ASK();
+    if (done == 1) {
+        int64_t *sums = next_table(s, n_values + 1, 8, 0), most = 0;
+        HOLDS(snapreport_sum_live(weight, begin, end, n, n_values - 1, sums) == 1);
+        for (int64_t i = 1; i < n_values; i++)
+            most = minus(curve[i], sums[i]) > minus(curve[most], sums[most]) ? i : most;
+        HOLDS(found[0] == minus(curve[most], sums[most]) && found[1] == most);
+        const int64_t last = (n_values - 1) / STRETCH, was = tops[last];
+        tops[last] = s->fill ? n_values : last * STRETCH - 1;
+        HOLDS(ASK() == OUT_OF_RANGE);
+        tops[last] = was;
+    }
+#undef ASK
+    return done;
 }
 
 static int64_t weigh(sweep *s)
@@ -210,12 +239,12 @@ static int64_t holes(sweep *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int64_t (*const functions[])(sweep *) = {
-        sum_live, weigh, locate, fragmentation, segments, holes};
+        sum_live, weigh, locate, fragmentation, segments, holes, peak_without};
     sweep both[2];
     int64_t done[2];
     for (int i = 0; i < 2; i++) { /* memory that is handed over unset is filled otherwise */
         both[i] = (sweep){.in = {data, size}, .fill = i ? 0xFF : 0};
-        const unsigned which = (unsigned)next_number(&both[i].in, 1) % 6;
+        const unsigned which = (unsigned)next_number(&both[i].in, 1) % 7;
         both[i].form = (unsigned)next_number(&both[i].in, 1);
         both[i].in_order = (both[i].form & 4) != 0;
         done[i] = functions[which](&both[i]);

@@ -212,11 +212,15 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     made = np.sort(
         rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
     )
-    begin = np.append(made, history.events)[np.searchsorted(made, rows.alloc_event, side="right")]
-    frees = np.append(unique(rows.free_requested_event[kept]), history.events)
-    before = np.searchsorted(frees, rows.free_requested_event) - 1
-    end = np.where(before >= 0, frees[np.maximum(before, 0)], START)
-    expected = away(history, kept, begin + 1, np.maximum(end, situation.next_backward))
+    own = np.flatnonzero(kept)
+    begin, end = np.zeros((2, len(rows)), np.int64)
+    following = np.searchsorted(made, rows.alloc_event[own], side="right")
+    begin[own] = np.append(made, history.events)[following] + 1
+    frees = np.append(unique(rows.free_requested_event[own]), history.events)
+    before = np.searchsorted(frees, rows.free_requested_event[own]) - 1
+    back = np.where(before >= 0, frees[np.maximum(before, 0)], START)
+    end[own] = np.maximum(back, situation.next_backward[own])
+    expected = away(history, kept, begin, end)
     # At worst one layer's tensors come back at once, and copies of its parameters with them.
     least: tuple[Edit, ...] = ()
     extra = 0
@@ -245,9 +249,11 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     if not len(starts):
         return
     # A gradient's pass begins with the forward pass before it.
-    begins = starts[np.maximum(np.searchsorted(starts, rows.alloc_event, side="right") - 1, 0)]
-    early = np.flatnonzero(gradient & (begins < rows.alloc_event))
-    longer = Edit(early, np.full(len(early), -1.0), begins[early], rows.alloc_event[early], True)
+    own = np.flatnonzero(gradient)
+    born = rows.alloc_event[own]
+    begins = starts[np.maximum(np.searchsorted(starts, born, side="right") - 1, 0)]
+    early = begins < born
+    longer = Edit(own[early], np.full(int(early.sum()), -1.0), begins[early], born[early], True)
     least, expected, most = _batch_edits(situation, parts)
     grows = _grows_with_batch(situation)
     yield Change(
@@ -283,10 +289,12 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     of_weights = situation.of(BACKWARD_TEMPORARY)
     of_weights[of_weights] = is_among(rows.size[of_weights], sizes)
     steps = situation.passes.of(BACKWARD)[0]
+    stays = situation.of(INPUT, FORWARD_TEMPORARY)
     born, gone = (
-        np.searchsorted(steps, events) for events in (rows.alloc_event, rows.free_requested_event)
+        np.searchsorted(steps, events[stays])
+        for events in (rows.alloc_event, rows.free_requested_event)
     )
-    stays = gone - born > 1
+    stays[stays] = gone - born > 1
     data = situation.of(INPUT) & stays
     # Memory made once that stays, such as the buckets in which ranks add up gradients: it shares
     # its call stack and size with no other.
@@ -513,17 +521,19 @@ def _clear_gradients(situation: Situation) -> Change:
     """Free gradients before the next forward pass instead of after it."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
-    gradient = situation.of(GRADIENT)
+    own = np.flatnonzero(situation.of(GRADIENT))
+    born, freed = rows.alloc_event[own], rows.free_requested_event[own]
     # The next optimizer step reads them last, however many passes come before it.
     events, steps = situation.history.events, situation.passes.of(OPTIMIZER)[1]
     ends = np.append(steps, events)
-    used = ends[np.searchsorted(steps, rows.alloc_event)] if len(steps) else rows.alloc_event
-    begin = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
-    late = gradient & (rows.free_requested_event > begin)
+    used = ends[np.searchsorted(steps, born)] if len(steps) else born
+    begins = np.append(starts, events)[np.searchsorted(starts, used, side="right")]
+    is_late = freed > begins
     if not len(steps):  # gradients freed before the next backward pass are not accumulated
         backward = situation.passes.of(BACKWARD)[0]
-        added = np.append(backward, events)[np.searchsorted(backward, begin)]
-        late &= rows.free_requested_event < added
+        is_late &= freed < np.append(backward, events)[np.searchsorted(backward, begins)]
+    late, begin = _mask(rows, own[is_late]), np.zeros(len(rows), np.int64)
+    begin[own] = begins
     edit = away(situation.history, late, begin, rows.free_requested_event)
     return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
 

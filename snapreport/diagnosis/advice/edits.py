@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import peak_without
-from snapreport.ground.native.columns import is_among, sum_live
+from snapreport.ground.native.columns import Outline, Spans, is_among
 from snapreport.ground.records import dataclass
 from snapreport.history.block_sizes import MIN_BLOCK, SMALL_SIZE
 from snapreport.model.history import DeviceHistory
@@ -54,9 +53,10 @@ def away(
 
 def edited_peak(
     history: DeviceHistory,
-    curve: NDArray[np.int64],
+    outline: Outline,
     edits: Sequence[Edit],
     unused: NDArray[np.int64] | None = None,
+    too_much: Spans | None = None,
 ) -> tuple[int, int]:
     """Return the allocated peak after some edits, and the first event that has it.
 
@@ -64,35 +64,39 @@ def edited_peak(
     allocator's unit, except on the CPU.
 
     Args:
-        curve: int64, shape (n_events + 1,): the allocated curve.
+        outline: of the allocated curve.
         edits: in any order.
         unused: int64, shape (n_allocations,): what the curve holds of each block besides its size,
             which stays as long as the block is too large for the small pool; None for nothing.
+        too_much: what the curve holds besides that.
     """
+    spans: list[Spans] = [] if too_much is None else [too_much]
     for edit in edits:
         if edit.adds:
             size = history.allocations.block_size[edit.rows]
             if unused is not None:
                 size = size + unused[edit.rows]
-            weight = np.rint(size * edit.share).astype(np.int64)
-            curve = curve - sum_live(weight, edit.begin, edit.end, history.events)
+            spans.append((np.rint(size * edit.share).astype(np.int64), edit.begin, edit.end))
     used = [edit for edit in edits if len(edit.rows) and not edit.adds]
-    if not used:
-        top = int(curve.argmax())
-        return int(curve[top]), top - 1
-    rows = np.concatenate([edit.rows for edit in used])
-    left = 1 - np.concatenate([edit.share for edit in used])
-    begin = np.concatenate([edit.begin for edit in used])
-    end = np.concatenate([edit.end for edit in used])
-    times = np.bincount(rows) if len(used) > 1 else np.ones(0, np.int64)
-    if (times > 1).any():  # most edits are of other allocations than the rest
-        several = times[rows] > 1
-        parts = _multiplied(history, used, np.flatnonzero(times > 1))
-        rows, left, begin, end = (
-            np.append(each[~several], more)
-            for each, more in zip((rows, left, begin, end), parts, strict=True)
-        )
-    return peak_without(curve, _taken(history, rows, left, unused), begin, end)
+    if len(used) == 1:
+        (one,) = used
+        taken = _taken(history, one.rows, 1 - one.share, unused)
+        spans.append((taken, one.begin, one.end))
+    elif used:
+        rows = np.concatenate([edit.rows for edit in used])
+        left = 1 - np.concatenate([edit.share for edit in used])
+        begin = np.concatenate([edit.begin for edit in used])
+        end = np.concatenate([edit.end for edit in used])
+        times = np.bincount(rows)
+        if (times > 1).any():  # most edits are of other allocations than the rest
+            several = times[rows] > 1
+            parts = _multiplied(history, used, np.flatnonzero(times > 1))
+            rows, left, begin, end = (
+                np.append(each[~several], more)
+                for each, more in zip((rows, left, begin, end), parts, strict=True)
+            )
+        spans.append((_taken(history, rows, left, unused), begin, end))
+    return outline.peak_without(*spans)
 
 
 def _multiplied(

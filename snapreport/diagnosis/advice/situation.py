@@ -20,7 +20,7 @@ from snapreport.diagnosis.advice.layers import (
 )
 from snapreport.diagnosis.block_room import BlockRoom, find_room
 from snapreport.ground.memoize import once_for_both, once_for_each
-from snapreport.ground.native.columns import is_among, stable_order, unique
+from snapreport.ground.native.columns import Outline, is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, share_in_words
 from snapreport.model.history import START, DeviceHistory, History
@@ -114,7 +114,7 @@ class Situation:
             return self.peak, self.event
         if key not in self._tried:
             if self.moment is None:
-                self._tried[key] = edited_peak(self.history, self.curve, edits)
+                self._tried[key] = edited_peak(self.history, self._outline, edits)
             else:
                 left = sizes_left(self.history, edits, self.moment)
                 self._tried[key] = int(left.sum()), self.moment
@@ -136,9 +136,9 @@ class Situation:
         placed = self.of(PARAMETER, BUFFER) & (self.history.allocations.alloc_event < begins)
         for edit in all_of_them:
             placed[edit.rows] = False
-        unused, curve = self.room.after(first, placed)
+        unused, too_much = self.room.after(first, placed)
         if self.moment is None:
-            left, _ = edited_peak(self.room.history, curve, edits, unused)
+            left, _ = edited_peak(self.room.history, self.room.widest, edits, unused, too_much)
         else:
             left = int(sizes_left(self.room.history, edits, self.moment, unused).sum())
         found = self._bounds[tuple(changes)] = left + sum(change.extra for change in changes)
@@ -168,6 +168,10 @@ class Situation:
     def _without_unused(self) -> Situation:
         """The same with blocks as large as their rounded requests."""
         return replace(self, history=self.room.history, curve=self.room.curve)
+
+    @cached_property
+    def _outline(self) -> Outline:
+        return Outline(self.curve)
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:

@@ -16,7 +16,7 @@ from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
 from snapreport.history.block_sizes import infer_pools
-from snapreport.history.segments import code_actions, lives_of, locate, reserved_changes
+from snapreport.history.segments import code_actions, lives_of, reserved_changes
 from snapreport.model.history import START, DeviceHistory
 from snapreport.model.replays import SMALL, SegmentLives
 from snapreport.model.snapshot import NO_ID, NO_STACK
@@ -187,17 +187,15 @@ def find_owners(
             elsewhere in the end, where less was lacking.
     """
     rows, other, n = history.allocations, history.other, history.events
-    what = np.zeros(n + 1, np.int8)
-    stack = np.full(n + 1, NO_STACK, np.int64)
-    born = rows.alloc_event >= 0
-    what[rows.alloc_event[born]] = _REQUEST
-    stack[rows.alloc_event[born]] = rows.stack[born]
-    done = rows.free_event < n
-    what[rows.free_event[done]] = _DONE
-    what[rows.free_event[is_late(history) & done]] = _LATE
+    # Two places more than events: what is never freed writes to the first, the start to the last.
+    what = np.zeros(n + 2, np.int8)
+    what[rows.alloc_event] = _REQUEST
+    what[rows.free_event] = _DONE
+    what[rows.free_event[is_late(history)]] = _LATE
+    what = what[: n + 1]
+    what[n] = _NOTHING
     kinds = np.array([_GROW, _RELEASE, _GROW, _RELEASE, _FAILED, _NOTHING], np.int8)
     what[other.event] = kinds[code]
-    stack[other.event] = other.stack
     place = np.full(n + 1, NO_ID, np.int64)
     place[other.event] = np.arange(len(other))
     some_wait = bool((what == _LATE).any())
@@ -205,19 +203,21 @@ def find_owners(
     after = reserved_after(history)
     most = int(after.max(initial=0))
 
-    freed_at = np.full(n + 1, NO_ID, np.int64)
-    freed_at[rows.free_event[done]] = rows.addr[done]
+    freed_at = np.full(n + 1 if oversize or spares else 0, NO_ID, np.int64)
+    if len(freed_at):
+        done = rows.free_event < n
+        freed_at[rows.free_event[done]] = rows.addr[done]
 
     def holds(release: int, free: int) -> bool:
         start = other.addr[place[release]]
         return bool(start <= freed_at[free] < start + other.size[place[release]])
 
-    moved = np.isin(what, (_GROW, _RELEASE))
+    moved = (what == _GROW) | (what == _RELEASE)
     between = moved | (what == _LATE)
-    settled = np.flatnonzero(~between)  # the last one is behind the last event
+    settled = np.flatnonzero(between[:-1] & ~between[1:]) + 1  # the first after each run of these
 
     def followed_by(events: NDArray[np.int64]) -> NDArray[np.int64]:
-        return settled[np.searchsorted(settled, events)]
+        return settled[np.searchsorted(settled, events, side="right")]
 
     before = np.flatnonzero(between[:-1]) + 1
     failed = np.flatnonzero(what == _FAILED)
@@ -229,6 +229,11 @@ def find_owners(
     plain = (what[for_whom] == _REQUEST) & ~is_among(for_whom, unsure)
     found.owner[place[grown[plain]]] = for_whom[plain]
     requests = requests[is_among(requests, unsure)]
+    stack = np.full(n + 1 if len(requests) else 0, NO_STACK, np.int64)
+    if len(stack):
+        born = rows.alloc_event >= 0
+        stack[rows.alloc_event[born]] = rows.stack[born]
+        stack[other.event] = other.stack
     for request in requests.tolist():
         first = request
         has_stack = stack[request] != NO_STACK
@@ -279,9 +284,10 @@ def find_owners(
     releases = np.flatnonzero(np.isin(code, (RETURNED, UNMAPPED)) & (found.owner == n))
     at = other.event[releases]
     # Frees that are completed meanwhile part no run.
-    parting = np.concatenate([[0], np.cumsum(what[:-1] != _LATE)])
+    late = np.flatnonzero(what == _LATE)
     first_of = np.ones(len(at), np.bool_)
-    first_of[1:] = parting[at[1:]] > parting[at[:-1] + 1]
+    waits = np.searchsorted(late, at[1:]) - np.searchsorted(late, at[:-1] + 1)
+    first_of[1:] = at[1:] - at[:-1] - 1 > waits
     found.emptied += at[first_of].tolist()
     found.owner[releases] = at[first_of][np.cumsum(first_of) - 1]
     return found
@@ -336,7 +342,7 @@ def make_tape(
     # Where nothing tells, it is the default pool: private pools keep their segments until their
     # last user is gone, and the final segments name them.
     if (lives.kind == NO_ID).any():
-        lives = infer_pools(lives, rows, locate(lives, rows.alloc_event, rows.addr))
+        lives = infer_pools(history)
     lanes = _Lanes([*pools, DEFAULT_POOL])
     ooms = np.flatnonzero(code == _OOM)
     lane = lanes.of(rows.pool, rows.stream)
@@ -355,7 +361,8 @@ def make_tape(
     )
     op, row, event = _operations(history, owners, other.event[ooms], ooms)
     place = np.full(history.events + 1, NO_ID, np.int64)
-    place[event[op != AWAIT]] = np.flatnonzero(op != AWAIT)
+    done = np.flatnonzero(op != AWAIT)
+    place[event[done]] = done
     moves = np.flatnonzero(code < _OOM)
     recorded = SegmentEvents(
         op=place[owners.owner[moves]],
@@ -442,13 +449,13 @@ def _operations(
     rows, n = history.allocations, history.events
     made = np.flatnonzero(rows.alloc_event >= 0)
     freed = np.flatnonzero(rows.free_event < n)
-    moved_free = np.isin(rows.free_event, list(owners.after))
+    moved_free = is_among(rows.free_event, list(owners.after))
     waiting = np.flatnonzero(is_late(history) | (moved_free & (rows.free_event < n)))
     emptied = np.array(owners.emptied, np.int64)
     free_event = rows.free_event[freed]
     free_key = 2 * free_event
     if owners.after:
-        moved = np.flatnonzero(np.isin(free_event, list(owners.after)))
+        moved = np.flatnonzero(moved_free[freed])
         free_key[moved] = [2 * owners.after[event] + 1 for event in free_event[moved].tolist()]
     asked = rows.free_requested_event[waiting]
     parts = (
@@ -458,16 +465,18 @@ def _operations(
         (EMPTY_CACHE, np.full(len(emptied), NO_ID), emptied, 2 * emptied),
         (FAIL, ooms, oom_event, 2 * oom_event),
     )
-    columns = [(np.full(len(row), op), row, event, key) for op, row, event, key in parts]
+    columns = [(np.full(len(row), op, np.int8), row, event, key) for op, row, event, key in parts]
     op, row, event, key = map(np.concatenate, zip(*columns, strict=True))
     order = stable_order(key)
-    return op[order].astype(np.int64), row[order].astype(np.int64), event[order].astype(np.int64)
+    return op[order].astype(np.int64), row[order].astype(np.int64, copy=False), event[order]
 
 
 def _waited(owners: Owners, op: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.int64]:
     """Mark the frees that were completed while a request waited for memory."""
-    waited = np.isin(event, list(owners.after)) & (op == FREE)
-    doubtful = np.isin(event, list(owners.doubtful))
+    if not owners.after:
+        return np.zeros(len(op), np.int64)
+    waited = is_among(event, list(owners.after)) & (op == FREE)
+    doubtful = is_among(event, list(owners.doubtful))
     return np.where(waited, np.where(doubtful, PERHAPS, CERTAINLY), 0)
 
 

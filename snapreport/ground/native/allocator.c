@@ -148,7 +148,7 @@ static void drop_block(model *m, int32_t gone)
 
 static int is_before(const block *b, int64_t key, int64_t address)
 {
-    return b->key < key || (b->key == key && b->address < address);
+    return (b->key < key) | ((b->key == key) & (b->address < address)); /* no jump to predict */
 }
 
 static void insert(model *m, int32_t *root, int32_t added)
@@ -204,12 +204,9 @@ static int32_t first_from(const model *m, int32_t root, int64_t key, int64_t add
     int32_t found = NONE;
     while (root != NONE) {
         const block *b = &m->blocks[root];
-        if (is_before(b, key, address)) {
-            root = b->right;
-        } else {
-            found = root;
-            root = b->left;
-        }
+        const int before = is_before(b, key, address);
+        found = before ? found : root;
+        root = before ? b->right : b->left;
     }
     return found;
 }
@@ -220,12 +217,9 @@ static int32_t last_before(const model *m, int32_t root, int64_t key, int64_t ad
     int32_t found = NONE;
     while (root != NONE) {
         const block *b = &m->blocks[root];
-        if (is_before(b, key, address)) {
-            found = root;
-            root = b->right;
-        } else {
-            root = b->left;
-        }
+        const int before = is_before(b, key, address);
+        found = before ? root : found;
+        root = before ? b->right : b->left;
     }
     return found;
 }

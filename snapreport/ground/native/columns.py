@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from snapreport.ground.native.library import NO_ROOM, checked, library, taken
 
 Column: TypeAlias = NDArray[np.int64]
+Spans: TypeAlias = tuple[Column, Column, Column]
+"""Weights, each over ``begin <= event < end``; int64, shape (n,): weights, begins and ends."""
 
 _BITS = 63
 _SPREAD = 4
@@ -280,6 +282,9 @@ SEGMENT_COLUMNS = 8
 SEGMENT_KINDS = {"segment_alloc": 1, "segment_free": 2, "segment_map": 3, "segment_unmap": 4}
 """The number of each of these events in ``undo_segments``."""
 
+_STRETCH = 256
+"""Values of a curve that ``Outline`` has one top of, as in sweeps.c."""
+
 
 ODD = 4
 """Kinds of events that do not fit: an alloc of live memory, a free of dead memory, a second
@@ -344,6 +349,42 @@ def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
     columns = taken(np.int64, len(weight), weight, begin, end)
     checked(library().sum_live(*columns, len(weight), events, sums))
     return sums[: events + 1]
+
+
+class Outline:
+    """A curve with the tops of its stretches, from which a peak without some weights is found."""
+
+    def __init__(self, curve: Column) -> None:
+        """Find the tops.
+
+        Args:
+            curve: int64, shape (n_events + 1,), index 0 is the start.
+        """
+        (self.curve,) = taken(np.int64, len(curve), curve)
+        self._tops = np.empty(len(curve) // _STRETCH + 1, np.int64)
+        self._far = checked(library().tops(self.curve, len(curve), self._tops))
+
+    def peak_without(self, *spans: Spans) -> tuple[int, int]:
+        """Return the peak of the curve minus some weights, and the first event that has it.
+
+        Args:
+            spans: the weights; events from -1 to ``n_events``.
+
+        Raises:
+            ValueError: an event is out of range.
+        """
+        weight, begin, end = spans[0] if len(spans) == 1 else _joined(spans)
+        n, found = len(weight), np.empty(2, np.int64)
+        columns = (*taken(np.int64, n, weight, begin, end), n, found)
+        curve = (self.curve, len(self.curve), self._tops, self._far)
+        checked(library().peak_without(*curve, *columns))
+        return int(found[0]), int(found[1]) - 1
+
+
+def _joined(spans: Sequence[Spans]) -> Spans:
+    none = np.empty(0, np.int64)
+    weight, begin, end = map(np.concatenate, zip((none,) * 3, *spans, strict=True))
+    return weight, begin, end
 
 
 def weigh(values: Column, times: Column) -> tuple[int, int, int]:

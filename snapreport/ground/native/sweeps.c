@@ -200,6 +200,127 @@ EXPORT int32_t snapreport_sum_live(const int64_t *weight, const int64_t *begin, 
     return 1;
 }
 
+#ifndef STRETCH /* shorter in a fuzzer, so that there are several */
+#define STRETCH 256
+#endif
+
+/* Find the first place of the most in each STRETCH of the `n_values` of a curve.
+ *
+ * Returns whether all values are far from wrapping around; or OUT_OF_RANGE if there are none.
+ */
+EXPORT int32_t snapreport_tops(const int64_t *curve, int64_t n_values, int64_t *tops)
+{
+    if (n_values < 1)
+        return OUT_OF_RANGE;
+    int64_t least = curve[0], most = curve[0];
+    for (int64_t i = 0; i < n_values;) {
+        int64_t first = i, highest = curve[i];
+        for (; i < n_values && i - first < STRETCH; i++) {
+            highest = curve[i] > highest ? curve[i] : highest;
+            least = curve[i] < least ? curve[i] : least;
+        }
+        most = highest > most ? highest : most;
+        while (curve[first] != highest)
+            first++;
+        *tops++ = first;
+    }
+    return least > -(INT64_C(1) << 61) && most < INT64_C(1) << 61;
+}
+
+/* A stretch of a curve, and the weights that are taken away in it. */
+typedef struct {
+    int64_t top, at_top;  /* where it is highest; and what is taken there that was not before it */
+    int64_t change, fall; /* the same at its end; and by how much it falls at most inside */
+    int64_t before;       /* what is taken just before it */
+    int64_t sums;         /* where its sums begin; NO_ID if none of its values can be the most */
+} stretch;
+
+/* Find the most of a curve of `n_values` without weights from one event to another.
+ *
+ * What is left at the top of each stretch is known from one pass over the weights, and no value of
+ * a stretch is more than its top without the least that is taken inside. So few stretches have to
+ * be added up, if the values are far from wrapping around.
+ *
+ * found: the most, and the first place that has it.
+ *
+ * Returns 1; NO_ROOM; or OUT_OF_RANGE.
+ */
+EXPORT int32_t snapreport_peak_without(const int64_t *curve, int64_t n_values, const int64_t *tops,
+                                       int32_t far, const int64_t *weight, const int64_t *begin,
+                                       const int64_t *end, int64_t n, int64_t *found)
+{
+    if (n_values < 1)
+        return OUT_OF_RANGE;
+    int64_t stretches = (n_values - 1) / STRETCH + 1, kept = 0, before = 0, reached = INT64_MIN;
+    for (int64_t k = 0; k < stretches; k++)
+        if (tops[k] / STRETCH != k || tops[k] < 0 || tops[k] >= n_values)
+            return OUT_OF_RANGE;
+    stretch *all = calloc((size_t)stretches + 1, sizeof *all); /* and what is behind the end */
+    if (!all)
+        return NO_ROOM;
+    for (int64_t k = 0; k < stretches; k++)
+        all[k].top = tops[k];
+    all[stretches].sums = NO_ID;
+    uint64_t widest = 0;
+    int64_t i = 0;
+    for (; i < n; i++) {
+        if (begin[i] < START || begin[i] >= n_values || end[i] < START || end[i] >= n_values)
+            break;
+        int64_t value = weight[i], first = begin[i] + 1, last = end[i] + 1;
+        stretch *from = all + first / STRETCH, *to = all + last / STRETCH;
+        widest |= (uint64_t)(value < 0 ? minus(0, value) : value);
+        from->at_top = plus(from->at_top, first <= from->top ? value : 0);
+        to->at_top = minus(to->at_top, last <= to->top ? value : 0);
+        if (from == to && value >= 0 && first <= last)
+            continue;
+        from->change = plus(from->change, value);
+        to->change = minus(to->change, value);
+        if (value < 0)
+            from->fall = minus(from->fall, value);
+        else
+            to->fall = plus(to->fall, value);
+    }
+    int right = i == n;
+    for (int64_t k = 0; k < stretches; k++) {
+        int64_t left = minus(curve[all[k].top], plus(before, all[k].at_top));
+        reached = left > reached ? left : reached;
+        all[k].before = before;
+        before = plus(before, all[k].change);
+    }
+    far = far && widest < (UINT64_C(1) << 60) / ((uint64_t)n + 1);
+    for (int64_t k = 0; k < stretches; k++) {
+        int64_t highest = plus(minus(curve[all[k].top], all[k].before), all[k].fall);
+        all[k].sums = far && highest < reached ? NO_ID : kept++ * STRETCH;
+    }
+    int64_t *sums = right ? calloc((size_t)kept * STRETCH, sizeof *sums) : NULL;
+    for (i = 0; sums && i < n; i++) {
+        int64_t first = begin[i] + 1, last = end[i] + 1;
+        int64_t from = all[first / STRETCH].sums, to = all[last / STRETCH].sums;
+        if (from != NO_ID)
+            sums[from + first % STRETCH] = plus(sums[from + first % STRETCH], weight[i]);
+        if (to != NO_ID)
+            sums[to + last % STRETCH] = minus(sums[to + last % STRETCH], weight[i]);
+    }
+    found[0] = INT64_MIN;
+    found[1] = 0;
+    for (int64_t k = 0; sums && k < stretches; k++) {
+        if (all[k].sums == NO_ID)
+            continue;
+        int64_t taken = all[k].before, end_of_it = (k + 1) * STRETCH;
+        end_of_it = n_values < end_of_it ? n_values : end_of_it;
+        for (i = k * STRETCH; i < end_of_it; i++) {
+            taken = plus(taken, sums[all[k].sums + i % STRETCH]);
+            if (minus(curve[i], taken) > found[0]) {
+                found[0] = minus(curve[i], taken);
+                found[1] = i;
+            }
+        }
+    }
+    free(all);
+    free(sums);
+    return !right ? OUT_OF_RANGE : sums ? 1 : NO_ROOM;
+}
+
 /* Weigh a curve by time: there is one more value than the `n` times.
  *
  * found: the least and the most value, and the sums of the lowest 20 bits and of those above them,

@@ -11,7 +11,7 @@ import pytest
 from dev.simulator import AllocatorSettings, Simulator
 from snapreport.diagnosis.advice.edits import edited_peak, scaled
 from snapreport.diagnosis.block_room import find_room, freed_by
-from snapreport.ground.native.columns import sum_live
+from snapreport.ground.native.columns import Outline, sum_live
 from snapreport.model.history import DeviceHistory, History
 from tests.builders import MIB, history_of, trace
 
@@ -58,9 +58,9 @@ def test_the_peak_with_smaller_requests_is_within_bounds(expandable: bool) -> No
         measured, changed = run(smaller, expandable)
         edit = scaled(device, shrinks, 0.5)
         room = find_room(device, file)
-        unused, curve = room.after(int(edit.begin.min()))
-        bound = edited_peak(room.history, curve, [edit], unused)[0]
-        assert edited_peak(room.history, room.curve, [edit])[0] <= measured <= bound
+        unused, too_much = room.after(int(edit.begin.min()))
+        bound = edited_peak(room.history, room.widest, [edit], unused, too_much)[0]
+        assert edited_peak(room.history, Outline(room.curve), [edit])[0] <= measured <= bound
         assert bound < peak or not expandable
         ever = [each.block_size.sum() for each in (room.history.allocations, device.allocations)]
         more += find_room(changed.devices[0], changed).unused.sum() > ever[1] - ever[0]
@@ -107,6 +107,7 @@ def test_the_room_after_a_change_is_what_each_block_may_hold_then(seed: int) -> 
         for some in (None, placed):
             before = rows.alloc_event < first
             kept = before if some is None else before | some
-            unused, curve = room.after(first, some)
+            unused, too_much = room.after(first, some)
             assert (unused == np.where(kept, room.unused, room.possible)).all()
+            curve = room.widest.curve - sum_live(*too_much, device.events)
             assert (curve == room.curve + sum_live(unused, *lives)).all()

@@ -10,6 +10,7 @@ import pytest
 
 from snapreport.diagnosis.advice.edits import Edit, away, edited_peak, scaled
 from snapreport.figures.curves import find_curves
+from snapreport.ground.native.columns import Outline
 from snapreport.model.history import DeviceHistory
 from tests.builders import trace
 
@@ -56,7 +57,7 @@ def test_edits_of_the_same_blocks_multiply(seed: int) -> None:
     history = history_of(seed)
     draw = np.random.default_rng(seed)
     n, events = len(history.allocations), history.events
-    curve = find_curves(history, reserves=True)["allocated"]
+    curve = Outline(find_curves(history, reserves=True)["allocated"])
     edits = [scaled(history, draw.random(n) < 0.6, share) for share in (0.5, 0.75)]
     begin = draw.integers(-1, events, n)
     edits.append(away(history, draw.random(n) < 0.5, begin, begin + draw.integers(0, events, n)))
@@ -66,7 +67,7 @@ def test_edits_of_the_same_blocks_multiply(seed: int) -> None:
 
 def test_what_is_added_lies_outside_of_a_life() -> None:
     history = history_of(3)
-    curve = find_curves(history, reserves=True)["allocated"]
+    curve = Outline(find_curves(history, reserves=True)["allocated"])
     rows = np.array([5, 7])
     born = history.allocations.alloc_event[rows]
     longer = Edit(rows, np.full(2, -1.0), np.zeros(2, np.int64), born, adds=True)
@@ -75,7 +76,7 @@ def test_what_is_added_lies_outside_of_a_life() -> None:
 
 def test_without_edits_the_peak_stays() -> None:
     history = history_of(1)
-    curve = find_curves(history, reserves=True)["allocated"]
+    curve = Outline(find_curves(history, reserves=True)["allocated"])
     none = scaled(history, np.zeros(len(history.allocations), np.bool_), 0.5)
     assert edited_peak(history, curve, []) == edited_peak(history, curve, [none])
     assert edited_peak(history, curve, []) == by_hand(history, [])

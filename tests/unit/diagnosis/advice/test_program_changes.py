@@ -12,6 +12,7 @@ from snapreport.diagnosis.advice.edits import edited_peak
 from snapreport.diagnosis.advice.planning import as_suggestion, suggest
 from snapreport.diagnosis.advice.situation import Change, Situation, look_at
 from snapreport.figures.curves import find_curves
+from snapreport.ground.native.columns import Outline
 from snapreport.model.history import History
 from tests.builders import MIB, frame, trace
 
@@ -68,7 +69,7 @@ def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
 def frees(situation: Situation, change: Change) -> tuple[int, int, int]:
     """Return in MiB what a change frees at least, as expected and at most."""
     least, expected, most = (
-        (situation.peak - edited_peak(situation.history, situation.curve, edits)[0]) // MIB
+        (situation.peak - edited_peak(situation.history, Outline(situation.curve), edits)[0]) // MIB
         for edits in (change.least, change.expected, change.most)
     )
     return least, expected, most

@@ -91,6 +91,8 @@ class TestNumbers:
         weight, begin, end = bent([FOUR, ZEROS, LATER], which, value)
         with pytest.raises(ValueError, match="out of range"):
             columns.sum_live(weight, begin, end, 3)
+        with pytest.raises(ValueError, match="out of range"):
+            columns.Outline(FOUR).peak_without((weight, begin, end))
 
     @pytest.mark.parametrize("which", [0, 1, 3])
     def test_of_strips(self, which: int, value: int) -> None:
