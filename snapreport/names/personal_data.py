@@ -176,7 +176,7 @@ def _find_homes(text: str) -> Iterator[tuple[int, int, str]]:
             length, owner = _home(parts)
             if length:
                 yield found.start(), found.start("path") + len("/".join(parts[:length])), owner
-    if "\\" in text or ":" in text:
+    if "\\" in text or ":/" in text:
         for found in _WINDOWS.finditer(text):
             yield found.start(), found.end(), found["drive"] or found["share"] or ""
     if "~" in text:
