@@ -6,11 +6,11 @@ In a table figures are never cut, texts share the room left, and headings may wr
 from __future__ import annotations
 
 import io
-import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
+from snapreport.ground.later import expression
 from snapreport.ground.safe_text import replaced
 from snapreport.reporters.document import (
     Block,
@@ -44,7 +44,7 @@ STYLES = {
 
 _HEAT = ((0.25, "31"), (0.05, "33"))
 """The least shares of the total, and the colours, red and yellow, of amounts from there on."""
-_AMOUNT = re.compile(r"^ *\S+ \S+")
+_AMOUNT = expression(r"^ *\S+ \S+")
 
 _INDENT = "  "
 _VALUE = 24
@@ -259,7 +259,7 @@ def lay_out_columns(
     return [line(words) for words in zip(*above, strict=True)], [line(row) for row in cells]
 
 
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = expression(r"(?:\A\s*)?\S+\s*")
 
 
 def _wrap(text: str, width: int) -> list[str]:
@@ -293,8 +293,12 @@ def _padded(cell: str, wide: int, left: bool) -> str:
 
 def _width(text: str) -> int:
     """Return the terminal columns that a text takes; a Chinese character takes two."""
-    if text.isascii():
+    if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     from rich.cells import cell_len  # few texts need it
 
     return cell_len(text)
+
+
+_NARROW = expression(r"[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u22ff]*")
+"""Letters of the West, and signs such as … and ≥: none takes two columns, or joins another."""

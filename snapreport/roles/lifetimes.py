@@ -8,12 +8,12 @@ states, private pools, collectives, workspaces of libraries, and autocast's copi
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import (
     count_until,
@@ -373,7 +373,7 @@ def _of_lines(stack: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np
     return there[stack]
 
 
-_AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
+_AUTOCASTS = expression(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
 
 
 def _find_weight_copies(
@@ -473,7 +473,7 @@ def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
     return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
 
 
-_USES_WEIGHTS = re.compile(
+_USES_WEIGHTS = expression(
     r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
 )
 """Files whose lines hand a weight to an operation."""

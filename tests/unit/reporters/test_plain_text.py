@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rich.cells import cell_len
 from rich.console import Console
 
 from snapreport.ground.safe_text import replaced
@@ -17,7 +18,7 @@ from snapreport.reporters.document import Listing
 from snapreport.reporters.markdown import code_span, escaped
 from snapreport.reporters.notes import tame_notes
 from snapreport.reporters.plain_text import cut_place, cut_site, location
-from snapreport.reporters.text import Page
+from snapreport.reporters.text import Page, _width
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -185,6 +186,11 @@ def test_text_made_in_a_notebook_is_returned_and_not_shown(
     page.say("said")
     assert page.render() == b"said\n"
     assert capsys.readouterr().out == ""
+
+
+@given(st.text(st.characters(max_codepoint=0x2FFF), max_size=20))
+def test_the_width_of_a_text_is_what_rich_says(text: str) -> None:
+    assert _width(replaced(text)) == cell_len(replaced(text))
 
 
 @given(st.text("ab  \n漢é\u0301\xa0", max_size=200), st.integers(2, 30))
