@@ -19,7 +19,6 @@ from snapreport.ground.native.columns import (
     count_until,
     distinct,
     is_among,
-    stable_order,
     unique,
 )
 from snapreport.model.history import START, DeviceHistory, History
@@ -397,8 +396,7 @@ def _find_weight_copies(
     """
     rows, n = history.allocations, len(history.allocations)
     copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    order = np.flatnonzero(rows.alloc_event > START)
-    order = order[stable_order(rows.alloc_event[order])]
+    order = np.flatnonzero(rows.alloc_event > START)  # they are in birth order
     of_half = _has_half_of_a_weight(history, passes, order)
     if not of_half.any():
         return copies, sure
@@ -456,13 +454,11 @@ def operations(
         the recording; and the event at which each begins, ascending.
     """
     rows = history.allocations
-    order = stable_order(rows.alloc_event)
-    born = rows.alloc_event[order]
-    line = np.append(_python_nodes(stacks), -1)[rows.stack[order]]
-    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(order)]
+    born = rows.alloc_event  # ascending
+    line = np.append(_python_nodes(stacks), -1)[rows.stack]
+    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(rows)]
     new[np.searchsorted(born, START, side="right") :][:1] = True
-    run = np.empty(len(order), np.intp)
-    run[order] = np.cumsum(new) - 1
+    run = np.cumsum(new) - 1
     return run, born[new]
 
 
