@@ -99,7 +99,7 @@ def native_kind(name: str) -> int:
         return NODE
     if own.startswith("aten::"):  # operators, as the profiler has them
         return MACHINERY if _MAKES_ROOM.match(own.removeprefix("aten::")) else NATIVE
-    if any(pattern.match(own) for pattern, _ in _WORK) or _part_of_node(own) is not None:
+    if _work(own) is not None or _part_of_node(own) is not None:
         return NATIVE
     operator = _operator(own)
     if operator:
@@ -110,14 +110,19 @@ def native_kind(name: str) -> int:
 def native_words(name: str) -> str:
     """Say what a C++ function does, for a reader who does not know PyTorch's; else its name."""
     own = qualified_name(name)
-    work = (said for pattern, said in _WORK if pattern.match(own))
-    found = _node(name, own) or _part_of_node(own) or next(work, None)
+    found = _node(name, own) or _part_of_node(own) or _work(own)
     if found is not None:
         return found
     kind = native_kind(name)
     if kind == OPERATOR:
         return f"operator {_operator(own)}, called from C++"
     return IN_CPP if kind == MACHINERY and not own.startswith("aten::") else short_name(name)
+
+
+def _work(own: str) -> str | None:
+    if not own.startswith(("torch::autograd::", "c10d::")):
+        return None
+    return next((said for pattern, said in _WORK if pattern.match(own)), None)
 
 
 _OVERLOAD = expression(
@@ -171,6 +176,8 @@ def _of_class(node: str) -> str | None:
 
 def _part_of_node(own: str) -> str | None:
     """Name the node that a function does part of the work of, where the node may be inlined."""
+    if "_apply_" not in own and "AccumulateGrad" not in own:  # most are neither
+        return None
     for part in reversed(own.split("::")):
         bare = re.sub(r"_apply_(functional|impl)$", "", part)
         if bare == "AccumulateGrad" or (bare != part and _BACKWARD.search(bare)):
@@ -395,10 +402,12 @@ def site_names(stacks: StackTable) -> list[str]:
     """Return the name of each frame as a call site, by frame id."""
     frames, words = stacks.frames, frame_words(stacks)
     compiled = compiled_frames(frames)
-    kinds = classify_frames(frames)
+    kinds = classify_frames(frames).tolist()
     names = [
-        function_of(frames, frame) if kinds[frame] > NATIVE else words[frame]
-        for frame in range(len(frames))
+        _function_of(name, made, kind) if kind > NATIVE else word
+        for name, made, kind, word in zip(
+            frames.names, compiled.tolist(), kinds, words, strict=True
+        )
     ]
     if compiled.any():
         for frame in _callers(stacks, compiled).tolist():
@@ -443,11 +452,15 @@ _KERNEL = expression(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)
 
 def function_of(frames: FrameTable, frame: int) -> str:
     """Return the function of a frame that is a call site; of C++, what the function does."""
-    name = frames.names[frame]
-    if compiled_frames(frames)[frame]:
+    kind, compiled = classify_frames(frames)[frame], compiled_frames(frames)[frame]
+    return _function_of(frames.names[frame], compiled, kind)
+
+
+def _function_of(name: str, compiled: bool, kind: int) -> str:
+    if compiled:
         kernel = _KERNEL.match(name[-500:])
         return f"{COMPILED} for {kernel[1]}" if kernel else COMPILED
-    return native_words(name) if classify_frames(frames)[frame] >= NODE else short_name(name)
+    return native_words(name) if kind >= NODE else short_name(name)
 
 
 def is_hidden(site: str) -> bool:

@@ -671,15 +671,16 @@ def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
     not count, as the interpreter may use more or fewer of them for the same call.
     """
     frames = stacks.frames
-    kinds = classify_frames(frames)
+    kinds = classify_frames(frames).tolist()
     calls = [bool(_MODULE_CALL.match(name)) for name in frames.names]
+    within = {file: bool(_WITHIN_FILE.search(file)) for file in set(frames.filenames)}
     part = [
-        name.startswith(GRADIENT_OF) or bool(_WITHIN.search(name) or _WITHIN_FILE.search(filename))
+        name.startswith(GRADIENT_OF) or within[filename] or bool(_WITHIN.search(name))
         for name, filename in zip(frames.names, frames.filenames, strict=True)
     ]
-    counts = [kind in (OUTSIDE, LIBRARY) or p for kind, p in zip(kinds.tolist(), part, strict=True)]
+    counts = [kind in (OUTSIDE, LIBRARY) or p for kind, p in zip(kinds, part, strict=True)]
     n = len(stacks.node_parent)
-    found = np.full(n + 1, -1, np.int64)
+    found = [-1] * (n + 1)
     called = [False] * (n + 1)
     python = [-1] * (n + 1)
     paths: dict[tuple[int, int], int] = {}
@@ -694,7 +695,7 @@ def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
             found[node] = found[parent]
         elif part[frame] or (called[parent] and kinds[frame] == OUTSIDE):
             found[node] = python[node]
-    return found
+    return np.array(found, np.int64)
 
 
 _SAMPLED = 16
