@@ -231,7 +231,9 @@ def baseline_faults(
     without = live & (reason != HAS_FRAMES)
     unknown = int(rows.block_size[without].sum())
     if most and start > LATE * most:
-        nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
+        nameless = 0
+        if unknown:  # else no role is asked for
+            nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
         figures = [
             Figure("allocated before the first event", start),
             Figure("part of the peak", start / most, "share"),
