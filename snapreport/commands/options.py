@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -393,6 +392,8 @@ def _names(keep_paths: bool, redact: bool, redact_functions: bool, salt: str | N
     if salt is not None and is_short_salt(salt):
         raise click.UsageError(f"--salt {SHORT_SALT}.")
     if redacted and salt is None:
+        import secrets  # few commands take a salt
+
         salt = secrets.token_urlsafe(32)  # the same for all files of this command
         if not click.get_current_context().params.get("quiet"):
             note = "Redacted with a random salt; --salt gives later files equal stand-ins."

@@ -15,6 +15,7 @@ from snapreport.figures.callsites import name_stacks
 from snapreport.figures.segments import (
     allocator_of,
 )
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import distinct, is_among, unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, plural, times
@@ -158,8 +159,8 @@ _KIND = {
     "segment_map": _GOT,
     "oom": _FAILED,
 }
-_EMPTY_CACHE = re.compile(r"empty_?cache", re.IGNORECASE)
-_CAPTURE = re.compile(r"torch[/\\]cuda[/\\]graphs\.py$")
+_EMPTY_CACHE = expression(r"empty_?cache", re.IGNORECASE)
+_CAPTURE = expression(r"torch[/\\]cuda[/\\]graphs\.py$")
 BurstKind = Literal["retry", "failed", "captured", "emptied", "other"]
 """Why: to serve a request, which then succeeded (``retry``) or still failed (``failed``); because
 ``torch.cuda.graph()`` empties the cache before it captures (``captured``); because of another
@@ -275,4 +276,4 @@ def find_captures(tables: History, device: DeviceFigures) -> NDArray[np.int64]:
     np.minimum.at(first, place, rows.alloc_event)
     made = first[is_among(pools, private) & (first >= 0)]
     given = [each.first_event for each in find_bursts(tables, device) if each.kind == "captured"]
-    return np.union1d(made, np.array(given, np.int64))
+    return unique(np.concatenate([made, np.array(given, np.int64)]))

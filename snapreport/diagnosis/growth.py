@@ -29,6 +29,7 @@ from snapreport.diagnosis.unreleased import (
     trains,
 )
 from snapreport.figures.callsites import label_sites, name_sites, short_site
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import (
     count_until,
     distinct,
@@ -102,7 +103,7 @@ def _captures_in_each(tables: History, device: DeviceFigures, turns: Iterations)
     captures = find_captures(tables, device)
     place = np.searchsorted(turns.bounds, captures, side="right")
     inside = (place > 0) & (place <= len(turns))
-    return len(np.unique(place[inside])) >= _CAPTURES * len(turns)
+    return len(unique(place[inside])) >= _CAPTURES * len(turns)
 
 
 def _optimizer_state(tables: History, device: DeviceFigures) -> Iterator[Finding]:
@@ -520,7 +521,7 @@ _LEAST = 16 * MIB
 """The least that MANY steps must add for a warning, in bytes."""
 _CAUSED = 0.1
 """A leak of at least this part of what was allocated when a request failed counts as a cause."""
-_KEY_VALUE = re.compile(
+_KEY_VALUE = expression(
     r"kv_?cache|past_key|key_value|(Dynamic|Static|Hybrid)Cache|cache_utils\.py", re.IGNORECASE
 )
 _WRITES = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.figures.callsites import find_site_frames, label_sites, short_site, site_text
 from snapreport.figures.what_if import Members, find_members, find_what_if
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import is_among, unique
 from snapreport.ground.safe_text import matched
 from snapreport.ground.units import format_bytes, format_count, list_of, plural
@@ -213,8 +213,8 @@ def _undone(stacks: StackTable, path: list[int]) -> list[int]:
     return found if len(found) <= _FEW else []
 
 
-_NODE = re.compile(r"(?:^|::)(\w{1,80}?)Backward\d*(?:::|$)")
-_OPERATOR = re.compile(r"(?:at::_ops::|VariableType::\(anonymous namespace\)::|^aten::)(\w{1,120})")
+_NODE = expression(r"(?:^|::)(\w{1,80}?)Backward\d*(?:::|$)")
+_OPERATOR = expression(r"(?:at::_ops::|VariableType::\(anonymous namespace\)::|^aten::)(\w{1,120})")
 
 
 def forward_sites(stacks: StackTable, node: str) -> list[int]:

@@ -6,7 +6,6 @@ written too early or too late.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.curves import Curves, event_times, reserved_at
-from snapreport.ground.native.columns import median
+from snapreport.ground.later import expression
+from snapreport.ground.native.columns import median, unique
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
 from snapreport.model.diagnoses import (
     CurvePeak,
@@ -148,7 +148,7 @@ def history_faults(
 
 
 def _why_no_history(history: DeviceHistory, tables: History, stacks: int) -> str:
-    pools = {tables.pools[pool] for pool in np.unique(history.segments.pool).tolist() if pool >= 0}
+    pools = {tables.pools[pool] for pool in unique(history.segments.pool).tolist() if pool >= 0}
     if not history.events and len(pools) == 1 and (0, 0) not in pools:
         ((first, second),) = pools
         return (
@@ -231,7 +231,9 @@ def baseline_faults(
     without = live & (reason != HAS_FRAMES)
     unknown = int(rows.block_size[without].sum())
     if most and start > LATE * most:
-        nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
+        nameless = 0
+        if unknown:  # else no role is asked for
+            nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
         figures = [
             Figure("allocated before the first event", start),
             Figure("part of the peak", start / most, "share"),
@@ -485,7 +487,7 @@ def _supporting(history: DeviceHistory, unmatched: int) -> list[str]:
 
 # Annotations that mark a step of the program, the best first.
 _STEP_NAMES = ("ProfilerStep", "Optimizer.step")
-_NUMBER = re.compile(r"#\d+$")
+_NUMBER = expression(r"#\d+$")
 
 
 def events_per_step(history: DeviceHistory) -> tuple[int | None, str]:

@@ -9,7 +9,6 @@ backward pass would need, for as long as somebody adds it up or collects it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -22,6 +21,7 @@ from snapreport.diagnosis.advice.situation import Calls, Situation, graph_calls
 from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table
 from snapreport.figures.callsites import name_sites, name_stacks, short_site, site_text
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import (
     count_until,
     distinct,
@@ -68,9 +68,9 @@ _LINES = 3
 """At so many different lines memory is freed by what may run anywhere."""
 _APART = 3
 """Frees follow one another if they are at most this many events apart."""
-_COLLECTS = re.compile(r"gc_collect|_Py_?RunGC|_?PyGC_|PyObject_GC_Del$|delete_garbage")
+_COLLECTS = expression(r"gc_collect|_Py_?RunGC|_?PyGC_|PyObject_GC_Del$|delete_garbage")
 """C functions of the collector. In a Python without symbols the nearest known name is shown."""
-_HOLDS_NOTHING = re.compile(
+_HOLDS_NOTHING = expression(
     r"(^|[/\\])torch[/\\](nn[/\\](functional\.py|modules[/\\])|_tensor\.py|functional\.py|autograd[/\\])"
 )
 """Files of PyTorch whose functions keep nothing from one call to the next."""

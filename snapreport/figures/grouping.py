@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from snapreport.figures.callsites import find_site_frames, label_sites, site_text
 from snapreport.figures.questions import change_between, find_rows
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native.columns import distinct, medians, sum_groups, unique
 from snapreport.ground.patterns import compile_filter
@@ -271,7 +272,7 @@ def _from_site(stacks: StackTable, stack: int, site: int) -> list[str]:
     return [words[frame] for frame in path[inside:]]
 
 
-_ROOTS = re.compile(r"^(~\(?\d*\)?|(site|dist)-packages|python3[^/]*|ipykernel_\d+)/")
+_ROOTS = expression(r"^(~\(?\d*\)?|(site|dist)-packages|python3[^/]*|ipykernel_\d+)/")
 
 
 def module_of(filename: str) -> str:

@@ -5,7 +5,6 @@ People name a time, a stage, a span or an allocation.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import numpy as np
@@ -163,6 +162,8 @@ def find_stage(stages: Sequence[StageUse], name: str) -> int:
     if len(names) == 1:
         return max(parts, key=lambda i: (stages[i].peak_bytes or 0, -i))
     every = sorted({stage.name for stage in stages})
+    import difflib  # only for this message
+
     near = names or difflib.get_close_matches(name, every, n=5, cutoff=0.4) or every
     some = ", ".join(map(repr, near[:5])) + (f" and {len(near) - 5} more" if near[5:] else "")
     fits = "several stages fit" if names else "no stage is named"

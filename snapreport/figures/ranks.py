@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import label_sites
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import distinct, sum_groups
 from snapreport.model.findings import DeviceFigures, StageUse
 from snapreport.model.history import DeviceHistory
@@ -89,7 +90,7 @@ def _cells(
 MOST_HOLDERS = 64
 """How many holders of each kind are kept; the others are added up in one."""
 
-_NUMBERED = re.compile(r"#\d{1,18}$")
+_NUMBERED = expression(r"#\d{1,18}$")
 
 
 def find_holders(

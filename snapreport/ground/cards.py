@@ -9,9 +9,8 @@ Windows reports more. A card of which no figure was found is not here.
 
 from __future__ import annotations
 
-import re
-
 from snapreport.ground.errors import CardError
+from snapreport.ground.later import expression
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, parse_size
 
@@ -87,7 +86,7 @@ LEAST_CONTEXT = 100 << 20
 """CUDA's context takes at least so much of a card: the least of what messages of failed requests
 state outside of PyTorch's allocator is 105 MiB (mbzuai-oryx/GeoPixel#5)."""
 _BY_NAME = {card.name.replace("-", ""): card for card in CARDS}
-_DROPPED = re.compile(
+_DROPPED = expression(
     r"nvidia|geforce|tesla|quadro|radeon|instinct|amd|rtx(?=[ _-]*a\d)|sxm\d?|pcie|hbm\de?"
     r"|generation|gi?b\b|[ _-]"
 )

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from snapreport.ground.errors import OutputError, OutputExistsError
+from snapreport.ground.later import expression
 from snapreport.ground.stores import RemotePath, upload_when_whole
 
 # Names
@@ -477,9 +478,9 @@ LATEST = "latest"
 """A link to the newest recording's folder, or where there are no links ``LATEST_FILE``."""
 LATEST_FILE = "latest.txt"
 """The file with the newest recording's number."""
-NUMBER = re.compile(r"[1-9]\d{0,8}")
+NUMBER = expression(r"[1-9]\d{0,8}")
 """The name of a recording's folder."""
-WRITTEN = re.compile(
+WRITTEN = expression(
     r"(?P<stem>snapshot|snap|report)(\.[\w-]{1,99}){0,3}\.(pickle|pickle\.zst|zip|html|md)"
 )
 """The names of files that recordings leave, as ``report.rank3.oom.html``."""
@@ -535,14 +536,14 @@ _BEGINNINGS = {
 }
 _TAR = slice(257, 262)
 _LEGACY_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-_TRACE_BEGIN = re.compile(
+_TRACE_BEGIN = expression(
     rb'\s*\{\s*"(traceEvents|schemaVersion|deviceProperties|displayTimeUnit)"'
     rb'|\s*\[\s*\{[^\0]{0,300}"ph"\s*:\s*"'
 )
 _NAMES = (
-    (re.compile(r"\.(nsys-rep|qdrep|ncu-rep)$", re.IGNORECASE), "is a report of NVIDIA Nsight"),
-    (re.compile(r"\.(perfetto-trace|pftrace|pb|pprof)$", re.IGNORECASE), "is a profile or trace"),
-    (re.compile(r"events\.out\.tfevents"), "is a log of TensorBoard"),
+    (expression(r"\.(nsys-rep|qdrep|ncu-rep)$", re.IGNORECASE), "is a report of NVIDIA Nsight"),
+    (expression(r"\.(perfetto-trace|pftrace|pb|pprof)$", re.IGNORECASE), "is a profile or trace"),
+    (expression(r"events\.out\.tfevents"), "is a log of TensorBoard"),
 )
 
 

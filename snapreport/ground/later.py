@@ -1,10 +1,11 @@
-"""Fields of records whose values are worked out only if someone asks for them."""
+"""What is worked out only if someone asks for it: fields of records, and regular expressions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, AnyStr, Generic, TypeVar, cast
 
 _Found = TypeVar("_Found")
 
@@ -38,3 +39,33 @@ class _Work:
 def later(work: Callable[[], _Found]) -> _Found:
     """Put off work until a record's field of type ``Later`` is asked for: then it is done once."""
     return cast("_Found", _Work(work))
+
+
+class Expression:
+    """A regular expression that is compiled when it is first used; the module's tables have many.
+
+    To compile the two hundred that a summary may need takes longer than to read a small snapshot.
+    """
+
+    def __init__(self, pattern: str | bytes, flags: int = 0) -> None:
+        """Take what ``re.compile()`` takes."""
+        self._given = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        pattern: re.Pattern[Any] = re.compile(*self._given)
+        vars(self).update({each: getattr(pattern, each) for each in (*_METHODS, name)})
+        return vars(self)[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as the compiled expression."""
+        return re.compile, self._given
+
+
+_METHODS = ("match", "search", "fullmatch", "sub", "finditer", "findall")
+
+
+def expression(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return a regular expression as of ``re.compile()``, which does that when it is first used."""
+    return cast("re.Pattern[AnyStr]", Expression(pattern, flags))

@@ -7,8 +7,9 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from snapreport.ground.later import expression
 
 if TYPE_CHECKING:
     import pandas
@@ -60,7 +61,7 @@ def visible(text: str, keep: str = "") -> str:
     return _escaped(text, keep, lambda char: char.encode("unicode_escape").decode("ascii"))
 
 
-_ODD = re.compile(r"[^ -~]+")
+_ODD = expression(r"[^ -~]+")
 
 
 def _escaped(text: str, keep: str, escape: Callable[[str], str]) -> str:
@@ -95,7 +96,7 @@ def _utf16(char: str) -> str:
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
-_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
+_NUMBER = expression(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?", re.IGNORECASE)
 # The last four are the wide forms of Chinese and Japanese text, which spreadsheets accept too.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CONTROLS = ("\t", "\r", "\n")
@@ -161,6 +162,13 @@ def _named(value: object) -> str:
 
 _LONGEST, _TEXT, _CELL, _ROWS = 200, 48, 300, 20
 _SCALARS = (str, int, float, bool, type(None))
+
+
+def escape(text: str) -> str:
+    """Return text for HTML."""
+    from html import escape  # only pages and notebooks need it
+
+    return escape(text)
 
 
 class Shown:

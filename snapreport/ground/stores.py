@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
@@ -21,10 +20,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from snapreport.ground.errors import InputError, RemoteError, reason_of
+from snapreport.ground.later import expression
 from snapreport.ground.units import format_bytes
 
-_USER = re.compile(r"(?<=://)[^/\s]*@")
-_QUERY = re.compile(r"(?<=\w)\?[^\s'\"]*")
+_USER = expression(r"(?<=://)[^/\s]*@")
+_QUERY = expression(r"(?<=\w)\?[^\s'\"]*")
 _PACKAGES = {
     "s3": "s3fs",
     "gs": "gcsfs",
@@ -122,7 +122,7 @@ else:
 _Entry: TypeAlias = "dict[str, Any]"
 _Tree: TypeAlias = "dict[str, Any]"
 
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+_SCHEME = expression(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
 """A scheme has at least two letters, so a drive letter does not count as one."""
 _RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Stores in which a file grows under its name while it is written."""

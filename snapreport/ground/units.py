@@ -5,7 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from snapreport.ground.later import expression
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 MOST_SHARE = 10
 """Sentences give a change of this many times the base, or more, without a percentage."""
@@ -15,7 +20,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 # (digits after the point, the scaled value below which they are used): 3 to 4 figures in all.
 _STEPS = ((2, 100), (1, 1000), (0, 1024))
 
-_SIZE = re.compile(
+_SIZE = expression(
     r"([0-9]{1,19}(?:\.[0-9]{1,18})?|\.[0-9]{1,18}) ?(?:([kmgtpe])?(i)?(b|bytes?)?)", re.I
 )
 _LARGEST = 2**63 - 1
@@ -53,7 +58,7 @@ def true_minus(text: str) -> str:
     return _NEGATIVE.sub("\u2212", text)
 
 
-_NEGATIVE = re.compile(r"(?<![\w./\\-])-(?=\d)")
+_NEGATIVE = expression(r"(?<![\w./\\-])-(?=\d)")
 """Not in names such as ``run-2``."""
 
 
@@ -200,6 +205,8 @@ def _of_text(text: str) -> int | None:
     prefix, binary, unit = match[2], match[3], match[4]
     if (binary and not prefix) or (prefix and (unit or "b")[1:]):  # 4iB, 4Gbytes
         return None
+    from fractions import Fraction  # few commands are given a size
+
     power = "kmgtpe".index(prefix.lower()) + 1 if prefix else 0
     return int(Fraction(match[1]) * (1000 if unit and not binary else 1024) ** power)
 
@@ -224,4 +231,6 @@ def parse_share(text: str) -> Fraction:
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s*%", text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a percentage; write 2%")
+    from fractions import Fraction
+
     return Fraction(match[1]) / 100

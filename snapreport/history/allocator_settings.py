@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.errors import AllocatorSettingsError
 from snapreport.ground.memoize import once_for_each
+from snapreport.ground.native.columns import unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import list_of
 from snapreport.history.segments import code_actions
@@ -186,9 +187,9 @@ def possible_settings(
     found = recorded_settings(settings)
     paged, segment, request = _grown_for(device)
     most = request * 2 if found.roundup_power2_divisions else request + 511  # once rounded
-    sizes = np.unique(segment[~paged & (most < LEAST_LARGE)]).tolist()
+    sizes = unique(segment[~paged & (most < LEAST_LARGE)]).tolist()
     if not sizes and paged.any():
-        whole = math.gcd(*np.unique(segment[paged]).tolist())
+        whole = math.gcd(*unique(segment[paged]).tolist())
         above = max(int((segment - most)[paged].max()), LEAST_LARGE)
         pages = range(above // MIB + 1, whole // MIB + 1)
         sizes = [page * MIB for page in pages if whole % (page * MIB) == 0]

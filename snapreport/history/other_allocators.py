@@ -13,12 +13,12 @@ Source: torch_npu, NPUCachingAllocator.cpp, ``round_size``.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import begins_run, is_among, stable_order
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_count
@@ -48,7 +48,7 @@ _PACKAGES = {
 }
 """Of each kind of device its package, and how its functions in C++ begin."""
 _PATTERNS = {
-    kind: re.compile(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({'|'.join(native)})")
+    kind: expression(rf"(^|[/\\]){package}[/\\]|(^|[^\w:])({'|'.join(native)})")
     for kind, (package, *native) in _PACKAGES.items()
 }
 _SIGNS = 4

@@ -114,7 +114,7 @@ def without_internal(pairs: Pairs, trace: Trace) -> tuple[Pairs, NDArray[np.int6
     internal = (pairs.completed != ABSENT) & (trace.internal[first] != NO_ID)
     columns = ("addr", "place", "alloc", "requested", "completed")
     kept = {name: getattr(pairs, name)[~internal] for name in columns}
-    events = np.unique([getattr(pairs, name)[internal] for name in columns[2:]])
+    events = unique(np.concatenate([getattr(pairs, name)[internal] for name in columns[2:]]))
     return replace(pairs, **kept), events[events != ABSENT].astype(np.int64)
 
 

@@ -6,10 +6,10 @@ Nothing here needs NumPy: commands read it before they know what to do.
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Any
 
 from snapreport.ground.errors import CutError, MomentError
+from snapreport.ground.later import expression
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import parse_size
 
@@ -66,7 +66,7 @@ Address = tuple[int, int | None]
 """An address, and how many allocations came before at it; None for the only one."""
 
 
-_ADDRESS = re.compile(r"b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?")
+_ADDRESS = expression(r"b?(?:0x)?([0-9a-fA-F]{1,16})(?:_(\d{1,9}))?")
 
 
 def parse_address(text: str) -> Address:
@@ -216,7 +216,7 @@ def cut_from_plain(plain: dict[str, Any] | None) -> Cut | None:
     return Cut(bound("first"), bound("last"), number(plain["min_size"]))
 
 
-_TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
+_TIME = expression(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})\s*(us|µs|ms|s|min)")
 
 
 _MICROS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
@@ -237,6 +237,8 @@ def parse_bound(value: int | str | Bound) -> Bound:
     match = _TIME.fullmatch(text)
     if match is None:
         raise CutError(f"{text!r} is neither an event nor a time; write 1200, 1.5s or 200ms.")
+    from fractions import Fraction  # few commands are given a time
+
     return Bound(None, int(Fraction(match[1]) * _MICROS[match[2]]))
 
 

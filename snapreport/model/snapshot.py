@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import CleanTexts, Shown, visible
 from snapreport.ground.units import words
@@ -205,7 +206,7 @@ stand outside of those of the backward pass, so gradients are counted by the for
 _LEAST_OF_LINE = 3
 """Characters of a frame in a stack's text besides its file and name: two colons and a number."""
 
-_ARGUMENTS = re.compile(r"\((?!anonymous namespace\)|\)\().*$", re.DOTALL)
+_ARGUMENTS = expression(r"\((?!anonymous namespace\)|\)\().*$", re.DOTALL)
 
 
 def short_name(name: str) -> str:
@@ -451,7 +452,7 @@ FORECAST_PARTS = (
 SIZES = ("nonzero", "unique", "int", "bincount")
 """Kinds of values that decide how large something becomes."""
 ASSUMED_KINDS = (*SIZES, "bool", "float")
-_NUMBERS_OF = re.compile(
+_NUMBERS_OF = expression(
     r"(True|False|-?[0-9]{1,20}(\.[0-9]{1,20})?(e[+-][0-9]{1,3})?( of [0-9]{1,20})?)\Z"
 )
 

@@ -17,14 +17,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from snapreport.ground.later import expression
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import words
 from snapreport.model.snapshot import RecorderInfo
 
 _HIDDEN = "HIDDEN"
 """What replaces a key."""
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
-_URL = re.compile(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
+_EMAIL = expression(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24}(?![\w(])")
+_URL = expression(r"(?:(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.)[^\s\"'<>`)\]]+")
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,12 @@ _SPACED = rf"{_NAME}(?: {_NAME}){{0,3}}(?=[\\/])|{_NAME}"  # of Windows: C:\User
 _DEEPEST_FOLDER = 12
 """How many folders of a path are looked at."""
 _USERS = r"(?i:Users|Documents and Settings)"
-_TILDE = re.compile(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
+_TILDE = expression(r"(?<![\w.~/\\-])~([A-Za-z_][\w.-]{0,63})(?=[\\/])")
 # Where PyTorch keeps what it compiled: its folder is named after the user.
 _CACHE = "torchinductor_"
-_INDUCTOR = re.compile(rf"(?<={_CACHE})(?!~)([^\\/\s\"':]{{1,255}})")
+_INDUCTOR = expression(rf"(?<={_CACHE})(?!~)([^\\/\s\"':]{{1,255}})")
 # The names that editors give to the machine that they are connected to.
-_REMOTE = re.compile(
+_REMOTE = expression(
     r"((?:ssh-remote|dev-container|attached-container|k8s-container|tunnel)(?:\+|%2[bB]))"
     r"(?!~)[\w.%@-]{1,255}"
 )
@@ -158,8 +159,8 @@ def _names_someone(user: str) -> bool:
     return len(user) >= _SHORTEST_NAME and user.lower() not in _ANYONE
 
 
-_PATH = re.compile(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST_FOLDER}}})")
-_WINDOWS = re.compile(
+_PATH = expression(rf"(?=[./]){_BEGIN}(?P<path>(?:/{_NAME}){{1,{_DEEPEST_FOLDER}}})")
+_WINDOWS = expression(
     rf"(?=[.A-Za-z]){_BEGIN}(?<![A-Za-z0-9])[A-Za-z]:(?:\\{{1,2}}|/){_USERS}(?:\\{{1,2}}|/)(?P<drive>{_SPACED})"
     # A server, and what of it is shared.
     r"|(?<![\w.~:\\-])\\{2,4}[\w.$-]{1,255}\\{1,2}[\w.$-]{1,255}"
@@ -176,7 +177,7 @@ def _find_homes(text: str) -> Iterator[tuple[int, int, str]]:
             length, owner = _home(parts)
             if length:
                 yield found.start(), found.start("path") + len("/".join(parts[:length])), owner
-    if "\\" in text or ":" in text:
+    if "\\" in text or ":/" in text:
         for found in _WINDOWS.finditer(text):
             yield found.start(), found.end(), found["drive"] or found["share"] or ""
     if "~" in text:
@@ -225,7 +226,7 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
     return _INDUCTOR.sub("~", text) if _CACHE in text else text
 
 
-_SHARE = re.compile(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
+_SHARE = expression(r"\\\\(?:[?.]\\UNC\\)?[\w.$-]{1,255}\\[\w.$ -]{1,255}(?=\\)")
 
 
 def hide_servers(path: str) -> str:
@@ -247,12 +248,12 @@ def home_of(parts: list[str], users: Collection[str]) -> int:
 _HOMES = frozenset({"home", "homes", "Users"})
 """Folders that hold the homes of users; ``users`` is one at any depth, the others near the root."""
 _WINDOWS_HOMES = ("users", "documents and settings")
-_DISKS = re.compile(
+_DISKS = expression(
     r"\A(?:(scratch|gpfs|lustre|nfs|beegfs|weka|vast|ceph|cephfs|panfs|afs|efs|fsx|raid)[\d_.-]{0,8}$"
     r"|mnt$|media$|(scratch|gpfs|lustre|nfs)[-_]\w{1,32}$)"
 )
 """Folders where clusters mount the disks that their users share."""
-_EVERYONES = re.compile(
+_EVERYONES = expression(
     r"\A(?i:users?|homes?|scratch|data|datasets?|work|workspaces?|projects?|proj|groups?|shared?|common"
     r"|public|fs|fsw|portfolios|lustre|gpfs|nfs|stor(?:e|age)|vol(?:umes?)?|disks?|ssd|nvme|raid|te?mp"
     r"|local|cache|models?|checkpoints?|run|\w)[\d_.-]{0,8}$"
@@ -281,7 +282,7 @@ def _home(folders: list[str], users: Collection[str] = ()) -> tuple[int, str]:
 # Keys: by how they begin, by the word before them, or by looking random.
 
 # All repetitions are bounded or begin where a run does, so the time is linear in a stranger's text.
-_PREFIXES = re.compile(
+_PREFIXES = expression(
     r"(?<![A-Za-z0-9_-])(?:"
     r"(?P<GitHub>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"
     r"|(?P<GitLab>glpat-[\w-]{16,})"
@@ -298,19 +299,19 @@ _PREFIXES = re.compile(
 )
 _SHORTEST_KEY = 15
 """Letters of a key that is known by how it begins, at least."""
-_SECRET = re.compile(
+_SECRET = expression(
     r"(?i)(?:(?:api|access|auth|private|wandb|secret)[_-]?key|secret|passw(?:or)?d|passphrase|token)"
     rf"[\"']?\s{{0,9}}[=:]\s{{0,9}}[\"']?(?!{_HIDDEN}\b)(?P<value>[^\s\"',;]{{6,}})"
     r"|\bauthorization[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
     rf"(?!(?:\w{{1,16}}\s{{1,9}})?{_HIDDEN}\b)(?:\w{{1,16}}\s{{1,9}})?(?P<sent>[^\s\"',;]{{6,}})"
 )
-_RUN = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
+_RUN = expression(r"[A-Za-z0-9+/_=-]{24,}")
 # Hashes that we write ourselves: in a page's policy, and after the source's name.
-_OURS = re.compile(r"'sha256-[A-Za-z0-9+/=]{44}'|SHA-256 `?[0-9a-f]{64}")
-_HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
+_OURS = expression(r"'sha256-[A-Za-z0-9+/=]{44}'|SHA-256 `?[0-9a-f]{64}")
+_HEX = expression(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 
 # Options such as --wandb-key, trainer.api_key= and DB_PASSWORD=, but not --max-tokens.
-_OPTION = re.compile(
+_OPTION = expression(
     r"(?i)\A(?P<name>[\w.+/-]{0,128}(?:key|token|passw(?:or)?d|passwd|pwd|passphrase|secret|credentials?))"
     r"(?P<rest>=.*)?$",
     re.DOTALL,
@@ -355,9 +356,9 @@ def _without_secrets(words: Iterable[str]) -> list[str]:
     return hidden
 
 
-_PARTS = re.compile(r"[A-Za-z0-9+]{24,}")
+_PARTS = expression(r"[A-Za-z0-9+]{24,}")
 # Names that PyTorch and Triton give to compiled code: a SHA-256 in base32.
-_COMPILED = re.compile(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
+_COMPILED = expression(r"[cf]?[a-z2-7]{51,52}|[A-Z2-7]{52}")
 _LEAST_ENTROPY = 3.8
 """Bits for each character; words and their abbreviations have less, at this length."""
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 from snapreport.ground.files import common_beginning
+from snapreport.ground.later import expression
 from snapreport.ground.records import dataclass
 from snapreport.model.asked import (
     KEPT,
@@ -130,7 +131,7 @@ def _change_json(value: Any, change: _Change) -> Any:
 
 
 # Scripts that are started by name are not part of the project, wherever they are installed.
-_SCRIPT = re.compile(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
+_SCRIPT = expression(r"(?:^|/)((?:bin|Scripts)/[^/.]+(?:\.exe|-script\.py)?)$")
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def _is_absolute(parts: list[str]) -> bool:
     return len(parts) > 1 and (parts[0] in ("", "~") or parts[0][1:] == ":")
 
 
-_RESERVED = re.compile(
+_RESERVED = expression(
     r"python3|ipykernel_|torchinductor_|(bin|Scripts|homes?|Users|(site|dist)-packages)$|[.~<]"
 )
 
@@ -221,7 +222,7 @@ def _root(
     return root
 
 
-_NOTEBOOK = re.compile(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
+_NOTEBOOK = expression(r"(?:^|/)(ipykernel_\d+/.+)", re.DOTALL)
 
 
 def _short(
@@ -260,8 +261,8 @@ def _at_home(name: str, parts: list[str], users: Collection[str]) -> str:
     return "/".join(["~", *parts[at:]]) if at else hide_homes(name)
 
 
-_PYTHON = re.compile(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
-_PYTHON_WINDOWS = re.compile(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
+_PYTHON = expression(r"(?:^|/)lib(?:64)?/(python3[^/]*)/.")
+_PYTHON_WINDOWS = expression(r"c?python-?(\d)\.?(\d{1,3})?[^/]{0,60}/lib/", re.IGNORECASE)
 
 
 def _python(text: str) -> str:
@@ -299,11 +300,11 @@ def shorten(history: History) -> History:
     return replace(changed, names=NamesDone(SHORT, project, short.packages))
 
 
-_PACKAGES = re.compile(
+_PACKAGES = expression(
     r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
     r"[\\/]{1,2}(?:site|dist)-packages[\\/]{1,2}"
 )
-_STANDARD = re.compile(
+_STANDARD = expression(
     r"(?<![\w.~-])(?:(?<![\\/])(?:~|[A-Za-z]:))?(?:[\\/]{1,2}[^\\/\s:\"'<>|,;]+){0,20}?"
     r"[\\/]{1,2}lib(?:64)?[\\/]{1,2}(python3\.\d+t?[\\/])"
 )

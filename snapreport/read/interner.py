@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import NotASnapshotError
+from snapreport.ground.later import expression
 from snapreport.ground.safe_text import CleanTexts
 from snapreport.model.snapshot import (
     GENERATED,
@@ -27,15 +28,15 @@ from snapreport.read.fields import check_key, take
 from snapreport.read.parsed import Allowance
 
 # The profiler has no separate file and line: "train.py(43): training_step".
-_PROFILER_FRAME = re.compile(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
+_PROFILER_FRAME = expression(r"(.+\.py)\((\d{1,9})\): (.+)", re.DOTALL)
 _PLAIN_KEYS = {"name", "filename", "line"}
 # As traceback.format_stack() has it, which is what anomaly mode notes.
-_TRACEBACK_FRAME = re.compile(
+_TRACEBACK_FRAME = expression(
     r'File "([^"\n]{1,4000})", line (\d{1,9}), in ([^\n]{1,1000})'
     r"(?:\n {4}(\S[^\n]{0,1000}))?"
 )
 # Libraries and programs, which PyTorch names under TORCH_SYMBOLIZE_MODE=fast.
-_BINARY = re.compile(r"\.(so(\.\d+)*|dylib|dll|pyd|exe)$|(^|[\\/])python[\d.]*$")
+_BINARY = expression(r"\.(so(\.\d+)*|dylib|dll|pyd|exe)$|(^|[\\/])python[\d.]*$")
 _LONGEST_END = 64
 _UNNAMED = "??"
 _LONGEST_TRACE = 20_000

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.errors import NotASnapshotError, NotEnoughMemoryError
+from snapreport.ground.later import expression
 from snapreport.ground.native import library
 from snapreport.ground.native.columns import appear
 from snapreport.ground.processes import NO_MEMORY_CHECK, available_memory
@@ -102,7 +103,7 @@ _REST = 12
 
 _WINDOWS, _WINDOW = 64, 1 << 14
 # How every pickler begins a dict: memoized or not, by protocol 4 or an older one.
-_DICT = re.compile(rb"\}(?:\x94|q.|r....)?\(", re.DOTALL)
+_DICT = expression(rb"\}(?:\x94|q.|r....)?\(", re.DOTALL)
 
 _ALWAYS_TRIED = 1 << 28
 

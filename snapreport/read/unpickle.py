@@ -12,6 +12,7 @@ import re
 from typing import Any, NoReturn
 
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
+from snapreport.ground.later import expression
 from snapreport.ground.native.library import scan
 from snapreport.read.parsed import parse, parsed_memory, require_memory, unpickled_memory
 
@@ -97,7 +98,7 @@ def _not_needed(what: str, position: int) -> UnsafePickleError:
 
 _LONGEST_NAME = 120
 # SHORT_BINUNICODE twice, each with or without MEMOIZE, at the end.
-_TWO_STRINGS = re.compile(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
+_TWO_STRINGS = expression(rb"(?=\x8c(.)([^\x8c\x94]*)\x94?\x8c(.)([^\x8c\x94]*)\x94?\Z)", re.DOTALL)
 
 
 def _wanted_name(data: bytes | mmap.mmap, position: int) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.native.columns import unique
 from snapreport.ground.records import dataclass
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.roles import (
@@ -223,7 +224,7 @@ most tensors of one size in a layer, such as the projections of its attention.""
 def _in_layers(there: _Sizes) -> NDArray[np.int64]:
     """Return the sizes that occur as often as several others, or a small multiple of that."""
     found = np.zeros(len(there.count), np.bool_)
-    for layers in np.unique(there.count[there.count >= _STACKED]).tolist():
+    for layers in unique(there.count[there.count >= _STACKED]).tolist():
         fits = np.isin(there.count, layers * np.arange(1, _IN_EACH + 1))
         found |= fits & (fits.sum() >= _ALIKE)
     return there.size[found]
@@ -261,7 +262,7 @@ def _find_buckets(blocks: _Sizes, parameters: _Sizes, doubtful: int = _NUMBER) -
     for sets in range(_MOST_SETS, 0, -1):
         spare = np.maximum(blocks.count - sets * parameters.of(blocks.size), 0)
         size = np.repeat(blocks.size, spare)[::-1]
-        small = [0, *np.unique(size[(size < _FIRST_CAP) & (size > _NUMBER)]).tolist()]
+        small = [0, *unique(size[(size < _FIRST_CAP) & (size > _NUMBER)]).tolist()]
         found = _adding_up_to(least, most, size[size >= _FIRST_CAP].tolist(), small)
         if least and found:
             return _Sizes(*np.unique(np.array(found, np.int64), return_counts=True))
@@ -508,7 +509,7 @@ def _kept_by_passes(
     kept = (rows.alloc_event > START) & (rows.alloc_event < last)
     kept &= rows.free_requested_event >= history.events
     roles = (ACTIVATION, FORWARD_TEMPORARY)
-    return {role: np.unique(rows.size[kept & (judge.role == role)]) for role in roles}
+    return {role: unique(rows.size[kept & (judge.role == role)]) for role in roles}
 
 
 def _most_at_once(history: DeviceHistory, chosen: NDArray[np.intp]) -> _Sizes:

@@ -28,6 +28,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.safe_text import matched
 from snapreport.ground.units import words
@@ -45,26 +46,26 @@ from snapreport.model.snapshot import (
 IN_CPP = "C++ code, without a Python frame"
 """The call site of stacks in which no frame says anything."""
 
-_BACKWARD = re.compile(r"(?:^|::)((\w{1,120}?)Backwards?\d{0,4})$")
+_BACKWARD = expression(r"(?:^|::)((\w{1,120}?)Backwards?\d{0,4})$")
 _WORK = (
-    (re.compile(r"^torch::autograd::InputBuffer::"), "sum of a tensor's gradients (autograd)"),
+    (expression(r"^torch::autograd::InputBuffer::"), "sum of a tensor's gradients (autograd)"),
     (
-        re.compile(r"^torch::autograd::InputMetadata::(maybe_)?reduce"),
+        expression(r"^torch::autograd::InputMetadata::(maybe_)?reduce"),
         "sum of a broadcast tensor's gradient (autograd)",
     ),
-    (re.compile(r"^torch::autograd::validate_outputs"), "gradient conversion (autograd)"),
-    (re.compile(r"^torch::autograd::Engine::"), "backward pass (autograd's engine)"),
-    (re.compile(r"^c10d::\w*Reducer::"), "gradient buckets of DDP (Reducer)"),
+    (expression(r"^torch::autograd::validate_outputs"), "gradient conversion (autograd)"),
+    (expression(r"^torch::autograd::Engine::"), "backward pass (autograd's engine)"),
+    (expression(r"^c10d::\w*Reducer::"), "gradient buckets of DDP (Reducer)"),
 )
 """What autograd and DDP do around the nodes. Of ProcessGroups the class says it already."""
-_MAKES_ROOM = re.compile(r"^(new_)?(empty(_\w{1,40})?|resize_\w{0,40})$")
+_MAKES_ROOM = expression(r"^(new_)?(empty(_\w{1,40})?|resize_\w{0,40})$")
 """Operators that only get memory, for the one that called them."""
-_MACHINERY = re.compile(
+_MACHINERY = expression(
     r"^(?:(?:at|c10|caffe2|std|__gnu_cxx|functorch|pybind11)::|torch::(?!nn::|optim::)|THP|THC|\?*$"
     r"|_{0,2}Py(?:[A-Z]\w*)?_|method_vectorcall|cfunction_|slot_tp_|subtype_dealloc|vectorcall_"
     r"|execute_native_thread|_{0,2}clone3?$|start_thread|_{0,2}libc_start|_start$|main$|pthread)"
 )
-_TOKEN = re.compile(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
+_TOKEN = expression(r"\boperator(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)|\(anonymous namespace\)|[<>( ]")
 
 
 @lru_cache(maxsize=100_000)
@@ -98,7 +99,7 @@ def native_kind(name: str) -> int:
         return NODE
     if own.startswith("aten::"):  # operators, as the profiler has them
         return MACHINERY if _MAKES_ROOM.match(own.removeprefix("aten::")) else NATIVE
-    if any(pattern.match(own) for pattern, _ in _WORK) or _part_of_node(own) is not None:
+    if _work(own) is not None or _part_of_node(own) is not None:
         return NATIVE
     operator = _operator(own)
     if operator:
@@ -109,8 +110,7 @@ def native_kind(name: str) -> int:
 def native_words(name: str) -> str:
     """Say what a C++ function does, for a reader who does not know PyTorch's; else its name."""
     own = qualified_name(name)
-    work = (said for pattern, said in _WORK if pattern.match(own))
-    found = _node(name, own) or _part_of_node(own) or next(work, None)
+    found = _node(name, own) or _part_of_node(own) or _work(own)
     if found is not None:
         return found
     kind = native_kind(name)
@@ -119,7 +119,13 @@ def native_words(name: str) -> str:
     return IN_CPP if kind == MACHINERY and not own.startswith("aten::") else short_name(name)
 
 
-_OVERLOAD = re.compile(
+def _work(own: str) -> str | None:
+    if not own.startswith(("torch::autograd::", "c10d::")):
+        return None
+    return next((said for pattern, said in _WORK if pattern.match(own)), None)
+
+
+_OVERLOAD = expression(
     r"_(?:[A-Z]\w{0,60}|int|dims?|out|self|dtype|correction|mode|forward|memory_format)$"
 )
 
@@ -129,7 +135,7 @@ def plain_operator(name: str) -> str:
     return _OVERLOAD.sub("", name)
 
 
-_CPP_NODE = re.compile(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
+_CPP_NODE = expression(r"torch::autograd::CppNode<[^<>]{0,400}?(\w{1,200})>")
 _RUNS_NODE = ("apply", "operator()", "release_variables")
 
 
@@ -170,6 +176,8 @@ def _of_class(node: str) -> str | None:
 
 def _part_of_node(own: str) -> str | None:
     """Name the node that a function does part of the work of, where the node may be inlined."""
+    if "_apply_" not in own and "AccumulateGrad" not in own:  # most are neither
+        return None
     for part in reversed(own.split("::")):
         bare = re.sub(r"_apply_(functional|impl)$", "", part)
         if bare == "AccumulateGrad" or (bare != part and _BACKWARD.search(bare)):
@@ -177,7 +185,7 @@ def _part_of_node(own: str) -> str | None:
     return None
 
 
-_OPERATOR = re.compile(
+_OPERATOR = expression(
     r"^(?:at::_ops::(\w+)::(?:call|redispatch)|at::([a-z]\w*)"
     r"|torch::autograd::VariableType::(?:\(anonymous namespace\)::)?(\w+))$"
 )
@@ -238,8 +246,8 @@ LIBRARIES = words(
 
 _INSTALLED = ("site-packages", "dist-packages")
 
-_UNKNOWN_FILE = re.compile(r"(\?\?|none)?$")
-_NATIVE_FILE = re.compile(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
+_UNKNOWN_FILE = expression(r"(\?\?|none)?$")
+_NATIVE_FILE = expression(r"\.(c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(:|$)")
 
 
 @once_for_each
@@ -324,7 +332,7 @@ _PACKAGES = words(
     """
 )
 """Internal as installed packages, or these parts of them."""
-_TRAINER = re.compile(r"(transformers|sentence_transformers|trl|composer)/trainer")
+_TRAINER = expression(r"(transformers|sentence_transformers|trl|composer)/trainer")
 _SCRIPTS = words(
     """
     accelerate accelerate-launch colossalai composer deepspeed ipython ipython3 jupyter
@@ -353,7 +361,7 @@ def _is_internal(parts: list[str]) -> bool:
 
 
 # The name is a hash, and the folder its first two letters: a cache may be anywhere.
-_HASHED = re.compile(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
+_HASHED = expression(r"c([a-z2-7]{2})[a-z2-7]{49}\.py")
 
 
 def _is_compiled(parts: list[str]) -> bool:
@@ -364,7 +372,7 @@ def _is_compiled(parts: list[str]) -> bool:
     return found is not None and parts[-2:-1] == [found[1]]
 
 
-_LOWER_NAME = re.compile(r"[a-z_]+(\.py$|/)")
+_LOWER_NAME = expression(r"[a-z_]+(\.py$|/)")
 
 
 def _is_standard(parts: list[str]) -> bool:
@@ -394,10 +402,12 @@ def site_names(stacks: StackTable) -> list[str]:
     """Return the name of each frame as a call site, by frame id."""
     frames, words = stacks.frames, frame_words(stacks)
     compiled = compiled_frames(frames)
-    kinds = classify_frames(frames)
+    kinds = classify_frames(frames).tolist()
     names = [
-        function_of(frames, frame) if kinds[frame] > NATIVE else words[frame]
-        for frame in range(len(frames))
+        _function_of(name, made, kind) if kind > NATIVE else word
+        for name, made, kind, word in zip(
+            frames.names, compiled.tolist(), kinds, words, strict=True
+        )
     ]
     if compiled.any():
         for frame in _callers(stacks, compiled).tolist():
@@ -437,16 +447,20 @@ def frame_words(stacks: StackTable) -> list[str]:
     return names
 
 
-_KERNEL = re.compile(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
+_KERNEL = expression(r"(?:triton|cpp|xpu|mps)_(?:[a-z]{1,8}_)?fused_(\w{1,400}?)_\d{1,9}$")
 
 
 def function_of(frames: FrameTable, frame: int) -> str:
     """Return the function of a frame that is a call site; of C++, what the function does."""
-    name = frames.names[frame]
-    if compiled_frames(frames)[frame]:
+    kind, compiled = classify_frames(frames)[frame], compiled_frames(frames)[frame]
+    return _function_of(frames.names[frame], compiled, kind)
+
+
+def _function_of(name: str, compiled: bool, kind: int) -> str:
+    if compiled:
         kernel = _KERNEL.match(name[-500:])
         return f"{COMPILED} for {kernel[1]}" if kernel else COMPILED
-    return native_words(name) if classify_frames(frames)[frame] >= NODE else short_name(name)
+    return native_words(name) if kind >= NODE else short_name(name)
 
 
 def is_hidden(site: str) -> bool:

@@ -8,18 +8,17 @@ states, private pools, collectives, workspaces of libraries, and autocast's copi
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import (
     count_until,
     distinct,
     is_among,
-    stable_order,
     unique,
 )
 from snapreport.model.history import START, DeviceHistory, History
@@ -373,7 +372,7 @@ def _of_lines(stack: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np
     return there[stack]
 
 
-_AUTOCASTS = re.compile(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
+_AUTOCASTS = expression(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
 
 
 def _find_weight_copies(
@@ -397,8 +396,7 @@ def _find_weight_copies(
     """
     rows, n = history.allocations, len(history.allocations)
     copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    order = np.flatnonzero(rows.alloc_event > START)
-    order = order[stable_order(rows.alloc_event[order])]
+    order = np.flatnonzero(rows.alloc_event > START)  # they are in birth order
     of_half = _has_half_of_a_weight(history, passes, order)
     if not of_half.any():
         return copies, sure
@@ -456,13 +454,11 @@ def operations(
         the recording; and the event at which each begins, ascending.
     """
     rows = history.allocations
-    order = stable_order(rows.alloc_event)
-    born = rows.alloc_event[order]
-    line = np.append(_python_nodes(stacks), -1)[rows.stack[order]]
-    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(order)]
+    born = rows.alloc_event  # ascending
+    line = np.append(_python_nodes(stacks), -1)[rows.stack]
+    new = np.append(True, (line[1:] != line[:-1]) & (born[1:] > START))[: len(rows)]
     new[np.searchsorted(born, START, side="right") :][:1] = True
-    run = np.empty(len(order), np.intp)
-    run[order] = np.cumsum(new) - 1
+    run = np.cumsum(new) - 1
     return run, born[new]
 
 
@@ -473,7 +469,7 @@ def _python_nodes(stacks: StackTable) -> NDArray[np.intp]:
     return stacks.of_stacks(lowest_on_path(stacks.node_parent, native[stacks.node_frame]))
 
 
-_USES_WEIGHTS = re.compile(
+_USES_WEIGHTS = expression(
     r".{0,400}(torch[/\\]nn[/\\](modules[/\\](linear|conv)|functional)|pytorch_utils)\.py$"
 )
 """Files whose lines hand a weight to an operation."""

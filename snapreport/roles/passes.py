@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import matched
@@ -279,9 +280,9 @@ def _phases(marks: NDArray[np.int32]) -> NDArray[np.int8]:
 
 
 _STAGES = (
-    (re.compile(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
-    (re.compile(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
-    (re.compile(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
+    (expression(r"^Optimizer\.step#|^optim(izer)?([ _]step)?$", re.IGNORECASE), OPTIMIZER),
+    (expression(r"^(backward|bwd)$", re.IGNORECASE), BACKWARD),
+    (expression(r"^(forward|fwd)$", re.IGNORECASE), FORWARD),
 )
 
 

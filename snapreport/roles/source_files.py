@@ -8,6 +8,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection
 
+from snapreport.ground.later import expression
+
 FileKey = tuple[str, str]
 """The kind of place a file is in, and its path below that place: equal in both recordings."""
 
@@ -17,27 +19,27 @@ _PLACES = (
     # Native code: folders differ between build machines, so only the name is kept.
     (
         "native",
-        re.compile(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$", re.DOTALL),
+        expression(r"^(?:.*/)?([^/]*\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|S|o)(?::.*)?)$", re.DOTALL),
     ),
-    ("package", re.compile(r"^(?:.*/)?(?:site|dist)-packages/(.+)$", re.DOTALL)),
-    ("compiled", re.compile(r"^(?:.*/)?torchinductor_[^/]*/(.+)$", re.DOTALL)),
-    ("notebook", re.compile(r"^(?:.*/)?ipykernel_\d+/(.+)$", re.DOTALL)),
-    ("python", re.compile(r"^(?:(?:.*/)?lib(?:64)?/)?python3[^/]*/(.+)$", re.DOTALL)),
+    ("package", expression(r"^(?:.*/)?(?:site|dist)-packages/(.+)$", re.DOTALL)),
+    ("compiled", expression(r"^(?:.*/)?torchinductor_[^/]*/(.+)$", re.DOTALL)),
+    ("notebook", expression(r"^(?:.*/)?ipykernel_\d+/(.+)$", re.DOTALL)),
+    ("python", expression(r"^(?:(?:.*/)?lib(?:64)?/)?python3[^/]*/(.+)$", re.DOTALL)),
     (
         "python",
-        re.compile(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.DOTALL | re.IGNORECASE),
+        expression(r"^[A-Za-z]:/(?:.*/)?c?python[^/]*/lib/(.+)$", re.DOTALL | re.IGNORECASE),
     ),
     # A checkout of PyTorch counts as the package.
     (
         "package",
-        re.compile(
+        expression(
             r"^(?=.*\.py$)(?:.*/)?(torch/(?:_\w+|amp|autograd|cuda|distributed|functional|fx|jit|nn|optim"
             r"|serialization|utils)(?:/.*)?\.py)$",
             re.DOTALL,
         ),
     ),
 )
-_NUMBERED = re.compile(r"^(<eval_with_key>)\.\d+$")
+_NUMBERED = expression(r"^(<eval_with_key>)\.\d+$")
 _NO_FILES = ("", "??", "none")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import distinct
 from snapreport.ground.safe_text import matched
@@ -72,16 +73,16 @@ _STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
 """Bits of files: of optimizers; around the step of every optimizer, also of the user's own; between
 a step and its closure; PyTorch's own."""
 _FILES = (
-    (_STEPS, re.compile(r".{0,400}torch[/\\]optim[/\\]")),
+    (_STEPS, expression(r".{0,400}torch[/\\]optim[/\\]")),
     (
         _AROUND,
-        re.compile(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
+        expression(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
     ),
-    (_BETWEEN, re.compile(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
+    (_BETWEEN, expression(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
 )
-_TORCH = re.compile(r"(^|.{0,400}[/\\])torch[/\\]")
+_TORCH = expression(r"(^|.{0,400}[/\\])torch[/\\]")
 _CALLS_CLOSURES = ("step", "_directional_evaluate")
-_CLOSURE = re.compile(r"(\w{1,80}_)?closure$")
+_CLOSURE = expression(r"(\w{1,80}_)?closure$")
 
 
 @once_for_each

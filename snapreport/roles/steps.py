@@ -10,7 +10,6 @@ through one line inside a module, an optimizer, the backward pass, or the buildi
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import (
     distinct,
@@ -46,8 +46,8 @@ from snapreport.roles.passes import (
     stack_marks,
 )
 
-_PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
-OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+_PROFILER_STEP = expression(r"^ProfilerStep#\d+$")
+OPTIMIZER_STEP = expression(r"^Optimizer\.step#")
 """The name of an optimizer step's stage, as PyTorch annotates it."""
 
 _FEWEST = 2
@@ -97,7 +97,7 @@ def find_iterations(history: DeviceHistory, tables: History) -> Iterations | Non
     return None if period is None else _from_period(period, passes, allocated)
 
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = expression(r"\d+")
 _FEWEST_OF_A_NAME = 3
 """A stage name of the user's own counts as a step's if it occurs this often."""
 _COVERS = 0.5
@@ -219,8 +219,8 @@ def _apart(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 _LOOP_MARKERS = (
-    re.compile(r"^Optimizer\.zero_grad#"),
-    re.compile(r"^enumerate\(DataLoader\)#.*__next__$"),
+    expression(r"^Optimizer\.zero_grad#"),
+    expression(r"^enumerate\(DataLoader\)#.*__next__$"),
 )
 """Stages that PyTorch itself sets once a step, at or near its beginning."""
 
@@ -655,12 +655,12 @@ def _even_marks(mark: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], fl
             yield order[begin[one] : begin[one] + count[one]], float(filled[one])
 
 
-_MODULE_CALL = re.compile(r"^_(wrapped_)?call_impl$")
-_WITHIN = re.compile(
+_MODULE_CALL = expression(r"^_(wrapped_)?call_impl$")
+_WITHIN = expression(
     r"torch::autograd::(python::Python)?Engine|^_engine_run_backward$"
     r"|^(forward|_apply|__init__|deepcopy|load_state_dict|_load_from_state_dict|from_pretrained)$"
 )
-_WITHIN_FILE = re.compile(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\\]")
+_WITHIN_FILE = expression(r"torch[/\\]optim[/\\]|torch[/\\]_(inductor|dynamo)[/\\]")
 
 
 def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
@@ -671,15 +671,16 @@ def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
     not count, as the interpreter may use more or fewer of them for the same call.
     """
     frames = stacks.frames
-    kinds = classify_frames(frames)
+    kinds = classify_frames(frames).tolist()
     calls = [bool(_MODULE_CALL.match(name)) for name in frames.names]
+    within = {file: bool(_WITHIN_FILE.search(file)) for file in set(frames.filenames)}
     part = [
-        name.startswith(GRADIENT_OF) or bool(_WITHIN.search(name) or _WITHIN_FILE.search(filename))
+        name.startswith(GRADIENT_OF) or within[filename] or bool(_WITHIN.search(name))
         for name, filename in zip(frames.names, frames.filenames, strict=True)
     ]
-    counts = [kind in (OUTSIDE, LIBRARY) or p for kind, p in zip(kinds.tolist(), part, strict=True)]
+    counts = [kind in (OUTSIDE, LIBRARY) or p for kind, p in zip(kinds, part, strict=True)]
     n = len(stacks.node_parent)
-    found = np.full(n + 1, -1, np.int64)
+    found = [-1] * (n + 1)
     called = [False] * (n + 1)
     python = [-1] * (n + 1)
     paths: dict[tuple[int, int], int] = {}
@@ -694,7 +695,7 @@ def parts_of_steps(stacks: StackTable) -> NDArray[np.int64]:
             found[node] = found[parent]
         elif part[frame] or (called[parent] and kinds[frame] == OUTSIDE):
             found[node] = python[node]
-    return found
+    return np.array(found, np.int64)
 
 
 _SAMPLED = 16

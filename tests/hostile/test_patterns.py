@@ -18,6 +18,7 @@ import pytest
 
 import snapreport
 from snapreport.api.runs.inputs import reader_by
+from snapreport.ground.later import Expression
 from snapreport.ground.patterns import compile_pattern
 from snapreport.names import personal_data, short_paths
 from snapreport.read import unpickle
@@ -44,6 +45,7 @@ METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn",
 
 # Patterns that are put together when they are used, and what puts one together of each.
 MADE: dict[str, Callable[[], Iterable[re.Pattern[Any]]]] = {
+    "ground/later.py": lambda: (),  # what others give
     "ground/patterns.py": lambda: (),  # of users: see the tests below
     "read/source.py": lambda: (),
     "api/runs/inputs.py": lambda: (),  # reader_by()'s
@@ -78,7 +80,9 @@ def modules() -> Iterator[ModuleType]:
 
 
 def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, re.Pattern):
+    if isinstance(value, Expression):
+        yield re.compile(*value._given)
+    elif isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, (tuple, list, set, frozenset)):
         for each in value:
@@ -100,7 +104,7 @@ def sources() -> list[tuple[str, ast.Module]]:
     return [
         (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
         for path, text in texts
-        if any(f".{method}(" in text for method in ("compile", *METHODS))
+        if any(f"{method}(" in text for method in ("expression", ".compile", *METHODS))
     ]
 
 
@@ -116,6 +120,8 @@ def _called(tree: ast.AST) -> Iterator[tuple[str, str, ast.Call]]:
             of = node.func.value
             if isinstance(of, (ast.Name, ast.Attribute)):
                 yield of.id if isinstance(of, ast.Name) else of.attr, node.func.attr, node
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "expression":
+            yield "re", "compile", node  # which is done later
 
 
 def every_pattern() -> dict[re.Pattern[Any], set[str]]:
