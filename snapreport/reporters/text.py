@@ -6,11 +6,15 @@ In a table figures are never cut, texts share the room left, and headings may wr
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
-from snapreport.ground.later import expression
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
 from snapreport.ground.safe_text import replaced
 from snapreport.reporters.document import (
     Block,
@@ -34,17 +38,17 @@ NARROWEST, _PIPE_WIDTH = 60, 100
 
 STYLES = {
     "": "",
-    "title": "1",
-    "critical": "1;31",
-    "warning": "1;33",
-    "note": "1;34",
-    "good": "1;32",
+    "title": "bold",
+    "critical": "bold red",
+    "warning": "bold yellow",
+    "note": "bold blue",
+    "good": "bold green",
 }
-"""Kinds of lines, and what begins their style where there are colours: bold, then a colour."""
+"""Kinds of lines, and their styles where there are colours."""
 
-_HEAT = ((0.25, "31"), (0.05, "33"))
-"""The least shares of the total, and the colours, red and yellow, of amounts from there on."""
-_AMOUNT = expression(r"^ *\S+ \S+")
+_HEAT = ((0.25, "red"), (0.05, "yellow"))
+"""The least shares of the total, and the colours that amounts have from there on."""
+_AMOUNT = re.compile(r"^ *\S+ \S+")
 
 _INDENT = "  "
 _VALUE = 24
@@ -67,7 +71,17 @@ class Page:
         """``width`` in columns; ``colour``: for a terminal that shows them."""
         self._width = width
         self._text = io.StringIO()
-        self._colour = colour
+        self._console = Console(
+            file=self._text,
+            width=width,
+            color_system="standard" if colour else None,
+            no_color=False,  # the caller has checked NO_COLOR
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+            force_jupyter=False,  # else Rich shows each line in a notebook, and nothing is returned
+        )
 
     def write(self, document: Document) -> None:
         """Write a document, without its title."""
@@ -75,12 +89,7 @@ class Page:
 
     def say(self, text: str = "", style: str = "") -> None:
         """Write a paragraph, wrapped to the width; ``style``: a key of ``STYLES``."""
-        for line in replaced(text, "\n").split("\n"):
-            for part in _wrap(line, self._width):
-                self._text.write(f"{self._painted(part.rstrip(), STYLES[style])}\n")
-
-    def _painted(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style and text else text
+        self._console.print(replaced(text, "\n"), style=STYLES[style])
 
     def render(self) -> bytes:
         """Return the text in UTF-8."""
@@ -127,9 +136,10 @@ class Page:
 
     def _amount(self, text: str, share: float) -> None:
         """Write a line that begins with an amount, coloured by its share of the total."""
+        line = Text(replaced(text))
         style = next((style for least, style in _HEAT if share >= least), "")
-        line = _AMOUNT.sub(lambda amount: self._painted(amount[0], style), replaced(text))
-        self._text.write(f"{line}\n")
+        line.highlight_regex(_AMOUNT, style=style)
+        self._console.print(line, soft_wrap=True)
 
     def _item(self, item: Item) -> None:
         self._wrapped(plain(item.words), "- ", item.style)
@@ -165,7 +175,7 @@ class Page:
             [_CUTS[column.cut] for column in table.columns],
         )
         for line in head:
-            self._text.write(f"{self._painted(line, STYLES['title'])}\n")
+            self._console.print(Text(line, "bold"), soft_wrap=True)
         if table.shares:
             others = [0.0] * (len(lines) - len(table.shares))
             for line, share in zip(lines, [*table.shares, *others], strict=True):
@@ -259,33 +269,6 @@ def lay_out_columns(
     return [line(words) for words in zip(*above, strict=True)], [line(row) for row in cells]
 
 
-_WORD = expression(r"(?:\A\s*)?\S+\s*")
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    """Return the lines of a paragraph; a word that is wider than a line goes on on the next."""
-    if _width(text.rstrip()) <= width:
-        return [text]
-    lines = [""]
-    for word in _WORD.findall(text):
-        wide = _width(word.rstrip())
-        if _width(lines[-1]) + wide <= width:
-            lines[-1] += word
-        elif wide <= width:
-            lines.append(word)
-        else:
-            lines += _chopped(word, width)
-    return lines if lines[0] else lines[1:]
-
-
-def _chopped(word: str, width: int) -> list[str]:
-    if word.isascii():
-        return [word[at : at + width] for at in range(0, len(word), width)]
-    from rich.cells import chop_cells
-
-    return chop_cells(word, width)
-
-
 def _padded(cell: str, wide: int, left: bool) -> str:
     space = " " * (wide - _width(cell))
     return cell + space if left else space + cell
@@ -293,12 +276,4 @@ def _padded(cell: str, wide: int, left: bool) -> str:
 
 def _width(text: str) -> int:
     """Return the terminal columns that a text takes; a Chinese character takes two."""
-    if text.isascii() or _NARROW.fullmatch(text):
-        return len(text)
-    from rich.cells import cell_len  # few texts need it
-
-    return cell_len(text)
-
-
-_NARROW = expression(r"[ -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2190-\u22ff]*")
-"""Letters of the West, and signs such as … and ≥: none takes two columns, or joins another."""
+    return len(text) if text.isascii() else cell_len(text)

@@ -27,7 +27,11 @@ from snapreport.reporters.words import (
 )
 
 _COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
-_ROLES = {style: name for name, style in STYLES.items()} | {"31": "heat4", "33": "heat3"}
+_CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+_ROLES = {
+    ";".join(_CODES[word] for word in style.split()): name for name, style in STYLES.items() if name
+}
+_ROLES |= {"31": "heat4", "33": "heat3"}
 
 
 def page_lines(width: int, blocks: Iterable[Block]) -> list[Line]:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import builtins
-import io
-from itertools import zip_longest
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from rich.cells import cell_len
-from rich.console import Console
 
 from snapreport.ground.safe_text import replaced
-from snapreport.reporters.document import Listing
 from snapreport.reporters.markdown import code_span, escaped
 from snapreport.reporters.notes import tame_notes
 from snapreport.reporters.plain_text import cut_place, cut_site, location
-from snapreport.reporters.text import Page, _width
+from snapreport.reporters.text import Page
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -186,35 +179,3 @@ def test_text_made_in_a_notebook_is_returned_and_not_shown(
     page.say("said")
     assert page.render() == b"said\n"
     assert capsys.readouterr().out == ""
-
-
-@given(st.text(st.characters(max_codepoint=0x2FFF), max_size=20))
-def test_the_width_of_a_text_is_what_rich_says(text: str) -> None:
-    assert _width(replaced(text)) == cell_len(replaced(text))
-
-
-@given(st.text("ab  \n漢é\u0301\xa0", max_size=200), st.integers(2, 30))
-def test_a_paragraph_is_wrapped_as_rich_wraps_it(text: str, width: int) -> None:
-    page, out = Page(width), io.StringIO()
-    page.say(text)
-    Console(file=out, width=width, color_system=None, highlight=False).print(replaced(text, "\n"))
-    said = page.render().decode().splitlines()
-    for mine, theirs in zip_longest(said, out.getvalue().splitlines()):
-        assert mine == theirs.rstrip()
-
-
-def test_colours_are_of_lines_and_of_the_amounts_that_are_much_of_the_total() -> None:
-    page = Page(12, colour=True)
-    page.say("out of memory at once", "critical")
-    page.say("and so on")
-    page.blocks([Listing(["  12 MiB all", "  1 MiB some", "  1 B none"], [0.9, 0.1, 0.01])])
-    assert page.render().decode().splitlines() == [
-        "\x1b[1;31mout of\x1b[0m",
-        "\x1b[1;31mmemory at\x1b[0m",
-        "\x1b[1;31monce\x1b[0m",
-        "and so on",
-        "",
-        "\x1b[31m  12 MiB\x1b[0m all",
-        "\x1b[33m  1 MiB\x1b[0m some",
-        "  1 B none",
-    ]
