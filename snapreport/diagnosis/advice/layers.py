@@ -99,7 +99,7 @@ def find_blocks(
     rows = rows[stable_order(history.allocations.alloc_event[rows])]
     stack = history.allocations.stack[rows]
     bytes_of = np.bincount(stack, weights=weight[rows], minlength=len(stacks))
-    used = np.unique(stack)
+    used = unique(stack)
     chosen = used[np.argsort(-bytes_of[used], kind="stable")][:_STACKS]
     calls: dict[int, dict[int, _Call]] = defaultdict(dict)
     held: dict[int, float] = defaultdict(float)
@@ -256,7 +256,7 @@ def _in_turns(
     begin = np.flatnonzero(new)
     run = np.cumsum(new) - 1
     pairs, count = np.unique(np.stack([turn[begin], call[begin]]), axis=1, return_counts=True)
-    again = np.unique(pairs[1][count > 1])
+    again = unique(pairs[1][count > 1])
     if len(again) < 2:
         return call
     changes = np.append(True, (line[1:] != line[:-1]) | new[1:])
