@@ -144,26 +144,54 @@ class Leaves:
         """
         if not self._parts:
             return [database]
-        pages = len(database) // PAGE_SIZE
-        children = list(enumerate(self._last_ids, pages + 1))
+        first = len(database) // PAGE_SIZE + 1
+
+        def number(place: int) -> int:
+            return first + place + (first <= _LOCKED <= first + place)
+
+        children = [(number(place), last) for place, last in enumerate(self._last_ids)]
         parts = self._parts
         joints: list[bytes] = []
-        pages += len(children)
+        count = len(children)
         # Of each child its page, its place among the cells and its last id are stored.
         most = (PAGE_SIZE - 12) // (4 + 2 + len(_varint(self._last_ids[-1])))
-        while len(children) > most:
-            groups = [children[low : low + most] for low in range(0, len(children), most)]
+        while len(children) > most + 1:  # the last child has no cell
+            # Two children at least: SQLite takes a page without cells for damage.
+            starts = [*range(0, len(children) - 1, most), len(children)]
+            groups = [children[low:high] for low, high in itertools.pairwise(starts)]
             joints += map(_joint, groups)
-            children = [(page, group[-1][1]) for page, group in enumerate(groups, pages + 1)]
-            pages += len(groups)
+            children = [(number(count + k), group[-1][1]) for k, group in enumerate(groups)]
+            count += len(groups)
         top = _joint(children)
         if len(children) == 1:
-            top, parts, pages = parts[0].data, [], pages - 1
+            top, parts, count = parts[0].data, [], 0
+        pages = number(count - 1)
         begin = (root - 1) * PAGE_SIZE
         whole = bytearray(database)
         whole[begin : begin + PAGE_SIZE] = top
         whole[28:32] = pages.to_bytes(4, "big")
-        return [bytes(whole), *parts, *([b"".join(joints)] if joints else [])]
+        joined: list[bytes | Marked] = [
+            bytes(whole),
+            *parts,
+            *([b"".join(joints)] if joints else []),
+        ]
+        return _with_gap(joined) if first <= _LOCKED < pages else joined
+
+
+_LOCKED = 2**30 // PAGE_SIZE + 1
+"""The number of the page that SQLite never uses: on its bytes a file is locked."""
+
+
+def _with_gap(parts: Iterable[bytes | Marked]) -> list[bytes | Marked]:
+    """Return the parts of a file with that page, in zeros."""
+    found: list[bytes | Marked] = []
+    left = (_LOCKED - 1) * PAGE_SIZE
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.data
+        gap = 0 <= left < len(data)
+        found.append(data[:left] + bytes(PAGE_SIZE) + data[left:] if gap else part)
+        left -= len(data)
+    return found
 
 
 def _joint(children: Sequence[tuple[int, int]]) -> bytes:

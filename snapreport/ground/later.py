@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, AnyStr, Generic, TypeVar, cast
 
 _Found = TypeVar("_Found")
@@ -31,9 +30,20 @@ class _Work:
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
 
-    @cached_property
+    @property
     def found(self) -> Any:
-        return self._work()
+        # Not cached_property, which until Python 3.12 has one lock for the work of all records.
+        if "_found" not in vars(self):
+            self._found = self._work()
+        return self._found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as what was found: others have no use for the work."""
+        return _itself, (self.found,)
+
+
+def _itself(found: Any) -> Any:
+    return found
 
 
 def later(work: Callable[[], _Found]) -> _Found:

@@ -2,7 +2,8 @@
 
 For each class the standard one compiles six functions; a command needs some two hundred classes,
 and making them took a third of its start. Only ``__init__`` has to be compiled: all else is the
-same for every class.
+same for every class. Every field has to be set by ``__init__``, and a subclass needs a decorator
+of its own, ours.
 """
 
 from __future__ import annotations

@@ -98,6 +98,54 @@ def test_the_rows_and_leaves_are_those_that_sqlite_writes(
     assert found.ids.tolist() == [row[0] for row in rows]
 
 
+ROWS_OF_A_LEAF = 13
+WIDE = np.full(ROWS_OF_A_LEAF, 2**62, np.int64)
+"""A leaf full of rows of 38 bytes each, the pointer included, in pages of the smallest size."""
+CHILDREN = (SMALL - 12) // (4 + 2 + 6)
+"""Cells of a page that points to leaves, whose ids take six bytes."""
+
+
+@pytest.mark.parametrize("more", range(-1, 4))
+@pytest.mark.parametrize("full", [1, 2, 3, CHILDREN, CHILDREN + 1, 2 * CHILDREN + 1])
+def test_no_page_is_without_cells(full: int, more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "PAGE_SIZE", SMALL)
+    monkeypatch.setattr(library, "PAGE_SIZE", SMALL)
+    leaves = full * CHILDREN + more
+    column = np.tile(WIDE, leaves)
+    data = written([(2**40, [column] * 3)], SMALL)
+    assert len(leaves_of(data, SMALL)) == leaves + 1  # and the empty table before
+    assert opened(data).execute("SELECT count(*), max(id) FROM t").fetchall() == [
+        (len(column), 2**40 + len(column) - 1)
+    ]
+
+
+@pytest.mark.parametrize("leaves", [30, 200, 2500])
+@pytest.mark.parametrize("place", [0, 1, 29, 30, 150, 199, 200, 201, 204, 2499, 2500, 2550, 2570])
+def test_the_page_that_files_are_locked_by_is_left_out(
+    leaves: int, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PAGE_SIZE", SMALL)
+    monkeypatch.setattr(library, "PAGE_SIZE", SMALL)
+    column = np.tile(WIDE, leaves)
+    column[::7] -= np.arange(len(column[::7]))
+    plainly = written([(2**40, [column] * 3)], SMALL)
+    locked = len(empty(SMALL)[0].serialize("main")) // SMALL + 1 + place
+    monkeypatch.setattr(database, "_LOCKED", locked)
+    data = written([(2**40, [column] * 3)], SMALL)
+    if locked > len(plainly) // SMALL:
+        assert data == plainly
+        return
+    assert len(data) == len(plainly) + SMALL
+    assert not any(data[(locked - 1) * SMALL : locked * SMALL])
+    connection = apsw.Connection(":memory:")
+    connection.deserialize("main", data)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [
+        (f"*** in database main ***\nPage {locked}: never used",)
+    ]
+    rows = plain(2**40, [column] * 3)
+    assert connection.execute("SELECT * FROM t").fetchall() == rows
+
+
 def test_rows_of_several_devices_are_one_table() -> None:
     parts = [(0, numbers(900, 1)), (900, numbers(1, 2)), (901, numbers(5000, 3))]
     rows = [row for part in parts for row in plain(*part)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import snapreport
 from snapreport.ground.later import Later, later
 
 
@@ -44,3 +47,18 @@ def test_a_value_may_be_given_as_it_is_and_replaced() -> None:
     record = replace(_Record(late=later(lambda: 1), plain=""), late=2)
     assert record.late == 2
     assert repr(record) == "_Record(late=2, plain='')"
+
+
+def test_a_record_is_pickled_with_what_was_found() -> None:
+    record = pickle.loads(pickle.dumps(_Record(late=later(lambda: 3), plain="x")))
+    assert (record.late, record.plain) == (3, "x")
+    assert vars(record)["late"] == 3
+
+
+def test_what_is_loaded_and_found_can_be_pickled(samples: Path) -> None:
+    snapshot = snapreport.load(samples / "three_devices.pickle")
+    device = snapshot.device(0)
+    for each in (snapshot, device, device.figures, device.trust):
+        pickle.loads(pickle.dumps(each))
+    again = pickle.loads(pickle.dumps(device.figures))
+    assert again.peaks == device.figures.peaks
