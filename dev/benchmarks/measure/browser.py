@@ -79,7 +79,8 @@ def open_viewer(page_file: Path, folder: Path, seconds: float, opened: Openings)
             if isinstance(error, TookTooLongError) and not figures.exists():
                 opened.waited_ms = error.seconds * 1000
         if figures.exists():
-            opened.runs.append(Run(**orjson.loads(figures.read_bytes())))
+            found = orjson.loads(figures.read_bytes())
+            opened.runs.append(Run(**{key: value for key, value in found.items() if value}))
             opened.waited_ms = 0.0
 
 
