@@ -80,7 +80,9 @@ def open_viewer(page_file: Path, folder: Path, seconds: float, opened: Openings)
                 opened.waited_ms = error.seconds * 1000
         if figures.exists():
             found = orjson.loads(figures.read_bytes())
-            opened.runs.append(Run(**{key: value for key, value in found.items() if value}))
+            opened.runs.append(
+                Run(**{key: value for key, value in found.items() if value is not None})
+            )
             opened.waited_ms = 0.0
 
 
