@@ -83,8 +83,12 @@ def _panel(panel: Panel, colour: dict[str, str]) -> list[str]:
             ]
             labels.append((places[-1][1], places[-1][0], name))
     free = -math.inf
-    for y, x, name in sorted(labels):  # names of curves that end close together move down
-        free = max(y + 4, free + 13)
+    last = max((x for _, x, _ in labels), default=0)
+    for y, x, name in sorted(labels):
+        if x < last:  # beside it are the others
+            parts.append(_text(x, y - 8, name, f'text-anchor="middle" fill="{colour[name]}"'))
+            continue
+        free = max(y + 4, free + 13)  # names of curves that end close together move down
         parts.append(_text(x + 7, free, name, f'fill="{colour[name]}"'))
     return parts
 
