@@ -182,12 +182,16 @@ _LOCKED = 2**30 // PAGE_SIZE + 1
 """The number of the page that SQLite never uses: on its bytes a file is locked."""
 
 
+def _data(part: bytes | Marked) -> bytes:
+    return part if isinstance(part, bytes) else part.data
+
+
 def _with_gap(parts: Iterable[bytes | Marked]) -> list[bytes | Marked]:
     """Return the parts of a file with that page, in zeros."""
     found: list[bytes | Marked] = []
     left = (_LOCKED - 1) * PAGE_SIZE
     for part in parts:
-        data = part if isinstance(part, bytes) else part.data
+        data = _data(part)
         gap = 0 <= left < len(data)
         found.append(data[:left] + bytes(PAGE_SIZE) + data[left:] if gap else part)
         left -= len(data)
@@ -289,7 +293,7 @@ def default_first(history: History) -> list[int]:
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
     parts = database_parts(history)
-    return b"".join(part if isinstance(part, bytes) else part.data for part in parts)
+    return b"".join(map(_data, parts))
 
 
 def database_parts(history: History) -> list[bytes | Marked]:

@@ -52,9 +52,9 @@ def later(work: Callable[[], _Found]) -> _Found:
 
 
 class Expression:
-    """A regular expression that is compiled when it is first used; the module's tables have many.
+    """A regular expression that is compiled when it is first used.
 
-    To compile the two hundred that a summary may need takes longer than to read a small snapshot.
+    To compile the two hundred of all modules takes longer than to read a small snapshot.
     """
 
     def __init__(self, pattern: str | bytes, flags: int = 0) -> None:

@@ -46,7 +46,7 @@ class Pairs:
 
     addr: NDArray[np.int64]
     place: NDArray[np.int64]
-    """Which of the trace's addresses it is, from the lowest on."""
+    """The place of ``addr`` among the addresses of the trace, ascending."""
     alloc: NDArray[np.int64]
     requested: NDArray[np.int64]
     """The event of ``free_requested``; equals ``completed`` where only one kind is recorded."""

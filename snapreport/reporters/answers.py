@@ -101,7 +101,7 @@ def live_document(
 
 
 def _parts(parts: Parts) -> str:
-    """Say how much is from before the recording, leaving out a part that is nothing."""
+    """Say how much is from before the recording and how much was made in it; not what is zero."""
     count = parts.baseline_count + parts.dynamic_count
     if not count:
         return "No allocations."

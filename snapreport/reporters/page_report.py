@@ -260,7 +260,7 @@ class Brief:
     card: FindingCard | None
     """The finding to act on."""
     action: str
-    """What to do about it, or else what it is."""
+    """What would help; the title of the finding where nothing would."""
     frees: str
     """How much its lead frees; ``""`` if it has none."""
     oom: int | None

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.benchmarks.runs.facts import example_run
-from snapreport.api.runs.shelf import Shelf
+from snapreport.api.runs.many_files import Shelf
 from snapreport.diagnosis.ranks import holders
 from snapreport.diagnosis.ranks.find_run import find_run
 from snapreport.diagnosis.ranks.odd_ranks import Curves
