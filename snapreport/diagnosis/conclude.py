@@ -45,7 +45,7 @@ from snapreport.figures.uses import (
     find_steps,
 )
 from snapreport.ground.cards import CardWanted
-from snapreport.ground.later import later
+from snapreport.ground.later import changed, later
 from snapreport.ground.memoize import once_for_both
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
@@ -301,11 +301,15 @@ def _in_its_words(
 
 def _each_change_once(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Leave a suggestion to the first of the findings that make it, in the very same words."""
-    said: set[Suggestion] = set()
+    before: list[Finding] = []
     for finding in findings:
-        own = tuple(each for each in finding.suggestions if each not in said)
-        said.update(own)
-        yield finding if own == finding.suggestions else replace(finding, suggestions=own)
+        yield changed(finding, suggestions=later(partial(_not_said, finding, tuple(before))))
+        before.append(finding)
+
+
+def _not_said(finding: Finding, before: Iterable[Finding]) -> tuple[Suggestion, ...]:
+    said = {suggestion for each in before for suggestion in each.suggestions}
+    return tuple(each for each in finding.suggestions if each not in said)
 
 
 def _in_words_of(kind: str, finding: Finding) -> Finding:
@@ -316,10 +320,14 @@ def _in_words_of(kind: str, finding: Finding) -> Finding:
             "PYTORCH_CUDA_ALLOC_CONF", f"PYTORCH_{kind.upper()}_ALLOC_CONF"
         )
 
-    said = (
-        replace(each, text=put(each.text), change=put(each.change)) for each in finding.suggestions
-    )
-    return replace(finding, explanation=put(finding.explanation), suggestions=tuple(said))
+    def suggestions() -> tuple[Suggestion, ...]:
+        return tuple(
+            replace(each, text=put(each.text), change=put(each.change))
+            for each in finding.suggestions
+        )
+
+    explanation = later(lambda: put(finding.explanation))
+    return changed(finding, explanation=explanation, suggestions=later(suggestions))
 
 
 def in_words_of_forecast(finding: Finding) -> Finding:
@@ -328,14 +336,16 @@ def in_words_of_forecast(finding: Finding) -> Finding:
         replace(each, label=forecast_words(each.label), meaning=forecast_words(each.meaning))
         for each in finding.evidence
     )
-    return replace(
+
+    def suggestions() -> tuple[Suggestion, ...]:
+        return tuple(replace(each, text=forecast_words(each.text)) for each in finding.suggestions)
+
+    return changed(
         finding,
         title=forecast_words(finding.title),
-        explanation=forecast_words(finding.explanation),
+        explanation=later(lambda: forecast_words(finding.explanation)),
         evidence=figures,
-        suggestions=tuple(
-            replace(each, text=forecast_words(each.text)) for each in finding.suggestions
-        ),
+        suggestions=later(suggestions),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.figures.callsites import find_site_frames, label_sites, short_site, site_text
 from snapreport.figures.what_if import Members, find_members, find_what_if
-from snapreport.ground.later import expression
+from snapreport.ground.later import expression, later
 from snapreport.ground.native.columns import is_among, unique
+from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import matched
 from snapreport.ground.units import format_bytes, format_count, list_of, plural
 from snapreport.model.answers import WhatIf
@@ -56,31 +58,60 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
             view=view,
             bytes=peak.allocated,
         )
-    curve = device.curves["allocated"]
-    by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
-    situation = situation_of(tables, device)
-    layers = layers_sentence(situation, peak.event) if situation is not None else ""
     where = "at the start" if peak.event < 0 else f"at event {format_count(peak.event)}"
+    details = _Details(tables, device)
     return Finding(
         "peak",
         "note",
         f"{size} allocated at the peak, {where}",
-        f"{live} live then. {layers}{_no_failure(tables, device)}The tables show how far the peak"
-        " would fall without each part: by less than the part held if another moment then becomes"
-        " the peak.",
+        later(
+            lambda: (
+                f"{live} live then. {details.layers()}{_no_failure(tables, device)}The tables show"
+                " how far the peak would fall without each part: by less than the part held if"
+                " another moment then becomes the peak."
+            )
+        ),
         evidence=_figures(peak, device.peaks["allocated"].width),
-        tables=(
-            _what_if(by_site, "call site"),
-            _what_if(find_what_if(device.history, _categories(device), curve), "category"),
-        ),
-        suggestions=(
-            *(suggest(situation) if situation is not None else ()),
-            *look_into_compiled(tables, device, situation, peak.event),
-            *begin_with(tables, device, by_site),
-        ),
+        tables=later(details.tables),
+        suggestions=later(details.suggestions),
         view=view,
         bytes=peak.allocated,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Details:
+    """What the finding about the peak says at length, which is most of the work for it."""
+
+    file: History
+    device: DeviceFigures
+
+    @cached_property
+    def situation(self) -> Situation | None:
+        return situation_of(self.file, self.device)
+
+    @cached_property
+    def by_site(self) -> tuple[WhatIf, ...]:
+        return self.without(find_members(self.file, self.device.history, "site"))
+
+    def without(self, members: Members) -> tuple[WhatIf, ...]:
+        return find_what_if(self.device.history, members, self.device.curves["allocated"])
+
+    def layers(self) -> str:
+        there = self.situation
+        return layers_sentence(there, self.device.peak.event) if there is not None else ""
+
+    def tables(self) -> tuple[Table, ...]:
+        by_category = self.without(_categories(self.device))
+        return _what_if(self.by_site, "call site"), _what_if(by_category, "category")
+
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        there, event = self.situation, self.device.peak.event
+        return (
+            *(suggest(there) if there is not None else ()),
+            *look_into_compiled(self.file, self.device, there, event),
+            *begin_with(self.file, self.device, self.by_site),
+        )
 
 
 def _no_failure(tables: History, device: DeviceFigures) -> str:

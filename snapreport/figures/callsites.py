@@ -110,7 +110,10 @@ def _site(stacks: StackTable, key: int, block_bytes: int, requested: int, count:
     )
 
 
-def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.int64], list[str]]:
+@once_for_both
+def label_sites(
+    history: DeviceHistory, stacks: StackTable
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number every allocation of a device by its call site.
 
     Returns:
@@ -118,7 +121,7 @@ def label_sites(history: DeviceHistory, stacks: StackTable) -> tuple[NDArray[np.
         why there are no frames. Two frames of one name (C++ overloads) are two sites.
     """
     keys, number = _number_sites(history, stacks)
-    return number, [site_text(stacks, each) for each in keys.tolist()]
+    return number, tuple([site_text(stacks, each) for each in keys.tolist()])
 
 
 def name_sites(history: DeviceHistory, stacks: StackTable, rows: NDArray[np.int64]) -> list[str]:

@@ -33,7 +33,7 @@ _MOST_AROUND = 64
 """Stages around an allocation, on average, that a what-if of stages takes in."""
 _ALWAYS_AROUND = 2**22
 """Pairs of an allocation and a stage that it takes in, however few allocations there are."""
-Members = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
+Members = tuple["NDArray[np.int64]", "NDArray[np.int64]", Sequence[str]]
 """Rows of allocations, the group that each is in, and the groups' names. A row may be in several
 groups: what is made in a stage is made in the stages around it, too."""
 
@@ -57,6 +57,7 @@ def find_members(
         raise ValueError(f"by is {by!r}, not one of {', '.join(WHAT_IF_GROUPINGS)}")
     if by == "stage":
         return _in_stages(history)
+    names: Sequence[str]
     if by == "site":
         number, names = label_sites(history, file.stacks)
     else:

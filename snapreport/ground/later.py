@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from typing import Any, AnyStr, Generic, TypeVar, cast
 
 _Found = TypeVar("_Found")
+_Record = TypeVar("_Record")
 
 
 class Later(Generic[_Found]):
     """A field of a dataclass whose value may be given as ``later(work)``."""
+
+    def __init__(self, default: Any = MISSING) -> None:
+        """Take the field's default, if it has one."""
+        self._default = default
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, record: object | None, owner: type | None = None) -> _Found:
         if record is None:
-            raise AttributeError(self._name)  # so that the field has no default
+            if self._default is MISSING:
+                raise AttributeError(self._name)  # so that the field has no default
+            return self._default  # type: ignore[no-any-return]
         given: Any = vars(record)[self._name]
         found: _Found = given.found if isinstance(given, _Work) else given
         return found
@@ -49,6 +57,13 @@ def _itself(found: Any) -> Any:
 def later(work: Callable[[], _Found]) -> _Found:
     """Put off work until a record's field of type ``Later`` is asked for: then it is done once."""
     return cast("_Found", _Work(work))
+
+
+def changed(record: _Record, **changes: Any) -> _Record:
+    """Return a record with other values in some fields; what is put off in the others stays so."""
+    given: Any = vars(record)
+    kept = {each.name: given[each.name] for each in fields(cast("Any", record))}
+    return type(record)(**kept | changes)
 
 
 class Expression:

@@ -248,13 +248,13 @@ class Finding(Shown):
     severity: Severity
     title: str
     """One plain line without a full stop."""
-    explanation: str
+    explanation: Later[str] = Later()
     """What it is, why it matters and how it is known, in sentences that a newcomer understands."""
     subject: str = ""
     """Which one of its kind, such as a call site; equal in another recording of the program."""
     evidence: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
-    suggestions: tuple[Suggestion, ...] = ()
+    tables: Later[tuple[Table, ...]] = Later(())
+    suggestions: Later[tuple[Suggestion, ...]] = Later(())
     view: View | None = None
     bytes: int = 0
     """How much memory is at stake: orders findings of one severity."""

@@ -24,6 +24,7 @@ from snapreport.diagnosis.peak import look_into_compiled, peak_finding
 from snapreport.figures.callsites import find_site_frames, short_site, site_text
 from snapreport.figures.segments import heap_at
 from snapreport.ground.cards import LEAST_CONTEXT, card_of
+from snapreport.ground.later import later
 from snapreport.ground.units import format_bytes, format_count, list_of, rounded_share
 from snapreport.model.diagnoses import (
     Column,
@@ -123,14 +124,16 @@ def _finding(
             *kept.figures,
         ),
         tables=(*_removals(verdict), *kept.tables, *held, _pools(verdict)),
-        suggestions=(
-            *_remedies(verdict),
-            *_enough_changes(situation, verdict),
-            *kept.suggestions,
-            *advise_on_settings(tables, device, verdict, settings),
-            *(suggest(situation) if situation is not None else ()),
-            *look_into_compiled(tables, device, situation, verdict.event),
-            *_make_room(verdict),
+        suggestions=later(
+            lambda: (
+                *_remedies(verdict),
+                *_enough_changes(situation, verdict),
+                *kept.suggestions,
+                *advise_on_settings(tables, device, verdict, settings),
+                *(suggest(situation) if situation is not None else ()),
+                *look_into_compiled(tables, device, situation, verdict.event),
+                *_make_room(verdict),
+            )
         ),
         view=view,
         bytes=verdict.size,
@@ -518,7 +521,7 @@ def cpu_oom_finding(tables: History, device: DeviceFigures, failed: Failure) -> 
             *held_tables(tables, device, last, "What held it,"),
             *(peak.tables if peak else ()),
         ),
-        suggestions=peak.suggestions if peak else (),
+        suggestions=later(lambda: peak.suggestions if peak else ()),
         view=View(event=last, curve="allocated"),
         bytes=asked,
     )

@@ -51,6 +51,21 @@ def test_sites_are_the_same_line_whatever_the_folder_with_the_commonest_size() -
     ]
 
 
+@pytest.mark.parametrize("name", ["training_step.pickle", "out_of_memory.pickle.gz"])
+def test_nothing_is_suggested_to_a_single_rank(
+    name: str, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a run shows the titles of a rank's findings alone")
+
+    for place in ("peak.suggest", "peak.find_what_if", "oom.finding.suggest"):
+        monkeypatch.setattr(f"snapreport.diagnosis.{place}", refuse)
+    findings = snapreport.load(samples / name).findings()
+    assert [each.title for each in rank_facts(findings)[0].findings]
+    with pytest.raises(AssertionError, match="titles"):
+        _ = [each.suggestions for each in findings.devices[0].diagnosis.findings]
+
+
 def test_those_left_out_are_one_and_add_up() -> None:
     snapshot = made()
     (device,) = snapshot.findings().devices

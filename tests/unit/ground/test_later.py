@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import snapreport
-from snapreport.ground.later import Later, later
+from snapreport.ground.later import Later, changed, later
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +47,23 @@ def test_a_value_may_be_given_as_it_is_and_replaced() -> None:
     record = replace(_Record(late=later(lambda: 1), plain=""), late=2)
     assert record.late == 2
     assert repr(record) == "_Record(late=2, plain='')"
+
+
+@dataclass(frozen=True)
+class _Usual:
+    late: Later[int] = Later(7)
+
+
+def test_a_field_may_have_a_default() -> None:
+    assert _Usual().late == 7
+    assert _Usual(later(lambda: 8)) == _Usual(8)
+
+
+def test_a_changed_record_has_done_no_work_for_its_other_fields() -> None:
+    done: list[int] = []
+    record = changed(_Record(late=later(lambda: _count(done)), plain=""), plain="new")
+    assert done == []
+    assert (record.plain, record.late) == ("new", 1)
 
 
 def test_a_record_is_pickled_with_what_was_found() -> None:
