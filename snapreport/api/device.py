@@ -203,7 +203,7 @@ class Device:
         """Return the times of some events in microseconds since 1970, None where unknown."""
         return [time_at(self.times, event) for event in events.tolist()]
 
-    @property
+    @cached_property
     def diagnosis(self) -> Diagnosis:
         """What went wrong, whether the recording can be trusted, and what to do."""
         return diagnose(self.figures, self.file)

@@ -46,7 +46,6 @@ from snapreport.figures.uses import (
 )
 from snapreport.ground.cards import CardWanted
 from snapreport.ground.later import changed, later
-from snapreport.ground.memoize import once_for_both
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.units import format_bytes
 from snapreport.history.allocator_settings import large_page
@@ -274,7 +273,6 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 # What is found about a device, the worst first.
 
 
-@once_for_both
 def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
     """Return everything found about a device."""
     return Diagnosis(_in_its_words(tables, device, _find_all(tables, device, notes=True)))

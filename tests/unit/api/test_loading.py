@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import zipfile
 from pathlib import Path
+from weakref import ref
 
 import orjson
 import pytest
@@ -116,3 +118,14 @@ def test_a_manifest_has_every_warning_of_the_findings(
             if warning.code != "nothing-allocated" or len(findings.devices) == 1
         ]
     assert [(each["code"], each["text"]) for each in manifest["warnings"]] == expected
+
+
+def test_a_snapshot_that_was_diagnosed_leaves_memory(samples: Path) -> None:
+    snapshot = snapreport.load(samples / SAMPLE)
+    found = snapshot.findings()
+    assert [each.suggestions for each in found.devices[0].diagnosis.findings]
+    assert [each.tables for each in snapshot.device().diagnosis.findings]
+    left = ref(snapshot.figures()[0]), ref(snapshot.history)
+    del snapshot, found
+    gc.collect()
+    assert [each() for each in left] == [None, None]
