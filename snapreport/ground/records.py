@@ -1,20 +1,22 @@
-"""``dataclass`` as in the standard library, made in a fifth of the time if it is frozen.
+"""``dataclass`` as in the standard library, but a frozen class is made when it is first used.
 
-For each class the standard one compiles six functions; a command needs some two hundred classes,
-and making them took a third of its start. Only ``__init__`` has to be compiled: all else is the
-same for every class. Every field has to be set by ``__init__``, and a subclass needs a decorator
-of its own, ours.
+A command defines some two hundred classes and uses a quarter of them, and making them all took a
+third of its start: the standard library compiles six functions for each. Here only ``__init__`` is
+compiled, the first time that somebody makes a record or asks for the fields. Every field has to be
+set by ``__init__``, and a subclass needs a decorator of its own, ours.
 """
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+import dataclasses
+from dataclasses import Field, FrozenInstanceError, fields
+from functools import cache
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
-    import dataclasses
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """Make a class a dataclass; takes what the standard one takes."""
@@ -22,35 +24,81 @@ else:
             return lambda cls: dataclass(cls, **options)
         if options not in ({"frozen": True}, {"frozen": True, "eq": False}):
             return dataclasses.dataclass(cls, **options)
-        return _freeze(dataclasses.dataclass(cls, eq=False, repr=False), options.get("eq", True))
+        return _freeze(cls, options.get("eq", True))
 
 
 __all__ = ["dataclass"]
 
-_Class = TypeVar("_Class", bound=type)
+_MADE = (
+    *("__init__", "__match_args__", "__replace__", "__dataclass_params__", "__dataclass_fields__"),
+    "__signature__",  # which no class has then: who asks takes that of __init__
+)
+_lock = RLock()
 
 
-def _freeze(cls: _Class, eq: bool) -> _Class:
-    """Add what a frozen dataclass has beside ``__init__``, unless the class has its own."""
+class _Unmade:
+    """Stands in a class for what it has once it is made, and makes it when it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: object | None, owner: type) -> Any:
+        for cls in owner.__mro__:
+            if cls.__dict__.get(self._name) is self:
+                _make(cls)
+        return getattr(owner if record is None else record, self._name)
+
+
+def _make(cls: type) -> None:
+    """Give a class what the standard library makes of it."""
+    with _lock:
+        given = {name: value for name, value in vars(cls).items() if type(value) is not _Unmade}
+        if len(given) == len(vars(cls)):
+            return  # in another thread
+        plain = {k: v for k, v in given.items() if k not in ("__dict__", "__weakref__")}
+        # Not of the class itself: another thread would find it half made.
+        made: type = dataclasses.dataclass(
+            type(cls)(cls.__name__, cls.__bases__, plain), eq=False, repr=False
+        )
+        stood = [name for name, value in given.items() if isinstance(value, Field)]  # for defaults
+        for name in [*stood, *(name for name in _MADE if name not in given)]:
+            if name in vars(made):
+                setattr(cls, name, vars(made)[name])
+            else:
+                delattr(cls, name)
+
+
+def _freeze(cls: type, eq: bool) -> type:
+    """Add what a frozen dataclass has, unless the class has its own."""
     own: dict[str, Any] = {"__setattr__": _set_once, "__delattr__": _refuse, "__repr__": _repr}
+    own |= {name: _Unmade(name) for name in _MADE}
     if eq:
-        compared = tuple(field.name for field in fields(cls) if field.compare)
-
-        def values(record: Any) -> tuple[Any, ...]:
-            return tuple([getattr(record, name) for name in compared])
-
-        def equal(self: Any, other: object) -> bool:
-            if other.__class__ is not self.__class__:
-                return NotImplemented  # type: ignore[no-any-return]
-            return self is other or values(self) == values(other)
-
-        own |= {"__eq__": equal, "__hash__": lambda self: hash(values(self))}
+        own |= {"__eq__": _equal, "__hash__": _hash}
         if cls.__dict__.get("__hash__") is None and "__hash__" in cls.__dict__:
             type.__delattr__(cls, "__hash__")  # Python set it to None because of an own __eq__
     for name, function in own.items():
         if name not in cls.__dict__:
             setattr(cls, name, function)
     return cls
+
+
+@cache
+def _compared(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls) if each.compare)
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    return tuple([getattr(record, name) for name in _compared(record.__class__)])
+
+
+def _equal(self: object, other: object) -> bool:
+    if other.__class__ is not self.__class__:
+        return NotImplemented  # type: ignore[no-any-return]
+    return self is other or _values(self) == _values(other)
+
+
+def _hash(self: object) -> int:
+    return hash(_values(self))
 
 
 def _set_once(self: object, name: str, value: object) -> None:

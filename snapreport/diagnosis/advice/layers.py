@@ -8,7 +8,6 @@ and again, is a layer itself: its lines are parts of one call.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import replace
 from math import gcd
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import short_site, site_text
+from snapreport.ground.later import expression
 from snapreport.ground.native.columns import is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.model.findings import LIBRARY, OUTSIDE
@@ -27,7 +27,7 @@ from snapreport.roles.frames import COMPILED, classify_frames
 _CALLS = ("_wrapped_call_impl", "_call_impl")
 _MODULE = "torch/nn/modules/module.py"
 _SEQUENTIAL = "torch/nn/modules/container.py"
-_COMPILER = re.compile(r"(^|/)torch/_(inductor|functorch|dynamo|compile)\b")
+_COMPILER = expression(r"(^|/)torch/_(inductor|functorch|dynamo|compile)\b")
 _STACKS = 4000
 """How many distinct stacks are searched, those with the most bytes first."""
 _GROUPS = 8

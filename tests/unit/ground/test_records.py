@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Any
@@ -23,10 +25,10 @@ class Site:
     note: str = field(default="", compare=False, repr=False)
 
 
-def _pair(**options: Any) -> tuple[type, type]:
+def _pair(**options: Any) -> tuple[Any, Any]:
     """Return the same class made by us and by the standard library."""
 
-    def made(dataclass: Callable[..., Any]) -> type:
+    def made(dataclass: Callable[..., Any]) -> Any:
         @dataclass(**options)
         class Site:
             """A place."""
@@ -39,7 +41,7 @@ def _pair(**options: Any) -> tuple[type, type]:
             def total(self) -> int:
                 return sum(self.sizes)
 
-        result: type = Site
+        result: Any = Site
         return result
 
     return made(records.dataclass), made(dataclasses.dataclass)
@@ -65,7 +67,6 @@ def test_they_compare_hash_and_print_alike(options: dict[str, bool]) -> None:
         assert dataclasses.asdict(ours(*one)) == dataclasses.asdict(standard(*one))
         assert replace(ours(*one), name="z") != ours(*one)
     assert [each.name for each in fields(ours)] == [each.name for each in fields(standard)]
-    assert vars(ours)["__match_args__"] == vars(standard)["__match_args__"]
 
 
 def test_nothing_can_be_changed() -> None:
@@ -112,6 +113,61 @@ def test_a_subclass_has_the_fields_of_both() -> None:
     assert repr(Line("a", line=3)).endswith("Line(name='a', sizes=(), line=3)")
     assert Line("a", line=3) != Line("a", line=4)
     assert Line("a") != Site("a")
+
+
+def test_a_class_is_made_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    standard = dataclasses.dataclass
+
+    def counted(cls: type, **options: bool) -> type:
+        made.append(cls.__name__)
+        return standard(cls, **options)
+
+    site, _ = _pair(frozen=True)
+    monkeypatch.setattr(dataclasses, "dataclass", counted)
+    assert not made
+    assert site("a") == site("a")
+    assert [each.name for each in fields(site)] == ["name", "sizes", "note"]
+    assert made == ["Site"]
+
+
+@pytest.mark.parametrize("ask", [fields, inspect.signature, dataclasses.is_dataclass, vars])
+def test_whatever_is_asked_first_of_a_class(ask: Callable[[type], Any]) -> None:
+    ours, standard = _pair(frozen=True)
+    ask(ours)
+    assert inspect.signature(ours) == inspect.signature(standard)
+    ours("a")
+    assert ours.sizes == standard.sizes == ()
+    assert ours.note == standard.note == ""
+    assert "name" not in vars(ours)
+    assert ours.__match_args__ == standard.__match_args__
+
+
+def test_a_record_that_init_never_saw_can_be_compared() -> None:
+    ours, _ = _pair(frozen=True)
+    one, other = object.__new__(ours), object.__new__(ours)
+    for each in (one, other):
+        vars(each).update(name="a", sizes=(), note="")
+    assert one == other
+    assert repr(one).endswith("Site(name='a', sizes=())")
+
+
+def test_threads_that_use_a_class_first_all_get_their_records() -> None:
+    for _ in range(50):
+        ours, _ = _pair(frozen=True)
+        together = threading.Barrier(4)
+        found: list[Any] = []
+
+        def use(ours: type, together: threading.Barrier, found: list[Any]) -> None:
+            together.wait()
+            found.append(ours("a", (1,)))
+
+        threads = [threading.Thread(target=use, args=(ours, together, found)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [ours("a", (1,))] * 4
 
 
 def test_other_kinds_are_made_by_the_standard_library() -> None:
