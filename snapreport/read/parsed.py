@@ -107,6 +107,9 @@ _DICT = expression(rb"\}(?:\x94|q.|r....)?\(", re.DOTALL)
 
 _ALWAYS_TRIED = 1 << 28
 
+ALWAYS_PARSED = _ALWAYS_TRIED * 2 // _PARSED_DICT
+"""A pickle of at most so many bytes needs no more than is always tried: a dict has two of them."""
+
 
 def require_memory(needed: float, root: Path = Path("/")) -> None:
     """Check that enough memory is free, if that is known; small amounts always pass.

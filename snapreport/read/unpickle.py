@@ -14,7 +14,13 @@ from typing import Any, NoReturn
 from snapreport.ground.errors import NotASnapshotError, UnsafePickleError
 from snapreport.ground.later import expression
 from snapreport.ground.native.library import scan
-from snapreport.read.parsed import parse, parsed_memory, require_memory, unpickled_memory
+from snapreport.read.parsed import (
+    ALWAYS_PARSED,
+    parse,
+    parsed_memory,
+    require_memory,
+    unpickled_memory,
+)
 
 # The unpickler makes a table as long as the highest memo index. A pickler counts indices from 0 and
 # writes an opcode for each, so none may exceed the file's length, in these units.
@@ -162,7 +168,8 @@ def load_snapshot_pickle(data: bytes | mmap.mmap) -> Any:
     Raises:
         UnsafePickleError, NotASnapshotError, NotEnoughMemoryError: as ``load_plain_pickle()``.
     """
-    require_memory(parsed_memory(data))
+    if len(data) > ALWAYS_PARSED:
+        require_memory(parsed_memory(data))
     top = parse(data, _load)
     return load_plain_pickle(data) if top is None else top
 

@@ -103,6 +103,7 @@ def test_tiny_events_are_known_to_take_more_than_their_bytes(
     data = pickle.dumps({"segments": [], "device_traces": [events]}, 4)
     assert len(data) < 30 * n
     monkeypatch.setattr(parsed, "_ALWAYS_TRIED", 0)
+    monkeypatch.setattr(unpickle, "ALWAYS_PARSED", 0)
     monkeypatch.setattr(parsed, "available_memory", lambda _root: each * n)
     monkeypatch.setattr(unpickle, "parse", lambda *_: pytest.fail("it began to read"))
     if form == "objects":
@@ -118,3 +119,9 @@ def test_a_damaged_file_is_still_called_damaged(tmp_path: Path) -> None:
     path.write_bytes(zstandard.compress(b"x" * 10)[:5])
     with pytest.raises(NotASnapshotError, match="zstd"):
         snapreport.load(path)
+
+
+def test_what_is_read_without_counting_its_dicts_is_always_tried() -> None:
+    most_dicts = b"}(" * (parsed.ALWAYS_PARSED // 2)
+    assert parsed.parsed_memory(most_dicts) <= parsed._ALWAYS_TRIED
+    assert parsed.parsed_memory(most_dicts * 2) > parsed._ALWAYS_TRIED
