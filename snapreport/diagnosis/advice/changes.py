@@ -20,7 +20,7 @@ from snapreport.diagnosis.advice.situation import (
 )
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
-from snapreport.ground.native.columns import is_among, unique
+from snapreport.ground.native.columns import distinct, is_among, unique
 from snapreport.model.history import START, Allocations
 from snapreport.model.roles import (
     ACTIVATION,
@@ -109,9 +109,17 @@ def state_depends_on_data(situation: Situation) -> bool:
     rows = situation.history.allocations
     at = np.flatnonzero(situation.of(STATE) & situation.live() & (rows.alloc_event > START))
     turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
-    once = np.unique(np.stack([rows.stack[at], rows.size[at], turn]), axis=1)[:2]
-    _, turns = np.unique(once, axis=1, return_counts=True)
-    return int(turns.max(initial=0)) >= _GROWS
+    above = int(turn.max(initial=0)) + 1
+    kind = unique(_kinds(situation, at) * above + turn) // above  # once for each turn
+    return int(np.bincount(kind).max(initial=0)) >= _GROWS
+
+
+def _kinds(situation: Situation, at: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Number the allocations in some rows by their call stack and size."""
+    rows = situation.history.allocations
+    above = len(situation.tables.stacks) + 1
+    kinds: NDArray[np.int64] = distinct(rows.size[at])[1] * above + (rows.stack[at] + 1)
+    return distinct(kinds)[1]
 
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
@@ -299,9 +307,8 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     # Memory made once that stays, such as the buckets in which ranks add up gradients: it shares
     # its call stack and size with no other.
     at = np.flatnonzero(situation.of(FORWARD_TEMPORARY) & stays)
-    keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
-    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
-    data[at[first[count == 1]]] = True
+    kind = _kinds(situation, at)
+    data[at[(np.bincount(kind) == 1)[kind]]] = True
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
     return (roles & ~of_weights & ~data) | _of_samples(situation)
 
@@ -364,16 +371,14 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
     held = int(rows.block_size[weights & situation.live()].sum())
     if not held or held < _PART * situation.peak:
         return
-    size = int(np.bincount(
-        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
-        weights=rows.size[weights],
-    ).argmax())  # fmt: skip
+    sizes, number = distinct(rows.size[weights])
+    size = sizes[np.bincount(number, weights=rows.size[weights]).argmax()]
     # Other tensors of their size derive from them if made by the same function or in backward.
     function = _functions(situation)
     same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
         function, unique(function[weights])
     )
-    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == sizes[size])
+    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == size)
     yield Change(
         "attention-kernel", like,
         (scaled(history, weights, 1.0),),
