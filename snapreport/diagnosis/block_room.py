@@ -21,7 +21,7 @@ from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.roles.steps import allocated_curve
+from snapreport.roles.steps import allocated_curve, allocated_outline
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +29,6 @@ class BlockRoom:
     """A device with blocks no larger than requests need; arrays: int64, shape (n_allocations,)."""
 
     history: DeviceHistory
-    curve: NDArray[np.int64]
-    """The allocated curve of that; shape (n_events + 1,)."""
-    recorded: NDArray[np.int64]
-    """The allocated curve of the recording."""
     unused: NDArray[np.int64]
     """By how much each block was larger in the recording."""
     possible: NDArray[np.int64]
@@ -64,9 +60,13 @@ class BlockRoom:
     @cached_property
     def widest(self) -> Outline:
         """Of the allocated curve with blocks as large as they may be after a change."""
-        rows = self.history.allocations
-        lives = rows.alloc_event, rows.free_requested_event, self.history.events
-        return Outline(self.curve + sum_live(self.possible, *lives))
+        rows, larger = self.history.allocations, np.flatnonzero(self.possible)
+        if not len(larger):
+            return allocated_outline(self.history)
+        lives = rows.alloc_event[larger], rows.free_requested_event[larger]
+        curve = sum_live(self.possible[larger], *lives, self.history.events)
+        curve += allocated_curve(self.history)
+        return Outline(curve)
 
 
 def rounded(
@@ -88,12 +88,9 @@ def find_room(device: DeviceHistory, file: History) -> BlockRoom:
     if device.device.kind != "cpu":
         most = most_unused(size, recorded_settings(file.settings, device.device.kind))
         possible = np.maximum(most, unused)
-    lives = (rows.alloc_event, rows.free_requested_event, device.events)
-    curve = recorded = allocated_curve(device)
     if unused.any():
-        curve = sum_live(size, *lives)
         device = replace(device, allocations=replace(rows, block_size=size))
-    return BlockRoom(device, curve, recorded, unused, possible)
+    return BlockRoom(device, unused, possible)
 
 
 WHYS = (
@@ -125,10 +122,12 @@ def freed_by(
     begin = np.minimum(np.maximum(begin, own.alloc_event[rows]), end)
     unused, too_much = room.after(int(begin.min(initial=device.events)))
     first = within.start or 0
-    peak = int(room.recorded[within].max())
+    recorded = allocated_outline(device)
+    peak = int(recorded.curve[within].max())
 
-    def falls(curve: NDArray[np.int64], weight: NDArray[np.int64], *others: Spans) -> int:
-        outline = Outline(curve[within])
+    def falls(outline: Outline, weight: NDArray[np.int64], *others: Spans) -> int:
+        if within != slice(None):
+            outline = Outline(outline.curve[within])
         ends = len(outline.curve) - 1
         spans = (
             (size, np.clip(start - first, START, ends), np.clip(stop - first, START, ends))
@@ -136,8 +135,8 @@ def freed_by(
         )
         return max(peak - outline.peak_without(*spans)[0], 0)
 
-    expected = falls(room.recorded, own.block_size)
-    least = falls(room.widest.curve, bare + unused, too_much)
-    most = falls(room.curve, bare)
+    expected = falls(recorded, own.block_size)
+    least = falls(room.widest, bare + unused, too_much)
+    most = falls(allocated_outline(room.history), bare)
     found = min(least, expected), expected, max(most, expected)
     return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))

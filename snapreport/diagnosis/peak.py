@@ -33,6 +33,7 @@ from snapreport.roles.frames import (
     plain_operator,
 )
 from snapreport.roles.passes import IN_BACKWARD, IN_OPTIMIZER, NO_GRAD, PYTHON, stack_marks
+from snapreport.roles.steps import allocated_outline
 
 
 def peak_finding(tables: History, device: DeviceFigures) -> Finding:
@@ -56,7 +57,7 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
             view=view,
             bytes=peak.allocated,
         )
-    curve = device.curves["allocated"]
+    curve = allocated_outline(device.history)
     by_site = find_what_if(device.history, find_members(tables, device.history, "site"), curve)
     situation = situation_of(tables, device)
     layers = layers_sentence(situation, peak.event) if situation is not None else ""

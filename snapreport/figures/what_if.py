@@ -15,7 +15,7 @@ from snapreport.figures.grouping import (
     label_allocations,
 )
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
-from snapreport.ground.native.columns import Outline, stable_order, sum_groups, unique
+from snapreport.ground.native.columns import Outline, count_until, stable_order, sum_groups, unique
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_count
 from snapreport.model.answers import (
@@ -65,24 +65,24 @@ def find_members(
 
 
 def find_what_if(
-    history: DeviceHistory, members: Members, curve: NDArray[np.int64], name: str = "allocated"
+    history: DeviceHistory, members: Members, outline: Outline, name: str = "allocated"
 ) -> tuple[WhatIf, ...]:
     """Return the peak without each of some groups; the group that lowers it most comes first.
 
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), index 0 is the start.
+        outline: of the curve.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
     """
     row, group, names = members
     begin, end, weight = _spans(history, row, name)
-    top = int(curve.argmax()) - 1
+    top = outline.top
     live = (begin <= top) & (top < end)
     held = sum_groups(group[live], weight[live], len(names))
     count = np.bincount(group, minlength=len(names))
-    whole = int(curve[top + 1])
-    peaks, events = peaks_without(curve, group, begin, end, weight, held)
+    whole = int(outline.curve[top + 1])
+    peaks, events = peaks_without(outline, group, begin, end, weight, held)
     order = np.lexsort((-held, peaks))
     return tuple(
         WhatIf(names[i], int(peaks[i]), int(events[i]), whole - int(peaks[i]), int(held[i]), n)
@@ -94,7 +94,7 @@ def find_what_if(
 def find_without(
     history: DeviceHistory,
     members: Members,
-    curve: NDArray[np.int64],
+    outline: Outline,
     patterns: Sequence[str],
     name: str = "allocated",
 ) -> WhatIf:
@@ -103,7 +103,7 @@ def find_without(
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), index 0 is the start.
+        outline: of the curve.
         patterns: parts of names, globs, or ``/regex/``.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
 
@@ -114,13 +114,13 @@ def find_without(
     taken = dict.fromkeys(matching_names(names, patterns))
     rows = unique(row[np.array([text in taken for text in names], np.bool_)[group]])
     begin, end, weight = _spans(history, rows, name)
-    peak, event = Outline(curve).peak_without((weight, begin, end))
-    top = int(curve.argmax()) - 1
+    peak, event = outline.peak_without((weight, begin, end))
+    top = outline.top
     return WhatIf(
         name=", ".join(taken),
         peak_bytes=peak,
         peak_event=event,
-        falls=int(curve[top + 1]) - peak,
+        falls=int(outline.curve[top + 1]) - peak,
         held=int(weight[(begin <= top) & (top < end)].sum()),
         count=len(rows),
     )
@@ -239,7 +239,7 @@ skipped: up to _FEW of them are each added up over the entire recording instead.
 
 
 def peaks_without(
-    curve: NDArray[np.int64],
+    outline: Outline,
     group: NDArray[np.int64],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -255,7 +255,7 @@ def peaks_without(
     at the peak leaves it where it is.
 
     Args:
-        curve: int64, shape (n_events + 1,); index 0 is the start.
+        outline: of the curve.
         group: int64, shape (n,): the number of each member's group.
         begin, end: int64, shape (n,): a member is live after event s if ``begin <= s < end``.
         weight: int64, shape (n,): its bytes in the curve, none of them negative.
@@ -265,12 +265,10 @@ def peaks_without(
     Returns:
         int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), events.
     """
-    top = int(curve.argmax())
-    whole = int(curve[top])
-    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
+    curve, top = outline.curve, outline.top
+    whole = int(curve[top + 1])
+    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
-    if len(large):
-        outline = Outline(curve)
     for one in large.tolist():
         own = np.flatnonzero(group == one)
         peaks[one], events[one] = outline.peak_without((weight[own], begin[own], end[own]))
@@ -279,13 +277,11 @@ def peaks_without(
     if not left.any():
         return peaks, events
     # Only where the curve is high enough: events are renumbered.
-    high = curve >= whole - int(held[left].max())
-    at = np.flatnonzero(high)
-    before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place
-    np.cumsum(high, out=before[1:])
+    at = np.flatnonzero(curve >= whole - int(held[left].max()))
+    before = count_until(at, len(curve))  # how many such events come before each place
     own = np.flatnonzero(left[group])
     number = np.cumsum(left) - 1
-    first, last = (before[np.clip(column[own] + 1, 0, len(curve))] for column in (begin, end))
+    first, last = (before[column[own] + 1].astype(np.int64) for column in (begin, end))
     lowest, place = _peaks_without_all(
         curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
     )

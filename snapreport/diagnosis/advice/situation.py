@@ -36,7 +36,7 @@ from snapreport.roles.passes import (
     find_passes,
     stack_marks,
 )
-from snapreport.roles.steps import parts_of_steps
+from snapreport.roles.steps import allocated_outline, parts_of_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,6 @@ class Situation:
 
     tables: History
     history: DeviceHistory
-    curve: NDArray[np.int64]
-    """The allocated curve; int64, shape (n_events + 1,)."""
     roles: Roles
     passes: Passes
     marks: NDArray[np.int32]
@@ -98,14 +96,19 @@ class Situation:
     """The only event to consider; None for all, so that the peak counts."""
 
     @property
+    def outline(self) -> Outline:
+        """The allocated curve."""
+        return allocated_outline(self.history)
+
+    @property
     def peak(self) -> int:
         """The allocated peak in bytes."""
-        return int(self.curve[self.event + 1]) if len(self.curve) else 0
+        return int(self.outline.curve[self.event + 1])
 
     @cached_property
     def event(self) -> int:
         """The peak's event."""
-        return int(self.curve.argmax()) - 1 if self.moment is None else self.moment
+        return self.outline.top if self.moment is None else self.moment
 
     def edited(self, edits: Sequence[Edit]) -> tuple[int, int]:
         """Return the allocated peak after some edits, and the first event that has it."""
@@ -114,7 +117,7 @@ class Situation:
             return self.peak, self.event
         if key not in self._tried:
             if self.moment is None:
-                self._tried[key] = edited_peak(self.history, self._outline, edits)
+                self._tried[key] = edited_peak(self.history, self.outline, edits)
             else:
                 left = sizes_left(self.history, edits, self.moment)
                 self._tried[key] = int(left.sum()), self.moment
@@ -167,11 +170,8 @@ class Situation:
     @cached_property
     def _without_unused(self) -> Situation:
         """The same with blocks as large as their rounded requests."""
-        return replace(self, history=self.room.history, curve=self.room.curve)
-
-    @cached_property
-    def _outline(self) -> Outline:
-        return Outline(self.curve)
+        history = self.room.history
+        return self if history is self.history else replace(self, history=history)
 
     @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
@@ -198,20 +198,17 @@ class Situation:
         return self.history.allocations.live_at(self.event)
 
 
-def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:
-    """Collect what the advice needs.
-
-    Args:
-        curve: int64, shape (n_events + 1,): the allocated curve.
-    """
+def look_at(tables: History, history: DeviceHistory) -> Situation:
+    """Collect what the advice needs."""
     rows = history.allocations
     roles, passes = find_roles(history, tables), find_passes(history, tables)
-    begins = np.append(passes.of(BACKWARD)[0], history.events)
-    following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
-    following = following.astype(np.int64)
+    begins = passes.of(BACKWARD)[0]
+    first_after = np.searchsorted(rows.alloc_event, begins, side="right")
+    lengths = np.diff(first_after, prepend=0, append=len(rows))
+    following = np.repeat(np.append(begins, history.events), lengths)
     marks = stack_marks(tables.stacks)[rows.stack]
     return Situation(
-        tables, history, curve, roles, passes, marks, _blocks(history, tables), following,
+        tables, history, roles, passes, marks, _blocks(history, tables), following,
         to_host=history.device.kind != "cpu",
     )  # fmt: skip
 
@@ -352,7 +349,7 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     live = situation.history.allocations.live_at(event)
     held = np.where(live, situation.history.allocations.block_size, 0)
     found = max(_candidates(situation, held, event), key=lambda each: each.bytes, default=None)
-    if found is None or found.bytes < _PART * situation.curve[event + 1]:
+    if found is None or found.bytes < _PART * situation.outline.curve[event + 1]:
         return None
     return found
 
@@ -425,7 +422,7 @@ def layers_sentence(situation: Situation, event: int) -> str:
         return ""
     least, most = format_bytes(found.least), format_bytes(found.most)
     each = least if least == most else f"{least} to {most}"
-    share = share_in_words(found.bytes, int(situation.curve[event + 1]))
+    share = share_in_words(found.bytes, int(situation.outline.curve[event + 1]))
     calls = f"{format_count(found.called)} calls of layers from {found.caller}"
     few = found.count < found.called
     calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"
