@@ -21,7 +21,7 @@ from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.roles.steps import allocated_curve, allocated_outline
+from snapreport.roles.steps import allocated_outline
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +46,10 @@ class BlockRoom:
             placed: bool, shape (n_allocations,): what has its block before any change.
         """
         rows, unused = self.history.allocations, self.possible.copy()
-        same = self.possible > self.unused
-        begun = int(np.searchsorted(rows.alloc_event, first))  # the first so many
-        if placed is None:
-            same[begun:] = False
-        else:
-            same[begun:] &= placed[begun:]
-        chosen = np.flatnonzero(same)
+        same = self._may_be_larger < np.searchsorted(rows.alloc_event, first)  # the first so many
+        if placed is not None:
+            same |= placed[self._may_be_larger]
+        chosen = self._may_be_larger[same]
         unused[chosen] = self.unused[chosen]
         lives = rows.alloc_event[chosen], rows.free_requested_event[chosen]
         return unused, (self.possible[chosen] - unused[chosen], *lives)
@@ -60,13 +57,16 @@ class BlockRoom:
     @cached_property
     def widest(self) -> Outline:
         """Of the allocated curve with blocks as large as they may be after a change."""
-        rows, larger = self.history.allocations, np.flatnonzero(self.possible)
-        if not len(larger):
+        if not self.possible.any():
             return allocated_outline(self.history)
-        lives = rows.alloc_event[larger], rows.free_requested_event[larger]
-        curve = sum_live(self.possible[larger], *lives, self.history.events)
-        curve += allocated_curve(self.history)
-        return Outline(curve)
+        rows = self.history.allocations
+        lives = rows.alloc_event, rows.free_requested_event, self.history.events
+        return Outline(sum_live(rows.block_size + self.possible, *lives))
+
+    @cached_property
+    def _may_be_larger(self) -> NDArray[np.intp]:
+        """The rows of blocks that may be larger after a change than they were."""
+        return np.flatnonzero(self.possible > self.unused)
 
 
 def rounded(

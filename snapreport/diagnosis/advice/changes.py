@@ -76,8 +76,9 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
         return
     if state_depends_on_data(situation):
         parts = ()
-    for number in parts:
-        yield _smaller_batch(situation, number)
+    cut = [(number, _batch_edits(situation, number)) for number in parts]
+    for number, edits in cut:
+        yield _smaller_batch(situation, number, edits)
     if not situation.trains:
         yield from _autocast(situation)
         yield from inference(situation)
@@ -85,8 +86,8 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
             yield from _checkpoint(situation)
         return
     yield from _checkpoint(situation)
-    for number in parts:
-        yield from _accumulate(situation, number)
+    for number, edits in cut:
+        yield from _accumulate(situation, number, edits)
     yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
     if situation.to_host:
@@ -169,7 +170,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     own, of = blocks.rows[stays], blocks.instance[stays]
     first_free = np.full(n, history.events, np.int64)
     np.minimum.at(first_free, of, rows.free_requested_event[own])
-    begins = np.minimum(first_free, latest_free_after(situation)[last])
+    begins = np.minimum(first_free, latest_free_after(situation, last))
     begins = np.where(begins > last, begins, first_free)
     begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
     begin[own], end[own] = last[of] + 1, begins[of]
@@ -242,14 +243,18 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
 # A smaller batch.
 
 
-def _smaller_batch(situation: Situation, parts: int) -> Change:
+_Three = tuple[Edit, Edit, Edit]
+"""What a change takes away at least, as expected and at most."""
+
+
+def _smaller_batch(situation: Situation, parts: int, edits: _Three) -> Change:
     """Cut what grows with the batch."""
-    least, expected, most = _batch_edits(situation, parts)
+    least, expected, most = edits
     grows = _grows_with_batch(situation)
     return Change("smaller-batch", grows, (least,), (expected,), (most,), number=parts)
 
 
-def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
+def _accumulate(situation: Situation, parts: int, edits: _Three) -> Iterator[Change]:
     """Cut the batch, and keep the gradients of the first part through the others."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
@@ -262,7 +267,7 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     begins = starts[np.maximum(np.searchsorted(starts, born, side="right") - 1, 0)]
     early = begins < born
     longer = Edit(own[early], np.full(int(early.sum()), -1.0), begins[early], born[early], True)
-    least, expected, most = _batch_edits(situation, parts)
+    least, expected, most = edits
     grows = _grows_with_batch(situation)
     yield Change(
         "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
@@ -270,8 +275,8 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     )  # fmt: skip
 
 
-def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
-    """Return what goes if the batch is ``parts`` times smaller: at least, expected, at most."""
+def _batch_edits(situation: Situation, parts: int) -> _Three:
+    """Return what goes if the batch is ``parts`` times smaller."""
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     fixed &= ~_of_samples(situation)
@@ -375,9 +380,8 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
     size = sizes[np.bincount(number, weights=rows.size[weights]).argmax()]
     # Other tensors of their size derive from them if made by the same function or in backward.
     function = _functions(situation)
-    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
-        function, unique(function[weights])
-    )
+    alike = is_among(function, unique(function[unique(rows.stack[weights])]))
+    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & alike[rows.stack]
     like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == size)
     yield Change(
         "attention-kernel", like,
@@ -388,16 +392,14 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
 
 
 def _functions(situation: Situation) -> NDArray[np.int64]:
-    """Number the function of each allocation's call site; int64, shape (n_allocations,)."""
+    """Number the function of each stack's call site; int64, (n_stacks + 1,), the last for none."""
     frames = situation.tables.stacks.frames
     numbers: dict[tuple[str, str], int] = {}
     of_frame = [
         numbers.setdefault(key, len(numbers))
         for key in zip(frames.names, frames.filenames, strict=True)
     ]
-    of_stack = np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
-    function: NDArray[np.int64] = of_stack[situation.history.allocations.stack]
-    return function
+    return np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
 
 
 # The optimizer, its state and gradients.
@@ -437,7 +439,7 @@ def optimizer_changes(situation: Situation) -> Iterator[Change]:
 def _low_bit_state(situation: Situation) -> Change:
     """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
     state = situation.of(STATE) & (situation.marks & FEW_BITS == 0)
-    large = _large(situation, state)
+    large = _large(situation) & state
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
     # Optimizers that support this update one parameter at a time, with tensors in full precision,
@@ -454,10 +456,11 @@ def _low_bit_state(situation: Situation) -> Change:
     )  # fmt: skip
 
 
-def _large(situation: Situation, state: NDArray[np.bool_]) -> NDArray[np.bool_]:
+@once_for_each
+def _large(situation: Situation) -> NDArray[np.bool_]:
     """Say which state tensors have the size of a parameter."""
     rows = situation.history.allocations
-    large = state & (rows.block_size >= _SMALL)
+    large = situation.of(STATE) & (rows.block_size >= _SMALL)
     large[large] = is_among(rows.size[large], unique(rows.size[situation.of(PARAMETER, GRADIENT)]))
     return large
 
@@ -506,7 +509,7 @@ def _offload_state(situation: Situation) -> Iterator[Change]:
     if _has(situation.tables.stacks.frames, _ON_HOST):
         return
     history, state = situation.history, situation.of(STATE)
-    large = scaled(history, _large(situation, state), 1.0)
+    large = scaled(history, _large(situation), 1.0)
     everything = scaled(history, state, 1.0)
     temporary = scaled(history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
     yield Change(

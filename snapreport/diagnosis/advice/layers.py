@@ -183,7 +183,7 @@ def _calls_of(
     A function gets one number whichever line called it. ``paths`` numbers functions and lines.
     """
     names, files = stacks.frames.names, stacks.frames.filenames
-    kinds = classify_frames(stacks.frames)
+    kinds = classify_frames(stacks.frames).tobytes()  # whose items are Python's numbers
     frames = [each for each in stacks.path(stack) if kinds[each] in (OUTSIDE, LIBRARY)]
     found: list[_Call] = []
     path, caller, line, own = -1, -1, -1, -1

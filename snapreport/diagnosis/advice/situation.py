@@ -136,7 +136,8 @@ class Situation:
         first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
         # A model is built before anything changes, also where the recording began later.
         begins = int(self.passes.of(FORWARD)[0].min(initial=self.history.events))
-        placed = self.of(PARAMETER, BUFFER) & (self.history.allocations.alloc_event < begins)
+        placed = self.of(PARAMETER, BUFFER)
+        placed[np.searchsorted(self.history.allocations.alloc_event, begins) :] = False
         for edit in all_of_them:
             placed[edit.rows] = False
         unused, too_much = self.room.after(first, placed)
@@ -280,34 +281,33 @@ def _in_several_parts(stacks: StackTable, chosen: NDArray[np.int32]) -> bool:
     return len(unique(parts_of_steps(stacks)[stacks.stack_node[chosen]])) > 1
 
 
-@once_for_each
-def latest_free_after(situation: Situation) -> NDArray[np.int64]:
-    """Return for each event the latest free of any activation made after it in the same pass.
+def latest_free_after(situation: Situation, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for some events the latest free of any activation made after it in the same pass.
 
     The backward pass goes from the last operation to the first, so by that free it has reached
     what was made at the event.
 
+    Args:
+        wanted: int64, shape (n,), the events.
+
     Returns:
-        int64, shape (n_events + 1,), in events; -1 if nothing was made after it in its pass.
+        int64, shape (n,), in events; -1 if nothing was made after it in its pass.
     """
     rows, events = situation.history.allocations, situation.history.events
-    found = np.full(events + 1, -1, np.int64)
     kept = situation.of(ACTIVATION)
     chosen = np.flatnonzero(kept & (rows.alloc_event >= 0) & (rows.free_requested_event < events))
-    chosen = chosen[stable_order(rows.alloc_event[chosen])]
     if not len(chosen):
-        return found
+        return np.full(len(wanted), -1, np.int64)
     born, gone = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     first = np.append(True, np.diff(situation.next_backward[chosen]) != 0)
     # The running maximum within each pass, from its end; the offset keeps passes apart.
     number = np.cumsum(first)
     apart = (number[-1] - number) * np.int64(events + 1)
     latest = np.maximum.accumulate((gone + apart)[::-1])[::-1] - apart
-    begin = np.where(first, born - 1, np.append(born[:1] - 1, born[:-1]))
-    length = born - begin
-    place = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
-    found[place] = np.repeat(latest, length)
-    return found
+    following = np.minimum(np.searchsorted(born, wanted, side="right"), len(born) - 1)
+    until = born[following]
+    there = (wanted == until - 1) | ((wanted < until) & ~first[following])
+    return np.where(there, latest[following], -1)
 
 
 # The layers that a model calls one after the other, and what each of them holds at a moment.
