@@ -35,7 +35,7 @@ class BlockRoom:
     """By how much it may be larger after a change that comes before it."""
 
     def after(
-        self, first: int, placed: NDArray[np.bool_] | None = None
+        self, first: int, placed: NDArray[np.intp] | None = None
     ) -> tuple[NDArray[np.int64], Spans]:
         """Return by how much each block may be larger after a change, and what is less for that.
 
@@ -43,13 +43,14 @@ class BlockRoom:
 
         Args:
             first: the first event that the change affects.
-            placed: bool, shape (n_allocations,): what has its block before any change.
+            placed: rows of what has its block before any change, each once.
         """
         rows, unused = self.history.allocations, self.possible.copy()
-        same = self._may_be_larger < np.searchsorted(rows.alloc_event, first)  # the first so many
+        begun = int(np.searchsorted(rows.alloc_event, first))
+        chosen = np.arange(begun)
         if placed is not None:
-            same |= placed[self._may_be_larger]
-        chosen = self._may_be_larger[same]
+            chosen = np.append(chosen, placed[placed >= begun])
+        chosen = chosen[self.possible[chosen] > self.unused[chosen]]
         unused[chosen] = self.unused[chosen]
         lives = rows.alloc_event[chosen], rows.free_requested_event[chosen]
         return unused, (self.possible[chosen] - unused[chosen], *lives)
@@ -62,11 +63,6 @@ class BlockRoom:
         rows = self.history.allocations
         lives = rows.alloc_event, rows.free_requested_event, self.history.events
         return Outline(sum_live(rows.block_size + self.possible, *lives))
-
-    @cached_property
-    def _may_be_larger(self) -> NDArray[np.intp]:
-        """The rows of blocks that may be larger after a change than they were."""
-        return np.flatnonzero(self.possible > self.unused)
 
 
 def rounded(

@@ -183,7 +183,7 @@ def _spans(
     """Return when some allocations begin and end to count in a curve, and their bytes in it."""
     rows = history.allocations
     end, weight = rows.ends(curve), rows.weights(curve)
-    if len(row) == len(rows) and (np.diff(row) == 1).all():  # all rows: no copy needed
+    if len(row) == len(rows) and (row[1:] > row[:-1]).all():  # all rows: no copy needed
         return rows.alloc_event, end, weight
     return rows.alloc_event[row], end[row], weight[row]
 

@@ -172,14 +172,13 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     np.minimum.at(first_free, of, rows.free_requested_event[own])
     begins = np.minimum(first_free, latest_free_after(situation, last))
     begins = np.where(begins > last, begins, first_free)
-    begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
-    begin[own], end[own] = last[of] + 1, begins[of]
+    begin, end = last[of] + 1, begins[of]
     # The last of a block's tensors is the next block's input, and stays.
-    output, chosen = _mask(rows, own[_last_of_each(of)]), _mask(rows, own)
-    expected = away(history, chosen & ~output, begin, end)
+    goes = ~_last_of_each(of)
+    expected = away(history, own[goes], begin[goes], end[goes])
     order = np.lexsort((rows.block_size[own], of))
-    largest = _mask(rows, own[order][_last_of_each(of[order])])
-    least = away(history, chosen & ~output & ~largest, begin, end)
+    goes[order[_last_of_each(of[order])]] = False  # the largest
+    least = away(history, own[goes], begin[goes], end[goes])
     made = _mask(rows, blocks.rows)
     # At worst a block is computed again while all that its backward pass makes is live.
     extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
@@ -187,7 +186,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
         "checkpoint",
-        chosen,
+        _mask(rows, own),
         (least,),
         (expected,),
         (scaled(history, made & situation.of(ACTIVATION, WEIGHT_COPY), 1.0),),
@@ -218,18 +217,14 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
     # A tensor goes once the next one is made, by the operation that uses it. It comes back when
     # the operation before its own in the backward pass is done.
-    made = np.sort(
-        rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
-    )
+    made = rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
     own = np.flatnonzero(kept)
-    begin, end = np.zeros((2, len(rows)), np.int64)
     following = np.searchsorted(made, rows.alloc_event[own], side="right")
-    begin[own] = np.append(made, history.events)[following] + 1
+    begin = np.append(made, history.events)[following] + 1
     frees = np.append(unique(rows.free_requested_event[own]), history.events)
     before = np.searchsorted(frees, rows.free_requested_event[own]) - 1
     back = np.where(before >= 0, frees[np.maximum(before, 0)], START)
-    end[own] = np.maximum(back, situation.next_backward[own])
-    expected = away(history, kept, begin, end)
+    expected = away(history, own, begin, np.maximum(back, situation.next_backward[own]))
     # At worst one layer's tensors come back at once, and copies of its parameters with them.
     least: tuple[Edit, ...] = ()
     extra = 0
@@ -540,10 +535,9 @@ def _clear_gradients(situation: Situation) -> Change:
     if not len(steps):  # gradients freed before the next backward pass are not accumulated
         backward = situation.passes.of(BACKWARD)[0]
         is_late &= freed < np.append(backward, events)[np.searchsorted(backward, begins)]
-    late, begin = _mask(rows, own[is_late]), np.zeros(len(rows), np.int64)
-    begin[own] = begins
-    edit = away(situation.history, late, begin, rows.free_requested_event)
-    return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
+    late = own[is_late]
+    edit = away(situation.history, late, begins[is_late])
+    return Change("free-earlier", _mask(rows, late), (edit,), (edit,), (edit,), about="gradients")
 
 
 # What nothing uses: graphs without a backward pass, copies of weights, outputs, leaks.
@@ -584,9 +578,8 @@ def inference(situation: Situation) -> Iterator[Change]:
         begin = after_pass.copy()
         if blocks is not None:
             begin[blocks.rows] = blocks.last_event(history)[blocks.instance] + 1
-        expected, least = (
-            away(history, kept & ~stays, begin, rows.free_requested_event) for stays in returned
-        )
+        goes = (np.flatnonzero(kept & ~stays) for stays in returned)
+        expected, least = (away(history, some, begin[some]) for some in goes)
         return Change(
             "inference-mode", kept, (least,), (expected,), (everything,), about,
             calls=calls if about == "calls" else None,
@@ -641,9 +634,8 @@ def _autocast(situation: Situation) -> Iterator[Change]:
     if not of_graph:
         # An operation's copies go before another line makes anything.
         run, begins = operations(history, situation.tables.stacks)
-        gone = away(
-            history, copies, np.append(begins, history.events)[run + 1], rows.free_requested_event
-        )
+        own = np.flatnonzero(copies)
+        gone = away(history, own, np.append(begins, history.events)[run[own] + 1])
         # Each call casts its weights again: at worst the largest are live at the new peak.
         largest = int(np.bincount(run[copies], weights=situation.at_worst[copies]).max())
         yield Change("autocast-cache", copies, (gone,), (gone,), (everything,), extra=largest)
@@ -684,7 +676,8 @@ def _release_outputs(situation: Situation) -> Change:
     """Free outputs, which the program holds until after the backward pass, before it."""
     rows = situation.history.allocations
     held = situation.of(FORWARD_TEMPORARY) & (rows.free_requested_event > situation.next_backward)
-    edit = away(situation.history, held, situation.next_backward, rows.free_requested_event)
+    own = np.flatnonzero(held)
+    edit = away(situation.history, own, situation.next_backward[own])
     return Change("free-earlier", held, (), (edit,), (edit,), about="outputs")
 
 
@@ -704,9 +697,7 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
     fresh = new | np.append(True, np.diff(turn) != 0)
     often = (np.bincount(group, weights=fresh) >= LEAKS)[group]
     again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
-    begin = np.full(len(rows), np.iinfo(np.int64).max)
-    begin[at[again]] = rows.alloc_event[at[again + 1]]
     leaked = _mask(rows, at[often])
-    sure = away(situation.history, leaked, begin, rows.free_requested_event)
+    sure = away(situation.history, at[again], rows.alloc_event[at[again + 1]])
     everything = scaled(situation.history, leaked, 1.0)
     yield Change("leak", leaked, (sure,), (everything,), (everything,))

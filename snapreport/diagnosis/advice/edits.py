@@ -40,16 +40,22 @@ def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> E
 
 def away(
     history: DeviceHistory,
-    chosen: NDArray[np.bool_],
+    rows: NDArray[np.intp],
     begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+    end: NDArray[np.int64] | None = None,
 ) -> Edit:
-    """Take the chosen allocations away for part of their lives; arrays: shape (n_allocations,)."""
-    lives = history.allocations
-    rows = np.flatnonzero(chosen & (begin < end))
-    first = np.maximum(begin[rows], lives.alloc_event[rows])
-    last = np.minimum(end[rows], lives.free_requested_event[rows])
-    return Edit(rows, np.ones(len(rows)), first, np.maximum(first, last))
+    """Take some allocations away for part of their lives, to the end if that is not said.
+
+    Args:
+        rows: the allocations, each at most once; shape (n,).
+        begin, end: int64, shape (n,), events.
+    """
+    lives, freed = history.allocations, history.allocations.free_requested_event[rows]
+    end = freed if end is None else end
+    there = begin < end
+    rows, end = rows[there], np.minimum(end, freed)[there]
+    first = np.maximum(begin[there], lives.alloc_event[rows])
+    return Edit(rows, np.ones(len(rows)), first, np.maximum(first, end))
 
 
 def edited_peak(

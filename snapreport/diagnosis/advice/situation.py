@@ -134,12 +134,10 @@ class Situation:
         edits = [edit for each in changes for edit in each.least]
         all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
         first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
-        # A model is built before anything changes, also where the recording began later.
-        begins = int(self.passes.of(FORWARD)[0].min(initial=self.history.events))
-        placed = self.of(PARAMETER, BUFFER)
-        placed[np.searchsorted(self.history.allocations.alloc_event, begins) :] = False
+        changed = np.zeros(len(self.history.allocations), np.bool_)
         for edit in all_of_them:
-            placed[edit.rows] = False
+            changed[edit.rows] = True
+        placed = self._built[~changed[self._built]]
         unused, too_much = self.room.after(first, placed)
         if self.moment is None:
             left, _ = edited_peak(self.room.history, self.room.widest, edits, unused, too_much)
@@ -157,6 +155,13 @@ class Situation:
         size = self.room.history.allocations.block_size[chosen]
         whole = np.ceil(size * share).astype(np.int64) + self.room.possible[chosen]
         return int(whole.max(initial=0))
+
+    @cached_property
+    def _built(self) -> NDArray[np.intp]:
+        """The model's rows: it is built before anything changes, also if recorded from later on."""
+        begins = self.passes.of(FORWARD)[0].min(initial=self.history.events)
+        begun = np.searchsorted(self.history.allocations.alloc_event, begins)
+        return np.flatnonzero(self.of(PARAMETER, BUFFER)[:begun])
 
     @cached_property
     def at_worst(self) -> NDArray[np.int64]:

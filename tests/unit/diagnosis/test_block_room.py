@@ -109,7 +109,8 @@ def test_the_room_after_a_change_is_what_each_block_may_hold_then(seed: int) -> 
         for some in (None, placed):
             before = rows.alloc_event < first
             kept = before if some is None else before | some
-            unused, too_much = room.after(first, some)
+            rows_of_some = None if some is None else np.flatnonzero(some)
+            unused, too_much = room.after(first, rows_of_some)
             assert (unused == np.where(kept, room.unused, room.possible)).all()
             curve = room.widest.curve - sum_live(*too_much, device.events)
             assert (curve == allocated_curve(room.history) + sum_live(unused, *lives)).all()
