@@ -78,7 +78,7 @@ def find_what_if(
     row, group, names = members
     begin, end, weight = _spans(history, row, name)
     top = outline.top
-    live = (begin <= top) & (top < end)
+    live = np.flatnonzero((begin <= top) & (top < end))
     held = sum_groups(group[live], weight[live], len(names))
     count = np.bincount(group, minlength=len(names))
     whole = int(outline.curve[top + 1])
@@ -280,8 +280,10 @@ def peaks_without(
     at = np.flatnonzero(curve >= whole - int(held[left].max()))
     before = count_until(at, len(curve))  # how many such events come before each place
     own = np.flatnonzero(left[group])
+    first, last = (before[column[own] + 1] for column in (begin, end))
+    there = first < last
+    own, first, last = own[there], first[there], last[there]
     number = np.cumsum(left) - 1
-    first, last = (before[column[own] + 1].astype(np.int64) for column in (begin, end))
     lowest, place = _peaks_without_all(
         curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
     )
@@ -293,8 +295,8 @@ def _peaks_without_all(
     curve: NDArray[np.int64],
     group: NDArray[np.int64],
     groups: int,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+    begin: NDArray[np.int32],
+    end: NDArray[np.int32],
     weight: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the most of a curve without each of some groups, and the first place that has it.
@@ -303,21 +305,21 @@ def _peaks_without_all(
         curve: int64, shape (n,), never empty.
         group: int64, shape (m,): a number below ``groups`` for each member.
         groups: how many there are, at least one.
-        begin, end: int64, shape (m,): a member counts at the places ``begin <= place < end``.
+        begin, end: int32, shape (m,): a member counts at the places ``begin <= place < end``,
+            of which there is one at least.
         weight: int64, shape (m,).
     """
     points = len(curve)
-    there = np.flatnonzero(begin < end)
-    ends = there[end[there] < points]
+    ends = np.flatnonzero(end < points)
     # Each group is there from the start, with nothing, so that it has a span of its own.
     key = np.concatenate(
         [
             np.arange(groups, dtype=np.int64) * points,
-            group[there] * points + begin[there],
+            group * points + begin,
             group[ends] * points + end[ends],
         ]
     )
-    change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
+    change = np.concatenate([np.zeros(groups, np.int64), weight, -weight[ends]])
     order = stable_order(key)
     key, total = key[order], np.cumsum(change[order])
     last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)
