@@ -56,6 +56,12 @@ class BlockRoom:
         return unused, (self.possible[chosen] - unused[chosen], *lives)
 
     @cached_property
+    def surplus(self) -> Spans:
+        """What was unused in the recording, over the lives of its blocks."""
+        rows, some = self.history.allocations, np.flatnonzero(self.unused)
+        return self.unused[some], rows.alloc_event[some], rows.free_requested_event[some]
+
+    @cached_property
     def widest(self) -> Outline:
         """Of the allocated curve with blocks as large as they may be after a change."""
         if not self.possible.any():
@@ -133,6 +139,6 @@ def freed_by(
 
     expected = falls(recorded, own.block_size)
     least = falls(room.widest, bare + unused, too_much)
-    most = falls(allocated_outline(room.history), bare)
+    most = falls(recorded, bare, room.surplus)
     found = min(least, expected), expected, max(most, expected)
     return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))

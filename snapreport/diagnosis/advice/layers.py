@@ -128,23 +128,23 @@ def find_blocks(
             continue
         alone = np.append(True, np.diff(place) > 1)
         at = stack[place]
-        lines = call_of[at]
+        lines, passes = call_of[at], turn[place]
         in_model = in_module(stacks, int(at[0]), by_line[int(lines[0])].caller)
         by_entry = np.zeros(len(stacks), np.bool_)
         by_entry[several] = is_among(from_line, _with_lines(from_line, inner))
         marker = line.copy()
         marker[several] = np.where(by_entry[several], inner[:, 1], line[several])
-        whole = _in_turns(lines, turn[place], marker[at])
+        marks = marker[at]
+        whole = _in_turns(lines, passes, marks)
         parts = is_among(whole, unique(whole[whole != lines]))
         # Calls made in turn begin where the first of their lines comes again.
-        mark, enters = np.where(parts, lines, marker[at]), by_entry[at] | parts
-        instance, first = _instances(mark, line[at], whole, turn[place], alone, enters, in_model)
+        marks, enters = np.where(parts, lines, marks), by_entry[at] | parts
+        instance, first = _instances(marks, line[at], whole, passes, alone, enters, in_model)
         # The line that calls most often; if all call equally often, all of them.
         used, count = np.unique(lines[first], return_counts=True)
         most = by_line[int(used[count.argmax()])]
         meant = lines[first] == most.line if len(set(count.tolist())) > 1 else first >= 0
-        turns = turn[place][first]
-        blocks = Blocks(most.caller, most.own, rows[place], instance, turns, meant)
+        blocks = Blocks(most.caller, most.own, rows[place], instance, passes[first], meant)
         # Whatever runs the program, such as a launcher, makes the same calls as the program.
         if blocks.in_a_turn > 1 and not any(
             np.array_equal(blocks.rows, each.rows)

@@ -148,7 +148,17 @@ class Situation:
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
-        return self._without_unused.left(*(change.most for change in changes))
+        edits = tuple(edit for each in changes for edit in each.most)
+        if (known := self._bounds.get(edits)) is not None:
+            return known
+        if self.moment is None:
+            found, _ = edited_peak(
+                self.room.history, self.outline, edits, too_much=self.room.surplus
+            )
+        else:
+            found = int(sizes_left(self.room.history, edits, self.moment).sum())
+        self._bounds[edits] = found
+        return found
 
     def largest(self, chosen: NDArray[np.bool_], share: float = 1.0) -> int:
         """Return how large a block for a share of one of some allocations may be, at most."""
@@ -174,17 +184,11 @@ class Situation:
         return find_room(self.history, self.tables)
 
     @cached_property
-    def _without_unused(self) -> Situation:
-        """The same with blocks as large as their rounded requests."""
-        history = self.room.history
-        return self if history is self.history else replace(self, history=history)
-
-    @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
         return {}
 
     @cached_property
-    def _bounds(self) -> dict[tuple[Change, ...], int]:
+    def _bounds(self) -> dict[tuple[Change, ...] | tuple[Edit, ...], int]:
         return {}
 
     @property
