@@ -45,6 +45,7 @@ from snapreport.figures.what_if import (
 )
 from snapreport.ground.cards import CardWanted, wanted_card
 from snapreport.ground.errors import AllocatorSettingsError, MomentError, PlanError
+from snapreport.ground.native.columns import Outline
 from snapreport.ground.progress import Progress, silent
 from snapreport.ground.safe_text import html_table, rows_of, visible
 from snapreport.ground.units import format_bytes, parse_size
@@ -383,7 +384,7 @@ class Device:
             ValueError: there is no such grouping or curve.
         """
         members = find_members(self.file, self.history, by, rules)
-        return find_what_if(self.history, members, self._counted(curve), curve)
+        return find_what_if(self.history, members, Outline(self._counted(curve)), curve)
 
     def peak_without(
         self,
@@ -406,7 +407,8 @@ class Device:
             ValueError: there is no such grouping or curve.
         """
         members = find_members(self.file, self.history, by, rules)
-        found = find_without(self.history, members, self._counted(curve), patterns, curve)
+        outline = Outline(self._counted(curve))
+        found = find_without(self.history, members, outline, patterns, curve)
         taken = matching_names(members[2], patterns)
         held = find_held(self.history, self.file.stacks, members, found.peak_event, taken, curve)
         return PeakWithout(found, tuple(taken), held)
@@ -443,7 +445,7 @@ class Device:
                 " allocated at its peak."
             )
         target = size if fit is not None else peak - size
-        return make_plan(look_at(self.file, self.history, curve), target)
+        return make_plan(look_at(self.file, self.history), target)
 
     def fits(self, card: str, allow: int | str | None = None) -> CardFit:
         """Say whether the recorded program fits on a card, in figures and as ``text``.

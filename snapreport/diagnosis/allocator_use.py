@@ -26,7 +26,6 @@ from snapreport.figures.segments import (
     whole_bytes,
 )
 from snapreport.ground.native.columns import (
-    Outline,
     distinct,
     is_among,
     median,
@@ -41,7 +40,7 @@ from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, View
 from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_ID, pool_name
-from snapreport.roles.steps import find_iterations
+from snapreport.roles.steps import allocated_outline, find_iterations
 
 _LOST, _LOST_MUCH = 0.05, 0.2
 """Fragments from this part of reserved memory on are worth a note, and from the second a warning.
@@ -606,7 +605,7 @@ def _pinned_rounding(tables: History, device: DeviceFigures) -> Iterator[Finding
     if lost < max(_SLACK * peak.allocated, _PINNED_WORTH):
         return
     large = (size > _PINNED_WORTH) & (size <= limit)
-    left, _ = Outline(device.curves["allocated"]).peak_without(
+    left, _ = allocated_outline(device.history).peak_without(
         ((block - size)[large], rows.alloc_event[large], rows.ends("allocated")[large])
     )
     suggestions = []

@@ -21,7 +21,7 @@ from snapreport.history.allocator_settings import recorded_settings
 from snapreport.history.block_sizes import most_unused, round_sizes
 from snapreport.model.diagnoses import Frees
 from snapreport.model.history import START, DeviceHistory, History
-from snapreport.roles.steps import allocated_curve
+from snapreport.roles.steps import allocated_outline
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,17 +29,13 @@ class BlockRoom:
     """A device with blocks no larger than requests need; arrays: int64, shape (n_allocations,)."""
 
     history: DeviceHistory
-    curve: NDArray[np.int64]
-    """The allocated curve of that; shape (n_events + 1,)."""
-    recorded: NDArray[np.int64]
-    """The allocated curve of the recording."""
     unused: NDArray[np.int64]
     """By how much each block was larger in the recording."""
     possible: NDArray[np.int64]
     """By how much it may be larger after a change that comes before it."""
 
     def after(
-        self, first: int, placed: NDArray[np.bool_] | None = None
+        self, first: int, placed: NDArray[np.intp] | None = None
     ) -> tuple[NDArray[np.int64], Spans]:
         """Return by how much each block may be larger after a change, and what is less for that.
 
@@ -47,26 +43,32 @@ class BlockRoom:
 
         Args:
             first: the first event that the change affects.
-            placed: bool, shape (n_allocations,): what has its block before any change.
+            placed: rows of what has its block before any change, each once.
         """
         rows, unused = self.history.allocations, self.possible.copy()
-        same = self.possible > self.unused
-        begun = int(np.searchsorted(rows.alloc_event, first))  # the first so many
-        if placed is None:
-            same[begun:] = False
-        else:
-            same[begun:] &= placed[begun:]
-        chosen = np.flatnonzero(same)
+        begun = int(np.searchsorted(rows.alloc_event, first))
+        chosen = np.arange(begun)
+        if placed is not None:
+            chosen = np.append(chosen, placed[placed >= begun])
+        chosen = chosen[self.possible[chosen] > self.unused[chosen]]
         unused[chosen] = self.unused[chosen]
         lives = rows.alloc_event[chosen], rows.free_requested_event[chosen]
         return unused, (self.possible[chosen] - unused[chosen], *lives)
 
     @cached_property
+    def surplus(self) -> Spans:
+        """What was unused in the recording, over the lives of its blocks."""
+        rows, some = self.history.allocations, np.flatnonzero(self.unused)
+        return self.unused[some], rows.alloc_event[some], rows.free_requested_event[some]
+
+    @cached_property
     def widest(self) -> Outline:
         """Of the allocated curve with blocks as large as they may be after a change."""
+        if not self.possible.any():
+            return allocated_outline(self.history)
         rows = self.history.allocations
         lives = rows.alloc_event, rows.free_requested_event, self.history.events
-        return Outline(self.curve + sum_live(self.possible, *lives))
+        return Outline(sum_live(rows.block_size + self.possible, *lives))
 
 
 def rounded(
@@ -88,12 +90,9 @@ def find_room(device: DeviceHistory, file: History) -> BlockRoom:
     if device.device.kind != "cpu":
         most = most_unused(size, recorded_settings(file.settings, device.device.kind))
         possible = np.maximum(most, unused)
-    lives = (rows.alloc_event, rows.free_requested_event, device.events)
-    curve = recorded = allocated_curve(device)
     if unused.any():
-        curve = sum_live(size, *lives)
         device = replace(device, allocations=replace(rows, block_size=size))
-    return BlockRoom(device, curve, recorded, unused, possible)
+    return BlockRoom(device, unused, possible)
 
 
 WHYS = (
@@ -125,10 +124,12 @@ def freed_by(
     begin = np.minimum(np.maximum(begin, own.alloc_event[rows]), end)
     unused, too_much = room.after(int(begin.min(initial=device.events)))
     first = within.start or 0
-    peak = int(room.recorded[within].max())
+    recorded = allocated_outline(device)
+    peak = int(recorded.curve[within].max())
 
-    def falls(curve: NDArray[np.int64], weight: NDArray[np.int64], *others: Spans) -> int:
-        outline = Outline(curve[within])
+    def falls(outline: Outline, weight: NDArray[np.int64], *others: Spans) -> int:
+        if within != slice(None):
+            outline = Outline(outline.curve[within])
         ends = len(outline.curve) - 1
         spans = (
             (size, np.clip(start - first, START, ends), np.clip(stop - first, START, ends))
@@ -136,8 +137,8 @@ def freed_by(
         )
         return max(peak - outline.peak_without(*spans)[0], 0)
 
-    expected = falls(room.recorded, own.block_size)
-    least = falls(room.widest.curve, bare + unused, too_much)
-    most = falls(room.curve, bare)
+    expected = falls(recorded, own.block_size)
+    least = falls(room.widest, bare + unused, too_much)
+    most = falls(recorded, bare, room.surplus)
     found = min(least, expected), expected, max(most, expected)
     return Frees(*found, *(whys if found[0] < found[2] else ("", "", "")))

@@ -11,7 +11,6 @@ from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.figures.callsites import label_sites
 from snapreport.ground.native.columns import (
-    Outline,
     distinct,
     is_among,
     median,
@@ -26,7 +25,7 @@ from snapreport.model.findings import DeviceFigures
 from snapreport.model.history import History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.roles.stack_kinds import HAS_FRAMES
-from snapreport.roles.steps import OPTIMIZER_STEP, find_iterations
+from snapreport.roles.steps import OPTIMIZER_STEP, allocated_outline, find_iterations
 
 MIB = 1 << 20
 
@@ -137,8 +136,7 @@ def find_transients(tables: History, device: DeviceFigures) -> Transients:
     there[key[live]] = True
     same = np.flatnonzero(short & there[key])
     lives = rows.alloc_event[same], rows.free_requested_event[same]
-    outline = Outline(device.curves["allocated"])
-    without, _ = outline.peak_without((rows.block_size[same], *lives))
+    without, _ = allocated_outline(history).peak_without((rows.block_size[same], *lives))
     falls = device.peaks["allocated"].bytes - without
     return Transients(live, int(rows.block_size[live].sum()), longest, falls)
 

@@ -35,6 +35,7 @@ from snapreport.roles.frames import (
     plain_operator,
 )
 from snapreport.roles.passes import IN_BACKWARD, IN_OPTIMIZER, NO_GRAD, PYTHON, stack_marks
+from snapreport.roles.steps import allocated_outline
 
 
 def peak_finding(tables: History, device: DeviceFigures) -> Finding:
@@ -95,7 +96,8 @@ class _Details:
         return self.without(find_members(self.file, self.device.history, "site"))
 
     def without(self, members: Members) -> tuple[WhatIf, ...]:
-        return find_what_if(self.device.history, members, self.device.curves["allocated"])
+        history = self.device.history
+        return find_what_if(history, members, allocated_outline(history))
 
     def layers(self) -> str:
         there = self.situation

@@ -15,7 +15,7 @@ from snapreport.figures.grouping import (
     label_allocations,
 )
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
-from snapreport.ground.native.columns import Outline, stable_order, sum_groups, unique
+from snapreport.ground.native.columns import Outline, count_until, stable_order, sum_groups, unique
 from snapreport.ground.patterns import compile_pattern
 from snapreport.ground.units import format_count
 from snapreport.model.answers import (
@@ -66,24 +66,24 @@ def find_members(
 
 
 def find_what_if(
-    history: DeviceHistory, members: Members, curve: NDArray[np.int64], name: str = "allocated"
+    history: DeviceHistory, members: Members, outline: Outline, name: str = "allocated"
 ) -> tuple[WhatIf, ...]:
     """Return the peak without each of some groups; the group that lowers it most comes first.
 
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), index 0 is the start.
+        outline: of the curve.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
     """
     row, group, names = members
     begin, end, weight = _spans(history, row, name)
-    top = int(curve.argmax()) - 1
-    live = (begin <= top) & (top < end)
+    top = outline.top
+    live = np.flatnonzero((begin <= top) & (top < end))
     held = sum_groups(group[live], weight[live], len(names))
     count = np.bincount(group, minlength=len(names))
-    whole = int(curve[top + 1])
-    peaks, events = peaks_without(curve, group, begin, end, weight, held)
+    whole = int(outline.curve[top + 1])
+    peaks, events = peaks_without(outline, group, begin, end, weight, held)
     order = np.lexsort((-held, peaks))
     return tuple(
         WhatIf(names[i], int(peaks[i]), int(events[i]), whole - int(peaks[i]), int(held[i]), n)
@@ -95,7 +95,7 @@ def find_what_if(
 def find_without(
     history: DeviceHistory,
     members: Members,
-    curve: NDArray[np.int64],
+    outline: Outline,
     patterns: Sequence[str],
     name: str = "allocated",
 ) -> WhatIf:
@@ -104,7 +104,7 @@ def find_without(
     Args:
         history: the device.
         members: the groups, as from ``find_members``.
-        curve: int64, shape (n_events + 1,), index 0 is the start.
+        outline: of the curve.
         patterns: parts of names, globs, or ``/regex/``.
         name: of the curve: ``allocated``, ``requested`` or ``active``.
 
@@ -115,13 +115,13 @@ def find_without(
     taken = dict.fromkeys(matching_names(names, patterns))
     rows = unique(row[np.array([text in taken for text in names], np.bool_)[group]])
     begin, end, weight = _spans(history, rows, name)
-    peak, event = Outline(curve).peak_without((weight, begin, end))
-    top = int(curve.argmax()) - 1
+    peak, event = outline.peak_without((weight, begin, end))
+    top = outline.top
     return WhatIf(
         name=", ".join(taken),
         peak_bytes=peak,
         peak_event=event,
-        falls=int(curve[top + 1]) - peak,
+        falls=int(outline.curve[top + 1]) - peak,
         held=int(weight[(begin <= top) & (top < end)].sum()),
         count=len(rows),
     )
@@ -184,7 +184,7 @@ def _spans(
     """Return when some allocations begin and end to count in a curve, and their bytes in it."""
     rows = history.allocations
     end, weight = rows.ends(curve), rows.weights(curve)
-    if len(row) == len(rows) and (np.diff(row) == 1).all():  # all rows: no copy needed
+    if len(row) == len(rows) and (row[1:] > row[:-1]).all():  # all rows: no copy needed
         return rows.alloc_event, end, weight
     return rows.alloc_event[row], end[row], weight[row]
 
@@ -240,7 +240,7 @@ skipped: up to _FEW of them are each added up over the entire recording instead.
 
 
 def peaks_without(
-    curve: NDArray[np.int64],
+    outline: Outline,
     group: NDArray[np.int64],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -256,7 +256,7 @@ def peaks_without(
     at the peak leaves it where it is.
 
     Args:
-        curve: int64, shape (n_events + 1,); index 0 is the start.
+        outline: of the curve.
         group: int64, shape (n,): the number of each member's group.
         begin, end: int64, shape (n,): a member is live after event s if ``begin <= s < end``.
         weight: int64, shape (n,): its bytes in the curve, none of them negative.
@@ -266,12 +266,10 @@ def peaks_without(
     Returns:
         int64, shape (n_groups,), in bytes, and int64, shape (n_groups,), events.
     """
-    top = int(curve.argmax())
-    whole = int(curve[top])
-    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top - 1, np.int64)
+    curve, top = outline.curve, outline.top
+    whole = int(curve[top + 1])
+    peaks, events = np.full(len(held), whole, np.int64), np.full(len(held), top, np.int64)
     large = np.flatnonzero(held > whole // _LARGE)[:_FEW]
-    if len(large):
-        outline = Outline(curve)
     for one in large.tolist():
         own = np.flatnonzero(group == one)
         peaks[one], events[one] = outline.peak_without((weight[own], begin[own], end[own]))
@@ -280,13 +278,13 @@ def peaks_without(
     if not left.any():
         return peaks, events
     # Only where the curve is high enough: events are renumbered.
-    high = curve >= whole - int(held[left].max())
-    at = np.flatnonzero(high)
-    before = np.zeros(len(curve) + 1, np.int64)  # how many such events come before each place
-    np.cumsum(high, out=before[1:])
+    at = np.flatnonzero(curve >= whole - int(held[left].max()))
+    before = count_until(at, len(curve))  # how many such events come before each place
     own = np.flatnonzero(left[group])
+    first, last = (before[column[own] + 1] for column in (begin, end))
+    there = first < last
+    own, first, last = own[there], first[there], last[there]
     number = np.cumsum(left) - 1
-    first, last = (before[np.clip(column[own] + 1, 0, len(curve))] for column in (begin, end))
     lowest, place = _peaks_without_all(
         curve[at], number[group[own]], int(left.sum()), first, last, weight[own]
     )
@@ -298,8 +296,8 @@ def _peaks_without_all(
     curve: NDArray[np.int64],
     group: NDArray[np.int64],
     groups: int,
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+    begin: NDArray[np.int32],
+    end: NDArray[np.int32],
     weight: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the most of a curve without each of some groups, and the first place that has it.
@@ -308,21 +306,21 @@ def _peaks_without_all(
         curve: int64, shape (n,), never empty.
         group: int64, shape (m,): a number below ``groups`` for each member.
         groups: how many there are, at least one.
-        begin, end: int64, shape (m,): a member counts at the places ``begin <= place < end``.
+        begin, end: int32, shape (m,): a member counts at the places ``begin <= place < end``,
+            of which there is one at least.
         weight: int64, shape (m,).
     """
     points = len(curve)
-    there = np.flatnonzero(begin < end)
-    ends = there[end[there] < points]
+    ends = np.flatnonzero(end < points)
     # Each group is there from the start, with nothing, so that it has a span of its own.
     key = np.concatenate(
         [
             np.arange(groups, dtype=np.int64) * points,
-            group[there] * points + begin[there],
+            group * points + begin,
             group[ends] * points + end[ends],
         ]
     )
-    change = np.concatenate([np.zeros(groups, np.int64), weight[there], -weight[ends]])
+    change = np.concatenate([np.zeros(groups, np.int64), weight, -weight[ends]])
     order = stable_order(key)
     key, total = key[order], np.cumsum(change[order])
     last = np.append(np.flatnonzero(key[1:] != key[:-1]), len(key) - 1)

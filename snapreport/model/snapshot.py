@@ -308,9 +308,10 @@ class StackTable(Shown):
 
     def path_from(self, node: int) -> Iterator[int]:
         """Yield the frame ids from a node outward; nothing for -1."""
+        frame, parent = self.node_frame.item, self.node_parent.item
         while node >= 0:
-            yield int(self.node_frame[node])
-            node = int(self.node_parent[node])
+            yield frame(node)
+            node = parent(node)
 
 
 def ancestors(parent: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.intp]]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
 from snapreport.ground.native.columns import (
+    Outline,
     distinct,
     median,
     medians,
@@ -68,6 +69,12 @@ def allocated_curve(history: DeviceHistory) -> NDArray[np.int64]:
     rows = history.allocations
     lives = rows.alloc_event, rows.free_requested_event
     return shared(sum_live(rows.block_size, *lives, history.events))
+
+
+@once_for_each
+def allocated_outline(history: DeviceHistory) -> Outline:
+    """Return the allocated curve with its tops."""
+    return Outline(allocated_curve(history))
 
 
 @once_for_both

@@ -68,7 +68,7 @@ class Pair:
 
 def predictions(device: Device) -> Mapping[str, Predicted]:
     """Return what is judged: each suggestion of a recording, by its code and its number."""
-    situation = look_at(device.file, device.history, np.asarray(device.curve("allocated")))
+    situation = look_at(device.file, device.history)
     situation = replace(situation, to_host=True)
     found: dict[str, Predicted] = {}
     for each in suggest(situation, parts=(2, 4), chunks=(4, 8)):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
 from snapreport.ground.units import format_bytes
@@ -59,7 +57,7 @@ def variant_of_plan(plan: Plan) -> str:
 def plans_of(program: str) -> Iterator[Plan]:
     """Yield a plan for each target."""
     device = recorded(Job(program, steps=STEPS))
-    situation = look_at(device.file, device.history, np.asarray(device.curve("allocated")))
+    situation = look_at(device.file, device.history)
     for share in SHARES:
         yield make_plan(situation, int(situation.peak * share))
 

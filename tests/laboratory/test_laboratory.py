@@ -164,7 +164,7 @@ def test_a_layer_holds_what_a_model_with_one_more_keeps_more() -> None:
         live = made.device.history.allocations.live_at(int(curve.argmax()) - 1)
         saved = live & (made.truth.roles == ROLES.index("activation"))
         kept[layers] = int(made.device.allocations.block_size[saved].sum())
-    situation = look_at(made.device.file, made.device.history, np.asarray(curve))
+    situation = look_at(made.device.file, made.device.history)
     found = find_layers(situation, situation.event)
     assert found is not None
     assert (found.count, found.caller) == (4, "hidden (language.py:105)")

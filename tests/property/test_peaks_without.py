@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from snapreport.figures import what_if as module
 from snapreport.figures.what_if import peaks_without
-from snapreport.ground.native.columns import sum_live
+from snapreport.ground.native.columns import Outline, sum_live
 from tests.thorough import tried
 
 EVENTS = 40
@@ -38,7 +38,7 @@ def test_it_is_the_most_of_what_is_left(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_LARGE", large)
         patched.setattr(module, "_FEW", few)
-        peaks, events = peaks_without(curve, group, begin, end, weight, held)
+        peaks, events = peaks_without(Outline(curve), group, begin, end, weight, held)
     for number in range(len(held)):
         own = group == number
         rest = curve - sum_live(weight[own], begin[own], end[own], EVENTS)

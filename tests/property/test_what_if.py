@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from snapreport.figures.curves import find_curves
 from snapreport.figures.what_if import find_members, find_what_if, find_without
+from snapreport.ground.native.columns import Outline
 from tests.property.simulated import Simulated, device_files, for_simulations
 
 
@@ -35,12 +36,12 @@ def test_what_if_peaks_are_those_of_a_replay_without_the_group(simulation: Simul
                     if left > most:
                         most, at = left, event
                 expected.append((name, most, at, int(curve.max()) - most, len(gone)))
-            found = find_what_if(history, members, curve)
+            found = find_what_if(history, members, Outline(curve))
             assert sorted(expected) == sorted(
                 (each.name, each.peak_bytes, each.peak_event, each.falls, each.count)
                 for each in found
             )
             if len(rows):
-                whole = find_without(history, members, curve, ["/.*/"])
+                whole = find_without(history, members, Outline(curve), ["/.*/"])
                 assert (whole.peak_bytes, whole.peak_event) == (0, -1)
                 assert whole.count == len(rows)

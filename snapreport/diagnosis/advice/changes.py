@@ -20,7 +20,7 @@ from snapreport.diagnosis.advice.situation import (
 )
 from snapreport.figures.callsites import find_site_frames
 from snapreport.ground.memoize import once_for_each
-from snapreport.ground.native.columns import is_among, unique
+from snapreport.ground.native.columns import distinct, is_among, unique
 from snapreport.model.history import START, Allocations
 from snapreport.model.roles import (
     ACTIVATION,
@@ -76,8 +76,9 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
         return
     if state_depends_on_data(situation):
         parts = ()
-    for number in parts:
-        yield _smaller_batch(situation, number)
+    cut = [(number, _batch_edits(situation, number)) for number in parts]
+    for number, edits in cut:
+        yield _smaller_batch(situation, number, edits)
     if not situation.trains:
         yield from _autocast(situation)
         yield from inference(situation)
@@ -85,8 +86,8 @@ def _changes(situation: Situation, parts: Sequence[int], chunks: Sequence[int]) 
             yield from _checkpoint(situation)
         return
     yield from _checkpoint(situation)
-    for number in parts:
-        yield from _accumulate(situation, number)
+    for number, edits in cut:
+        yield from _accumulate(situation, number, edits)
     yield from _chunked_loss(situation, chunks)
     yield from _attention_kernel(situation)
     if situation.to_host:
@@ -109,9 +110,17 @@ def state_depends_on_data(situation: Situation) -> bool:
     rows = situation.history.allocations
     at = np.flatnonzero(situation.of(STATE) & situation.live() & (rows.alloc_event > START))
     turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
-    once = np.unique(np.stack([rows.stack[at], rows.size[at], turn]), axis=1)[:2]
-    _, turns = np.unique(once, axis=1, return_counts=True)
-    return int(turns.max(initial=0)) >= _GROWS
+    above = int(turn.max(initial=0)) + 1
+    kind = unique(_kinds(situation, at) * above + turn) // above  # once for each turn
+    return int(np.bincount(kind).max(initial=0)) >= _GROWS
+
+
+def _kinds(situation: Situation, at: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Number the allocations in some rows by their call stack and size."""
+    rows = situation.history.allocations
+    above = len(situation.tables.stacks) + 1
+    kinds: NDArray[np.int64] = distinct(rows.size[at])[1] * above + (rows.stack[at] + 1)
+    return distinct(kinds)[1]
 
 
 def _lowest(situation: Situation, changes: Iterable[Change]) -> Iterator[Change]:
@@ -161,16 +170,15 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     own, of = blocks.rows[stays], blocks.instance[stays]
     first_free = np.full(n, history.events, np.int64)
     np.minimum.at(first_free, of, rows.free_requested_event[own])
-    begins = np.minimum(first_free, latest_free_after(situation)[last])
+    begins = np.minimum(first_free, latest_free_after(situation, last))
     begins = np.where(begins > last, begins, first_free)
-    begin, end = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
-    begin[own], end[own] = last[of] + 1, begins[of]
+    begin, end = last[of] + 1, begins[of]
     # The last of a block's tensors is the next block's input, and stays.
-    output, chosen = _mask(rows, own[_last_of_each(of)]), _mask(rows, own)
-    expected = away(history, chosen & ~output, begin, end)
+    goes = ~_last_of_each(of)
+    expected = away(history, own[goes], begin[goes], end[goes])
     order = np.lexsort((rows.block_size[own], of))
-    largest = _mask(rows, own[order][_last_of_each(of[order])])
-    least = away(history, chosen & ~output & ~largest, begin, end)
+    goes[order[_last_of_each(of[order])]] = False  # the largest
+    least = away(history, own[goes], begin[goes], end[goes])
     made = _mask(rows, blocks.rows)
     # At worst a block is computed again while all that its backward pass makes is live.
     extra = int(np.bincount(of, weights=situation.at_worst[own], minlength=n).max(initial=0))
@@ -178,7 +186,7 @@ def _of_blocks(situation: Situation, blocks: Blocks) -> Change:
     layers = are_layers(situation.tables.stacks, history, blocks)
     return Change(
         "checkpoint",
-        chosen,
+        _mask(rows, own),
         (least,),
         (expected,),
         (scaled(history, made & situation.of(ACTIVATION, WEIGHT_COPY), 1.0),),
@@ -209,18 +217,14 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
     kept = situation.of(ACTIVATION) & (rows.alloc_event > START)
     # A tensor goes once the next one is made, by the operation that uses it. It comes back when
     # the operation before its own in the backward pass is done.
-    made = np.sort(
-        rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
-    )
+    made = rows.alloc_event[(situation.passes.made == FORWARD) & (rows.alloc_event > START)]
     own = np.flatnonzero(kept)
-    begin, end = np.zeros((2, len(rows)), np.int64)
     following = np.searchsorted(made, rows.alloc_event[own], side="right")
-    begin[own] = np.append(made, history.events)[following] + 1
+    begin = np.append(made, history.events)[following] + 1
     frees = np.append(unique(rows.free_requested_event[own]), history.events)
     before = np.searchsorted(frees, rows.free_requested_event[own]) - 1
     back = np.where(before >= 0, frees[np.maximum(before, 0)], START)
-    end[own] = np.maximum(back, situation.next_backward[own])
-    expected = away(history, kept, begin, end)
+    expected = away(history, own, begin, np.maximum(back, situation.next_backward[own]))
     # At worst one layer's tensors come back at once, and copies of its parameters with them.
     least: tuple[Edit, ...] = ()
     extra = 0
@@ -234,14 +238,18 @@ def _offload_activations(situation: Situation) -> Iterator[Change]:
 # A smaller batch.
 
 
-def _smaller_batch(situation: Situation, parts: int) -> Change:
+_Three = tuple[Edit, Edit, Edit]
+"""What a change takes away at least, as expected and at most."""
+
+
+def _smaller_batch(situation: Situation, parts: int, edits: _Three) -> Change:
     """Cut what grows with the batch."""
-    least, expected, most = _batch_edits(situation, parts)
+    least, expected, most = edits
     grows = _grows_with_batch(situation)
     return Change("smaller-batch", grows, (least,), (expected,), (most,), number=parts)
 
 
-def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
+def _accumulate(situation: Situation, parts: int, edits: _Three) -> Iterator[Change]:
     """Cut the batch, and keep the gradients of the first part through the others."""
     rows = situation.history.allocations
     starts = situation.passes.of(FORWARD)[0]
@@ -254,7 +262,7 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     begins = starts[np.maximum(np.searchsorted(starts, born, side="right") - 1, 0)]
     early = begins < born
     longer = Edit(own[early], np.full(int(early.sum()), -1.0), begins[early], born[early], True)
-    least, expected, most = _batch_edits(situation, parts)
+    least, expected, most = edits
     grows = _grows_with_batch(situation)
     yield Change(
         "accumulate", grows, (least, longer), (expected, longer), (most,), number=parts,
@@ -262,8 +270,8 @@ def _accumulate(situation: Situation, parts: int) -> Iterator[Change]:
     )  # fmt: skip
 
 
-def _batch_edits(situation: Situation, parts: int) -> tuple[Edit, Edit, Edit]:
-    """Return what goes if the batch is ``parts`` times smaller: at least, expected, at most."""
+def _batch_edits(situation: Situation, parts: int) -> _Three:
+    """Return what goes if the batch is ``parts`` times smaller."""
     history, share = situation.history, 1 - 1 / parts
     fixed = situation.of(PARAMETER, BUFFER, GRADIENT, STATE, OPTIMIZER_TEMPORARY)
     fixed &= ~_of_samples(situation)
@@ -299,9 +307,8 @@ def _grows_with_batch(situation: Situation) -> NDArray[np.bool_]:
     # Memory made once that stays, such as the buckets in which ranks add up gradients: it shares
     # its call stack and size with no other.
     at = np.flatnonzero(situation.of(FORWARD_TEMPORARY) & stays)
-    keys = np.stack([rows.stack[at].astype(np.int64), rows.size[at]])
-    _, first, count = np.unique(keys, axis=1, return_index=True, return_counts=True)
-    data[at[first[count == 1]]] = True
+    kind = _kinds(situation, at)
+    data[at[(np.bincount(kind) == 1)[kind]]] = True
     roles = situation.of(ACTIVATION, INPUT, FORWARD_TEMPORARY, BACKWARD_TEMPORARY, CACHE)
     return (roles & ~of_weights & ~data) | _of_samples(situation)
 
@@ -364,16 +371,13 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
     held = int(rows.block_size[weights & situation.live()].sum())
     if not held or held < _PART * situation.peak:
         return
-    size = int(np.bincount(
-        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
-        weights=rows.size[weights],
-    ).argmax())  # fmt: skip
+    sizes, number = distinct(rows.size[weights])
+    size = sizes[np.bincount(number, weights=rows.size[weights]).argmax()]
     # Other tensors of their size derive from them if made by the same function or in backward.
     function = _functions(situation)
-    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & is_among(
-        function, unique(function[weights])
-    )
-    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == sizes[size])
+    alike = is_among(function, unique(function[unique(rows.stack[weights])]))
+    same = situation.of(ACTIVATION, FORWARD_TEMPORARY) & alike[rows.stack]
+    like = (same | situation.of(BACKWARD_TEMPORARY)) & (rows.size == size)
     yield Change(
         "attention-kernel", like,
         (scaled(history, weights, 1.0),),
@@ -383,16 +387,14 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
 
 
 def _functions(situation: Situation) -> NDArray[np.int64]:
-    """Number the function of each allocation's call site; int64, shape (n_allocations,)."""
+    """Number the function of each stack's call site; int64, (n_stacks + 1,), the last for none."""
     frames = situation.tables.stacks.frames
     numbers: dict[tuple[str, str], int] = {}
     of_frame = [
         numbers.setdefault(key, len(numbers))
         for key in zip(frames.names, frames.filenames, strict=True)
     ]
-    of_stack = np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
-    function: NDArray[np.int64] = of_stack[situation.history.allocations.stack]
-    return function
+    return np.append(np.array([*of_frame, -1])[find_site_frames(situation.tables.stacks)], -1)
 
 
 # The optimizer, its state and gradients.
@@ -432,7 +434,7 @@ def optimizer_changes(situation: Situation) -> Iterator[Change]:
 def _low_bit_state(situation: Situation) -> Change:
     """Keep the optimizer's state in 16 bits; what is small, such as a count of steps, stays."""
     state = situation.of(STATE) & (situation.marks & FEW_BITS == 0)
-    large = _large(situation, state)
+    large = _large(situation) & state
     half = scaled(situation.history, large, 0.5)
     small = scaled(situation.history, state & ~large, 1.0)
     # Optimizers that support this update one parameter at a time, with tensors in full precision,
@@ -449,10 +451,11 @@ def _low_bit_state(situation: Situation) -> Change:
     )  # fmt: skip
 
 
-def _large(situation: Situation, state: NDArray[np.bool_]) -> NDArray[np.bool_]:
+@once_for_each
+def _large(situation: Situation) -> NDArray[np.bool_]:
     """Say which state tensors have the size of a parameter."""
     rows = situation.history.allocations
-    large = state & (rows.block_size >= _SMALL)
+    large = situation.of(STATE) & (rows.block_size >= _SMALL)
     large[large] = is_among(rows.size[large], unique(rows.size[situation.of(PARAMETER, GRADIENT)]))
     return large
 
@@ -501,7 +504,7 @@ def _offload_state(situation: Situation) -> Iterator[Change]:
     if _has(situation.tables.stacks.frames, _ON_HOST):
         return
     history, state = situation.history, situation.of(STATE)
-    large = scaled(history, _large(situation, state), 1.0)
+    large = scaled(history, _large(situation), 1.0)
     everything = scaled(history, state, 1.0)
     temporary = scaled(history, situation.of(OPTIMIZER_TEMPORARY), 1.0)
     yield Change(
@@ -532,10 +535,9 @@ def _clear_gradients(situation: Situation) -> Change:
     if not len(steps):  # gradients freed before the next backward pass are not accumulated
         backward = situation.passes.of(BACKWARD)[0]
         is_late &= freed < np.append(backward, events)[np.searchsorted(backward, begins)]
-    late, begin = _mask(rows, own[is_late]), np.zeros(len(rows), np.int64)
-    begin[own] = begins
-    edit = away(situation.history, late, begin, rows.free_requested_event)
-    return Change("free-earlier", late, (edit,), (edit,), (edit,), about="gradients")
+    late = own[is_late]
+    edit = away(situation.history, late, begins[is_late])
+    return Change("free-earlier", _mask(rows, late), (edit,), (edit,), (edit,), about="gradients")
 
 
 # What nothing uses: graphs without a backward pass, copies of weights, outputs, leaks.
@@ -576,9 +578,8 @@ def inference(situation: Situation) -> Iterator[Change]:
         begin = after_pass.copy()
         if blocks is not None:
             begin[blocks.rows] = blocks.last_event(history)[blocks.instance] + 1
-        expected, least = (
-            away(history, kept & ~stays, begin, rows.free_requested_event) for stays in returned
-        )
+        goes = (np.flatnonzero(kept & ~stays) for stays in returned)
+        expected, least = (away(history, some, begin[some]) for some in goes)
         return Change(
             "inference-mode", kept, (least,), (expected,), (everything,), about,
             calls=calls if about == "calls" else None,
@@ -633,9 +634,8 @@ def _autocast(situation: Situation) -> Iterator[Change]:
     if not of_graph:
         # An operation's copies go before another line makes anything.
         run, begins = operations(history, situation.tables.stacks)
-        gone = away(
-            history, copies, np.append(begins, history.events)[run + 1], rows.free_requested_event
-        )
+        own = np.flatnonzero(copies)
+        gone = away(history, own, np.append(begins, history.events)[run[own] + 1])
         # Each call casts its weights again: at worst the largest are live at the new peak.
         largest = int(np.bincount(run[copies], weights=situation.at_worst[copies]).max())
         yield Change("autocast-cache", copies, (gone,), (gone,), (everything,), extra=largest)
@@ -676,7 +676,8 @@ def _release_outputs(situation: Situation) -> Change:
     """Free outputs, which the program holds until after the backward pass, before it."""
     rows = situation.history.allocations
     held = situation.of(FORWARD_TEMPORARY) & (rows.free_requested_event > situation.next_backward)
-    edit = away(situation.history, held, situation.next_backward, rows.free_requested_event)
+    own = np.flatnonzero(held)
+    edit = away(situation.history, own, situation.next_backward[own])
     return Change("free-earlier", held, (), (edit,), (edit,), about="outputs")
 
 
@@ -696,9 +697,7 @@ def _stop_leaks(situation: Situation) -> Iterator[Change]:
     fresh = new | np.append(True, np.diff(turn) != 0)
     often = (np.bincount(group, weights=fresh) >= LEAKS)[group]
     again = np.flatnonzero(np.append(~new[1:], False) & often)  # the line makes another
-    begin = np.full(len(rows), np.iinfo(np.int64).max)
-    begin[at[again]] = rows.alloc_event[at[again + 1]]
     leaked = _mask(rows, at[often])
-    sure = away(situation.history, leaked, begin, rows.free_requested_event)
+    sure = away(situation.history, at[again], rows.alloc_event[at[again + 1]])
     everything = scaled(situation.history, leaked, 1.0)
     yield Change("leak", leaked, (sure,), (everything,), (everything,))

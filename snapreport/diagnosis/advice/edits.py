@@ -33,22 +33,29 @@ class Edit:
 def scaled(history: DeviceHistory, chosen: NDArray[np.bool_], share: float) -> Edit:
     """Take a share of the chosen allocations away for all of their lives; bool, shape (n,)."""
     rows, lives = np.flatnonzero(chosen), history.allocations
-    shares = np.full(len(rows), share)
-    return Edit(rows, shares, lives.alloc_event[rows], lives.free_requested_event[rows])
+    return Edit(
+        rows, np.full(len(rows), share), lives.alloc_event[rows], lives.free_requested_event[rows]
+    )
 
 
 def away(
     history: DeviceHistory,
-    chosen: NDArray[np.bool_],
+    rows: NDArray[np.intp],
     begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+    end: NDArray[np.int64] | None = None,
 ) -> Edit:
-    """Take the chosen allocations away for part of their lives; arrays: shape (n_allocations,)."""
-    lives = history.allocations
-    rows = np.flatnonzero(chosen & (begin < end))
-    first = np.maximum(begin[rows], lives.alloc_event[rows])
-    last = np.minimum(end[rows], lives.free_requested_event[rows])
-    return Edit(rows, np.ones(len(rows)), first, np.maximum(first, last))
+    """Take some allocations away for part of their lives, to the end if that is not said.
+
+    Args:
+        rows: the allocations, each at most once; shape (n,).
+        begin, end: int64, shape (n,), events.
+    """
+    lives, freed = history.allocations, history.allocations.free_requested_event[rows]
+    end = freed if end is None else end
+    there = begin < end
+    rows, end = rows[there], np.minimum(end, freed)[there]
+    first = np.maximum(begin[there], lives.alloc_event[rows])
+    return Edit(rows, np.ones(len(rows)), first, np.maximum(first, end))
 
 
 def edited_peak(
@@ -87,8 +94,10 @@ def edited_peak(
         left = 1 - np.concatenate([edit.share for edit in used])
         begin = np.concatenate([edit.begin for edit in used])
         end = np.concatenate([edit.end for edit in used])
-        times = np.bincount(rows)
-        if (times > 1).any():  # most edits are of other allocations than the rest
+        edited = np.zeros(len(history.allocations), np.bool_)
+        edited[rows] = True
+        if edited.sum() < len(rows):  # most edits are of other allocations than the rest
+            times = np.bincount(rows)
             several = times[rows] > 1
             parts = _multiplied(history, used, np.flatnonzero(times > 1))
             rows, left, begin, end = (
@@ -173,6 +182,8 @@ def _taken(
 ) -> NDArray[np.int64]:
     """Return the bytes that blocks lose if the share ``left`` of each is left."""
     size = history.allocations.block_size[rows]
+    if not left.any():
+        return size if unused is None else size + unused[rows]
     unit = 1 if history.device.kind == "cpu" else MIN_BLOCK
     rest = size * left
     rest *= 16  # in place: a long recording has millions of these

@@ -9,15 +9,15 @@ and again, is a layer itself: its lines are parts of one call.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.figures.callsites import short_site, site_text
 from snapreport.ground.later import expression
-from snapreport.ground.native.columns import is_among, stable_order, unique
+from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.model.findings import LIBRARY, OUTSIDE
 from snapreport.model.history import DeviceHistory
@@ -96,7 +96,6 @@ def find_blocks(
     rows = np.flatnonzero(made & (history.allocations.stack >= 0))
     if not len(rows) or not len(starts):
         return []
-    rows = rows[stable_order(history.allocations.alloc_event[rows])]
     stack = history.allocations.stack[rows]
     bytes_of = np.bincount(stack, weights=weight[rows], minlength=len(stacks))
     used = unique(stack)
@@ -129,23 +128,23 @@ def find_blocks(
             continue
         alone = np.append(True, np.diff(place) > 1)
         at = stack[place]
-        lines = call_of[at]
+        lines, passes = call_of[at], turn[place]
         in_model = in_module(stacks, int(at[0]), by_line[int(lines[0])].caller)
         by_entry = np.zeros(len(stacks), np.bool_)
         by_entry[several] = is_among(from_line, _with_lines(from_line, inner))
         marker = line.copy()
         marker[several] = np.where(by_entry[several], inner[:, 1], line[several])
-        whole = _in_turns(lines, turn[place], marker[at])
+        marks = marker[at]
+        whole = _in_turns(lines, passes, marks)
         parts = is_among(whole, unique(whole[whole != lines]))
         # Calls made in turn begin where the first of their lines comes again.
-        mark, enters = np.where(parts, lines, marker[at]), by_entry[at] | parts
-        instance, first = _instances(mark, line[at], whole, turn[place], alone, enters, in_model)
+        marks, enters = np.where(parts, lines, marks), by_entry[at] | parts
+        instance, first = _instances(marks, line[at], whole, passes, alone, enters, in_model)
         # The line that calls most often; if all call equally often, all of them.
         used, count = np.unique(lines[first], return_counts=True)
         most = by_line[int(used[count.argmax()])]
         meant = lines[first] == most.line if len(set(count.tolist())) > 1 else first >= 0
-        turns = turn[place][first]
-        blocks = Blocks(most.caller, most.own, rows[place], instance, turns, meant)
+        blocks = Blocks(most.caller, most.own, rows[place], instance, passes[first], meant)
         # Whatever runs the program, such as a launcher, makes the same calls as the program.
         if blocks.in_a_turn > 1 and not any(
             np.array_equal(blocks.rows, each.rows)
@@ -161,8 +160,7 @@ def find_blocks(
     return [blocks for blocks, parts in found if not parts or blocks.in_a_turn not in called]
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """One call of a module or function in a stack."""
 
     group: int
@@ -185,42 +183,31 @@ def _calls_of(
     A function gets one number whichever line called it. ``paths`` numbers functions and lines.
     """
     names, files = stacks.frames.names, stacks.frames.filenames
-    kinds = classify_frames(stacks.frames)
-    nodes = []  # of Python frames, outermost last
-    node = int(stacks.stack_node[stack])
-    while node >= 0:
-        if kinds[stacks.node_frame[node]] in (OUTSIDE, LIBRARY):
-            nodes.append(node)
-        node = int(stacks.node_parent[node])
+    kinds = classify_frames(stacks.frames).tobytes()  # whose items are Python's numbers
+    frames = [each for each in stacks.path(stack) if kinds[each] in (OUTSIDE, LIBRARY)]
     found: list[_Call] = []
     path, caller, line, own = -1, -1, -1, -1
-    waits = False  # a call whose inside comes next
-
-    def call() -> _Call:
-        of_line = line
-        if own not in (-1, caller):
-            of_line = paths.setdefault((line, "", f"from {own}"), len(paths))
-        return _Call(path, of_line, caller, own, (-1, -1))
-
-    for node in reversed(nodes):
-        frame = int(stacks.node_frame[node])
-        name, file = names[frame], files[frame]
-        if _calls_a_module(name, file):
-            if caller >= 0:
-                found.append(call())
-                waits = True
+    waits: tuple[int, int, int, int] | None = None  # a call whose inside comes next
+    for frame in reversed(frames):  # outermost first
+        name, file, outside = names[frame], files[frame], kinds[frame] == OUTSIDE
+        module = _calls_a_module(name, file)
+        if caller >= 0 and (module or outside):
+            of_line = line
+            if own not in (-1, caller):
+                of_line = paths.setdefault((line, "", f"from {own}"), len(paths))
+            waits = path, of_line, caller, own
+        if module:
             caller = -1
             continue
-        if caller >= 0 and kinds[frame] == OUTSIDE:
-            found.append(call())
-            waits = True
         line = paths.setdefault((path, "", str(frame)), len(paths))
         path, caller = paths.setdefault((path, name, file), len(paths)), frame
         if waits:
-            found[-1] = replace(found[-1], inside=(path, line))
-            waits = False
-        if kinds[frame] == OUTSIDE:
+            found.append(_Call(*waits, (path, line)))
+            waits = None
+        if outside:
             own = frame
+    if waits:
+        found.append(_Call(*waits, (-1, -1)))
     return found, line
 
 
@@ -228,18 +215,20 @@ def _calls_a_module(name: str, file: str) -> bool:
     return name in _CALLS and file.replace("\\", "/").endswith(_MODULE)
 
 
-def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.int64]:
+def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> list[int]:
     """Return the calls that go through several lines of one function.
 
     Each of these lines runs once in each call, even if a loop on it calls others many times. For
     other calls only the innermost lines can show where a call begins.
     """
-    pairs = np.unique(np.column_stack([call, inside]), axis=0)
-    functions = np.unique(pairs[:, :2], axis=0)
-    used, lines = np.unique(pairs[:, 0], return_counts=True)
-    one = np.unique(functions[:, 0], return_counts=True)[1] == 1
-    found: NDArray[np.int64] = used[one & (lines > 1)]
-    return found
+    lines: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for one, (function, line) in zip(call.tolist(), inside.tolist(), strict=True):
+        lines[one].add((function, line))
+    return [
+        one
+        for one, into in lines.items()
+        if len(into) > 1 and len({function for function, _ in into}) == 1
+    ]
 
 
 def _in_turns(
@@ -255,8 +244,9 @@ def _in_turns(
     new = np.append(True, (call[1:] != call[:-1]) | (turn[1:] != turn[:-1]))
     begin = np.flatnonzero(new)
     run = np.cumsum(new) - 1
-    pairs, count = np.unique(np.stack([turn[begin], call[begin]]), axis=1, return_counts=True)
-    again = unique(pairs[1][count > 1])
+    above = int(call.max()) + 1
+    pairs, count = np.unique(turn[begin] * above + call[begin], return_counts=True)
+    again = unique(pairs[count > 1] % above)
     if len(again) < 2:
         return call
     changes = np.append(True, (line[1:] != line[:-1]) | new[1:])
@@ -298,10 +288,11 @@ def _instances(
     comes = begins | alone  # rows at which a line comes again after another
     comes[1:] |= line[1:] != line[:-1]
     inner_comes = np.append(True, inner[1:] != inner[:-1])
-    calls, first, number = np.unique(call, return_index=True, return_inverse=True)
+    number = distinct(call)[1]
     runs = np.cumsum(begins | alone) - 1
-    step = np.ones(len(calls), np.int64)
     rows_of = np.split(stable_order(number), np.cumsum(np.bincount(number))[:-1])
+    first = np.array([rows[0] for rows in rows_of])
+    step = np.ones(len(first), np.int64)
     for k, row in enumerate(first.tolist()):
         own = rows_of[k][turn[rows_of[k]] == turn[row]]
         here = own[comes[own]]
@@ -318,7 +309,7 @@ def _instances(
         if whole > 1 or not in_model:
             step[k] = int(turns.sum()) // whole
     opens = np.flatnonzero(comes & (line == line[first][number]))
-    key = turn[opens] * len(calls) + number[opens]
+    key = turn[opens] * len(first) + number[opens]
     order = stable_order(key)
     in_order = key[order]
     place = np.empty(len(opens), np.int64)

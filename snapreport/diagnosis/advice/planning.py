@@ -162,7 +162,7 @@ def situation_of(tables: History, device: DeviceFigures) -> Situation | None:
     """Return the situation that advice is drawn from, None if nothing was recorded."""
     if not device.recorded or not len(device.history.allocations):
         return None
-    return look_at(tables, device.history, device.curves["allocated"])
+    return look_at(tables, device.history)
 
 
 def suggest(

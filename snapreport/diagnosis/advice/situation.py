@@ -36,7 +36,7 @@ from snapreport.roles.passes import (
     find_passes,
     stack_marks,
 )
-from snapreport.roles.steps import parts_of_steps
+from snapreport.roles.steps import allocated_outline, parts_of_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,6 @@ class Situation:
 
     tables: History
     history: DeviceHistory
-    curve: NDArray[np.int64]
-    """The allocated curve; int64, shape (n_events + 1,)."""
     roles: Roles
     passes: Passes
     marks: NDArray[np.int32]
@@ -98,14 +96,19 @@ class Situation:
     """The only event to consider; None for all, so that the peak counts."""
 
     @property
+    def outline(self) -> Outline:
+        """The allocated curve."""
+        return allocated_outline(self.history)
+
+    @property
     def peak(self) -> int:
         """The allocated peak in bytes."""
-        return int(self.curve[self.event + 1]) if len(self.curve) else 0
+        return int(self.outline.curve[self.event + 1])
 
     @cached_property
     def event(self) -> int:
         """The peak's event."""
-        return int(self.curve.argmax()) - 1 if self.moment is None else self.moment
+        return self.outline.top if self.moment is None else self.moment
 
     def edited(self, edits: Sequence[Edit]) -> tuple[int, int]:
         """Return the allocated peak after some edits, and the first event that has it."""
@@ -114,7 +117,7 @@ class Situation:
             return self.peak, self.event
         if key not in self._tried:
             if self.moment is None:
-                self._tried[key] = edited_peak(self.history, self._outline, edits)
+                self._tried[key] = edited_peak(self.history, self.outline, edits)
             else:
                 left = sizes_left(self.history, edits, self.moment)
                 self._tried[key] = int(left.sum()), self.moment
@@ -131,11 +134,10 @@ class Situation:
         edits = [edit for each in changes for edit in each.least]
         all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
         first = min(int(edit.begin.min(initial=self.history.events)) for edit in all_of_them)
-        # A model is built before anything changes, also where the recording began later.
-        begins = int(self.passes.of(FORWARD)[0].min(initial=self.history.events))
-        placed = self.of(PARAMETER, BUFFER) & (self.history.allocations.alloc_event < begins)
+        changed = np.zeros(len(self.history.allocations), np.bool_)
         for edit in all_of_them:
-            placed[edit.rows] = False
+            changed[edit.rows] = True
+        placed = self._built[~changed[self._built]]
         unused, too_much = self.room.after(first, placed)
         if self.moment is None:
             left, _ = edited_peak(self.room.history, self.room.widest, edits, unused, too_much)
@@ -146,13 +148,30 @@ class Situation:
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
-        return self._without_unused.left(*(change.most for change in changes))
+        edits = tuple(edit for each in changes for edit in each.most)
+        if (known := self._bounds.get(edits)) is not None:
+            return known
+        if self.moment is None:
+            found, _ = edited_peak(
+                self.room.history, self.outline, edits, too_much=self.room.surplus
+            )
+        else:
+            found = int(sizes_left(self.room.history, edits, self.moment).sum())
+        self._bounds[edits] = found
+        return found
 
     def largest(self, chosen: NDArray[np.bool_], share: float = 1.0) -> int:
         """Return how large a block for a share of one of some allocations may be, at most."""
         size = self.room.history.allocations.block_size[chosen]
         whole = np.ceil(size * share).astype(np.int64) + self.room.possible[chosen]
         return int(whole.max(initial=0))
+
+    @cached_property
+    def _built(self) -> NDArray[np.intp]:
+        """The model's rows: it is built before anything changes, also if recorded from later on."""
+        begins = self.passes.of(FORWARD)[0].min(initial=self.history.events)
+        begun = np.searchsorted(self.history.allocations.alloc_event, begins)
+        return np.flatnonzero(self.of(PARAMETER, BUFFER)[:begun])
 
     @cached_property
     def at_worst(self) -> NDArray[np.int64]:
@@ -165,20 +184,11 @@ class Situation:
         return find_room(self.history, self.tables)
 
     @cached_property
-    def _without_unused(self) -> Situation:
-        """The same with blocks as large as their rounded requests."""
-        return replace(self, history=self.room.history, curve=self.room.curve)
-
-    @cached_property
-    def _outline(self) -> Outline:
-        return Outline(self.curve)
-
-    @cached_property
     def _tried(self) -> dict[tuple[Edit, ...], tuple[int, int]]:
         return {}
 
     @cached_property
-    def _bounds(self) -> dict[tuple[Change, ...], int]:
+    def _bounds(self) -> dict[tuple[Change, ...] | tuple[Edit, ...], int]:
         return {}
 
     @property
@@ -188,8 +198,8 @@ class Situation:
 
     def of(self, *roles: int) -> NDArray[np.bool_]:
         """Say which allocations have one of some roles."""
-        found = np.zeros(len(self.roles.role), np.bool_)
-        for role in roles:  # several times faster than a table of the roles
+        found: NDArray[np.bool_] = self.roles.role == roles[0]
+        for role in roles[1:]:  # several times faster than a table of the roles
             found |= self.roles.role == role
         return found
 
@@ -198,20 +208,17 @@ class Situation:
         return self.history.allocations.live_at(self.event)
 
 
-def look_at(tables: History, history: DeviceHistory, curve: NDArray[np.int64]) -> Situation:
-    """Collect what the advice needs.
-
-    Args:
-        curve: int64, shape (n_events + 1,): the allocated curve.
-    """
+def look_at(tables: History, history: DeviceHistory) -> Situation:
+    """Collect what the advice needs."""
     rows = history.allocations
     roles, passes = find_roles(history, tables), find_passes(history, tables)
-    begins = np.append(passes.of(BACKWARD)[0], history.events)
-    following = begins[np.searchsorted(begins[:-1], rows.alloc_event)]
-    following = following.astype(np.int64)
+    begins = passes.of(BACKWARD)[0]
+    first_after = np.searchsorted(rows.alloc_event, begins, side="right")
+    lengths = np.diff(first_after, prepend=0, append=len(rows))
+    following = np.repeat(np.append(begins, history.events), lengths)
     marks = stack_marks(tables.stacks)[rows.stack]
     return Situation(
-        tables, history, curve, roles, passes, marks, _blocks(history, tables), following,
+        tables, history, roles, passes, marks, _blocks(history, tables), following,
         to_host=history.device.kind != "cpu",
     )  # fmt: skip
 
@@ -283,34 +290,33 @@ def _in_several_parts(stacks: StackTable, chosen: NDArray[np.int32]) -> bool:
     return len(unique(parts_of_steps(stacks)[stacks.stack_node[chosen]])) > 1
 
 
-@once_for_each
-def latest_free_after(situation: Situation) -> NDArray[np.int64]:
-    """Return for each event the latest free of any activation made after it in the same pass.
+def latest_free_after(situation: Situation, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for some events the latest free of any activation made after it in the same pass.
 
     The backward pass goes from the last operation to the first, so by that free it has reached
     what was made at the event.
 
+    Args:
+        wanted: int64, shape (n,), the events.
+
     Returns:
-        int64, shape (n_events + 1,), in events; -1 if nothing was made after it in its pass.
+        int64, shape (n,), in events; -1 if nothing was made after it in its pass.
     """
     rows, events = situation.history.allocations, situation.history.events
-    found = np.full(events + 1, -1, np.int64)
     kept = situation.of(ACTIVATION)
     chosen = np.flatnonzero(kept & (rows.alloc_event >= 0) & (rows.free_requested_event < events))
-    chosen = chosen[stable_order(rows.alloc_event[chosen])]
     if not len(chosen):
-        return found
+        return np.full(len(wanted), -1, np.int64)
     born, gone = rows.alloc_event[chosen], rows.free_requested_event[chosen]
     first = np.append(True, np.diff(situation.next_backward[chosen]) != 0)
     # The running maximum within each pass, from its end; the offset keeps passes apart.
     number = np.cumsum(first)
     apart = (number[-1] - number) * np.int64(events + 1)
     latest = np.maximum.accumulate((gone + apart)[::-1])[::-1] - apart
-    begin = np.where(first, born - 1, np.append(born[:1] - 1, born[:-1]))
-    length = born - begin
-    place = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
-    found[place] = np.repeat(latest, length)
-    return found
+    following = np.minimum(np.searchsorted(born, wanted, side="right"), len(born) - 1)
+    until = born[following]
+    there = (wanted == until - 1) | ((wanted < until) & ~first[following])
+    return np.where(there, latest[following], -1)
 
 
 # The layers that a model calls one after the other, and what each of them holds at a moment.
@@ -352,7 +358,7 @@ def find_layers(situation: Situation, event: int) -> AlikeLayers | None:
     live = situation.history.allocations.live_at(event)
     held = np.where(live, situation.history.allocations.block_size, 0)
     found = max(_candidates(situation, held, event), key=lambda each: each.bytes, default=None)
-    if found is None or found.bytes < _PART * situation.curve[event + 1]:
+    if found is None or found.bytes < _PART * situation.outline.curve[event + 1]:
         return None
     return found
 
@@ -425,7 +431,7 @@ def layers_sentence(situation: Situation, event: int) -> str:
         return ""
     least, most = format_bytes(found.least), format_bytes(found.most)
     each = least if least == most else f"{least} to {most}"
-    share = share_in_words(found.bytes, int(situation.curve[event + 1]))
+    share = share_in_words(found.bytes, int(situation.outline.curve[event + 1]))
     calls = f"{format_count(found.called)} calls of layers from {found.caller}"
     few = found.count < found.called
     calls = f"Of the {calls}, {format_count(found.count)}" if few else f"The {calls}"

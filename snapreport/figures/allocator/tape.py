@@ -11,7 +11,7 @@ from dataclasses import field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct, is_among, stable_order
+from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
@@ -221,9 +221,9 @@ def find_owners(
 
     before = np.flatnonzero(between[:-1]) + 1
     failed = np.flatnonzero(what == _FAILED)
-    requests = np.union1d(failed, before[what[before] == _REQUEST])
+    requests = unique(np.append(failed, before[what[before] == _REQUEST]))
     # Most that grew gave nothing back before, so that nothing else is to be found out.
-    unsure = np.union1d(failed, followed_by(np.flatnonzero(what == _RELEASE)))
+    unsure = unique(np.append(failed, followed_by(np.flatnonzero(what == _RELEASE))))
     grown = np.flatnonzero(what == _GROW)
     for_whom = followed_by(grown)
     plain = (what[for_whom] == _REQUEST) & ~is_among(for_whom, unsure)

@@ -364,6 +364,11 @@ class Outline:
         self._tops = np.empty(len(curve) // _STRETCH + 1, np.int64)
         self._far = checked(library().tops(self.curve, len(curve), self._tops))
 
+    @property
+    def top(self) -> int:
+        """The first event that has the most."""
+        return int(self._tops[self.curve[self._tops].argmax()]) - 1
+
     def peak_without(self, *spans: Spans) -> tuple[int, int]:
         """Return the peak of the curve minus some weights, and the first event that has it.
 

@@ -11,8 +11,9 @@ import pytest
 from dev.simulator import AllocatorSettings, Simulator
 from snapreport.diagnosis.advice.edits import edited_peak, scaled
 from snapreport.diagnosis.block_room import find_room, freed_by
-from snapreport.ground.native.columns import Outline, sum_live
+from snapreport.ground.native.columns import sum_live
 from snapreport.model.history import DeviceHistory, History
+from snapreport.roles.steps import allocated_curve, allocated_outline
 from tests.builders import MIB, history_of, trace
 
 KIB = 1 << 10
@@ -60,7 +61,8 @@ def test_the_peak_with_smaller_requests_is_within_bounds(expandable: bool) -> No
         room = find_room(device, file)
         unused, too_much = room.after(int(edit.begin.min()))
         bound = edited_peak(room.history, room.widest, [edit], unused, too_much)[0]
-        assert edited_peak(room.history, Outline(room.curve), [edit])[0] <= measured <= bound
+        outline = allocated_outline(room.history)
+        assert edited_peak(room.history, outline, [edit])[0] <= measured <= bound
         assert bound < peak or not expandable
         ever = [each.block_size.sum() for each in (room.history.allocations, device.allocations)]
         more += find_room(changed.devices[0], changed).unused.sum() > ever[1] - ever[0]
@@ -107,7 +109,8 @@ def test_the_room_after_a_change_is_what_each_block_may_hold_then(seed: int) -> 
         for some in (None, placed):
             before = rows.alloc_event < first
             kept = before if some is None else before | some
-            unused, too_much = room.after(first, some)
+            rows_of_some = None if some is None else np.flatnonzero(some)
+            unused, too_much = room.after(first, rows_of_some)
             assert (unused == np.where(kept, room.unused, room.possible)).all()
             curve = room.widest.curve - sum_live(*too_much, device.events)
-            assert (curve == room.curve + sum_live(unused, *lives)).all()
+            assert (curve == allocated_curve(room.history) + sum_live(unused, *lives)).all()

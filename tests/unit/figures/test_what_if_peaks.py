@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from snapreport.figures.curves import find_curves
 from snapreport.figures.what_if import (
     find_held,
     find_members,
@@ -15,6 +14,7 @@ from snapreport.figures.what_if import (
 )
 from snapreport.ground.errors import NotEnoughMemoryError, PatternError
 from snapreport.model.answers import WhatIf
+from snapreport.roles.steps import allocated_outline
 from tests.builders import MIB, TraceBuilder, frame, trace
 
 
@@ -30,8 +30,8 @@ def two_peaks() -> TraceBuilder:
 def what_if(made: TraceBuilder, by: str = "site") -> dict[str, WhatIf]:
     file = made.file()
     history = file.devices[0]
-    curve = find_curves(history)["allocated"]
-    found = find_what_if(history, find_members(file, history, by), curve)
+    outline = allocated_outline(history)
+    found = find_what_if(history, find_members(file, history, by), outline)
     assert [each.peak_bytes for each in found] == sorted(each.peak_bytes for each in found)
     return {each.name: each for each in found}
 
@@ -89,8 +89,8 @@ def test_stages_of_one_name_inside_one_another_count_once() -> None:
 def test_several_are_taken_away_together() -> None:
     file = two_peaks().file()
     history = file.devices[0]
-    members, curve = find_members(file, history, "site"), find_curves(history)["allocated"]
-    found = find_without(history, members, curve, ["model.py:*"])
+    members, outline = find_members(file, history, "site"), allocated_outline(history)
+    found = find_without(history, members, outline, ["model.py:*"])
     assert found.name == "first  model.py:4, second  model.py:2"
     assert (found.peak_bytes, found.peak_event, found.falls) == (5 * MIB, 6, MIB)
     held = find_held(history, file.stacks, members, 0, ["first  model.py:4"])
@@ -104,9 +104,9 @@ def test_several_are_taken_away_together() -> None:
 def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     file = two_peaks().file()
     history = file.devices[0]
-    members, curve = find_members(file, history, "site"), find_curves(history)["allocated"]
+    members, outline = find_members(file, history, "site"), allocated_outline(history)
     with pytest.raises(PatternError, match="'attention' fits none of 3 names"):
-        find_without(history, members, curve, ["model", "attention"])
+        find_without(history, members, outline, ["model", "attention"])
     with pytest.raises(ValueError, match="not one of site, category"):
         find_members(file, history, "colour")
 

@@ -8,7 +8,6 @@ import pytest
 
 from snapreport.diagnosis.advice.planning import suggest
 from snapreport.diagnosis.advice.situation import Situation, find_layers, layers_sentence, look_at
-from snapreport.figures.curves import find_curves
 from snapreport.model.history import History
 from tests.builders import MIB, frame, trace
 from tests.unit.diagnosis.advice.test_program_changes import (
@@ -22,7 +21,7 @@ from tests.unit.diagnosis.advice.test_program_changes import (
 
 def situation(file: History) -> Situation:
     device = file.devices[0]
-    return look_at(file, device, find_curves(device, reserves=True)["allocated"])
+    return look_at(file, device)
 
 
 def test_twelve_layers_hold_twelve_times_what_one_does() -> None:

@@ -59,8 +59,9 @@ def test_edits_of_the_same_blocks_multiply(seed: int) -> None:
     n, events = len(history.allocations), history.events
     curve = Outline(find_curves(history, reserves=True)["allocated"])
     edits = [scaled(history, draw.random(n) < 0.6, share) for share in (0.5, 0.75)]
-    begin = draw.integers(-1, events, n)
-    edits.append(away(history, draw.random(n) < 0.5, begin, begin + draw.integers(0, events, n)))
+    rows = np.flatnonzero(draw.random(n) < 0.5)
+    begin = draw.integers(-1, events, len(rows))
+    edits.append(away(history, rows, begin, begin + draw.integers(0, events, len(rows))))
     for some in (edits[:1], edits[2:], edits[:2], edits):
         assert edited_peak(history, curve, some) == by_hand(history, some)
 

@@ -6,7 +6,6 @@ import pytest
 
 from snapreport.diagnosis.advice.planning import make_plan
 from snapreport.diagnosis.advice.situation import look_at
-from snapreport.figures.curves import find_curves
 from tests.builders import MIB
 from tests.unit.diagnosis.advice.test_program_changes import training
 
@@ -16,8 +15,7 @@ def plan_for(target: int, **options: bool) -> tuple[str, list[str], list[int]]:
     # Where all blocks can be split, none is larger than its request.
     file = training(**options).settings(expandable_segments=True).file()
     device = file.devices[0]
-    curve = find_curves(device, reserves=True)["allocated"]
-    plan = make_plan(look_at(file, device, curve), target * MIB)
+    plan = make_plan(look_at(file, device), target * MIB)
     assert all(step.expected <= step.most for step in plan.steps)
     codes = [f"{step.suggestion.code}{step.suggestion.number or ''}" for step in plan.steps]
     return plan.reached, codes, [step.expected // MIB for step in plan.steps]
@@ -50,8 +48,7 @@ def test_what_nothing_reaches_is_said(target: int) -> None:
 def test_what_is_left_adds_up_to_the_expected_peak(target: int) -> None:
     file = training().file()
     device = file.devices[0]
-    curve = find_curves(device, reserves=True)["allocated"]
-    plan = make_plan(look_at(file, device, curve), target * MIB)
+    plan = make_plan(look_at(file, device), target * MIB)
     assert sum(each.bytes for each in plan.left) == plan.expected <= plan.most
     assert [each.bytes for each in plan.left] == sorted(
         (each.bytes for each in plan.left), reverse=True

@@ -11,8 +11,6 @@ from snapreport.diagnosis.advice.changes import find_changes
 from snapreport.diagnosis.advice.edits import edited_peak
 from snapreport.diagnosis.advice.planning import as_suggestion, suggest
 from snapreport.diagnosis.advice.situation import Change, Situation, look_at
-from snapreport.figures.curves import find_curves
-from snapreport.ground.native.columns import Outline
 from snapreport.model.history import History
 from tests.builders import MIB, frame, trace
 
@@ -52,14 +50,13 @@ def training(layers: int = 4, turns: int = 3, clear_first: bool = True, weight: 
 
 def situation_of_file(file: History) -> Situation:
     device = file.devices[0]
-    return look_at(file, device, find_curves(device, reserves=True)["allocated"])
+    return look_at(file, device)
 
 
 def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
     """Return the changes by code, with the number and what they are about."""
     device = file.devices[0]
-    curve = find_curves(device, reserves=True)["allocated"]
-    situation = look_at(file, device, curve)
+    situation = look_at(file, device)
     found = {}
     for each in find_changes(situation):
         found[f"{each.code}{each.number or ''} {each.about}".strip()] = each
@@ -69,7 +66,7 @@ def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
 def frees(situation: Situation, change: Change) -> tuple[int, int, int]:
     """Return in MiB what a change frees at least, as expected and at most."""
     least, expected, most = (
-        (situation.peak - edited_peak(situation.history, Outline(situation.curve), edits)[0]) // MIB
+        (situation.peak - edited_peak(situation.history, situation.outline, edits)[0]) // MIB
         for edits in (change.least, change.expected, change.most)
     )
     return least, expected, most
@@ -338,7 +335,7 @@ def test_what_is_saved_for_backward_goes_when_the_next_is_made_and_comes_back_on
 def test_a_program_on_the_cpu_has_no_other_host() -> None:
     file = ranks(PARALLEL, step=30).file()
     device = file.devices[0]
-    situation = look_at(file, device, find_curves(device, reserves=True)["allocated"])
+    situation = look_at(file, device)
     codes = {each.code for each in find_changes(replace(situation, to_host=False))}
     assert not codes & {"offload", "offload-activations"}
 

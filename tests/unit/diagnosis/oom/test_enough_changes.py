@@ -31,7 +31,7 @@ def test_the_cheapest_changes_for_a_request_are_named_with_their_code(samples: P
 def test_another_moment_counts_nothing(samples: Path) -> None:
     device = snapreport.load(samples / "out_of_memory.pickle.gz").device()
     event = device.figures.ooms[-1].event
-    there = only_at(look_at(device.file, device.history, device.curve("allocated")), event)
+    there = only_at(look_at(device.file, device.history), event)
     assert device.peak.event != event
     assert (there.event, there.peak) == (event, device.at(event=event).bytes)
 
