@@ -100,6 +100,8 @@ def _used_before(
     lives: SegmentLives, rows: Allocations, moved: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Add up, for each segment, the blocks in its range that were live just before it began."""
+    if not len(moved):
+        return np.zeros(len(lives), np.int64)
     event = np.concatenate([rows.alloc_event[moved], rows.free_event[moved]])
     order = stable_order(event)
     change = np.concatenate([rows.block_size[moved], -rows.block_size[moved]])[order]
