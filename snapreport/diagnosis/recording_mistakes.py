@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves, event_times, reserved_at
+from snapreport.figures.curves import event_times
 from snapreport.ground.later import expression
 from snapreport.ground.native.columns import median, unique
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
@@ -28,7 +28,7 @@ from snapreport.model.diagnoses import (
     Suggestion,
     View,
 )
-from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.findings import MISSING_REASONS, Curves
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ROLES, Roles
 from snapreport.model.snapshot import NO_TIME
@@ -239,7 +239,7 @@ def baseline_faults(
             Figure("part of the peak", start / most, "share"),
             Figure("live at the peak without a call stack, from before", unknown),
         ]
-        reserved = reserved_at(curves, START)
+        reserved = curves.reserved_at(START)
         if reserved is not None:
             figures.append(Figure("reserved before the first event", reserved))
         # With lost events the recording may have begun in time: then the loss is what to fix.

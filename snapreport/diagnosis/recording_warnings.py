@@ -24,12 +24,9 @@ from snapreport.diagnosis.recording_mistakes import (
     stack_faults,
 )
 from snapreport.figures.curves import (
-    Curves,
     event_times,
     find_curves,
     find_peaks,
-    reserved_at,
-    reserved_from,
     time_at,
 )
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
@@ -43,6 +40,7 @@ from snapreport.model.diagnoses import (
     View,
     by_severity,
 )
+from snapreport.model.findings import Curves
 from snapreport.model.history import INTERNAL, START, DeviceHistory, History
 from snapreport.model.roles import Roles
 from snapreport.model.snapshot import ACTIVE, INACTIVE, MOVES, NO_TIME
@@ -122,7 +120,7 @@ def device_warnings(
     """
     forecast = tables.forecast is not None
     reason = missing_reason(history, tables.stacks)
-    loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
+    loss = find_loss(history, tables, reason, curves.reserved_at(START) or 0)
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
@@ -151,7 +149,7 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
             size=int(other.size[i]),
             device_free=int(other.addr[i]),
             allocated=int(curves["allocated"][event + 1]),
-            reserved=reserved_at(curves, event),
+            reserved=curves.reserved_at(event),
             stack=int(other.stack[i]),
         )
         for i in np.flatnonzero(code_actions(other, {"oom": 1}, 0)).tolist()
@@ -417,7 +415,7 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
                 " reserved memory, slack and fragmentation are not known.",
             )
         return
-    known = reserved_from(curves) or 0
+    known = curves.reserved_from or 0
     if known != START:
         missing = int((curves["active"] - curves["reserved"]).max())
         missing = max(missing, -int(curves["reserved"].min()))

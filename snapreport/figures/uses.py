@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves
 from snapreport.ground.native.columns import sum_groups, unique, weigh, whole_median
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
-from snapreport.model.findings import StageUse
+from snapreport.model.findings import Curves, StageUse
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ROLES,
