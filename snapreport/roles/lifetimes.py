@@ -179,7 +179,7 @@ def _by_lifetime(
     judge.give(ahead & freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
     load = ahead & (made == LOAD)
     judge.give(load, INPUT, "made by a data loader", 0.9)
-    cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | ~trains)
+    cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | (not trains))
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
     forward = ahead & (made == FORWARD)
     # How far back each backward pass got: backward frees in the reverse order of forward, so it had
