@@ -59,8 +59,22 @@ class Judge:
         chosen = chosen & self.open
         if chosen.any():
             self.seen.append(Evidence(text, confidence))
-            self.role[chosen], self.evidence[chosen] = role, len(self.seen) - 1
-            self.open[chosen] = False
+            # What is open is unknown, by evidence 0. Sums have no jumps that depend on the values.
+            ones = chosen.view(np.int8)
+            self.role += ones * np.int8(role - UNKNOWN)
+            self.evidence += ones * np.int8(len(self.seen) - 1)
+            self.open ^= chosen
+
+    def part(self, rows: NDArray[np.intp]) -> Judge:
+        """Return a judge of some of the allocations, which goes on from here."""
+        part = Judge(0)
+        part.role, part.evidence, part.open = self.role[rows], self.evidence[rows], self.open[rows]
+        part.seen = self.seen
+        return part
+
+    def join(self, rows: NDArray[np.intp], part: Judge) -> None:
+        """Take over what a judge of some of the allocations found."""
+        self.role[rows], self.evidence[rows], self.open[rows] = part.role, part.evidence, part.open
 
     def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
         """Assign to the chosen allocations the commonest role among those with the same number."""
