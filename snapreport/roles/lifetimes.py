@@ -8,7 +8,6 @@ states, private pools, collectives, workspaces of libraries, and autocast's copi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -221,12 +220,6 @@ def _before_backward(
     freeing = of_back[by_free] - 1
     freed_backward = (freeing >= 0) & (gone <= np.append(back_end, START)[freeing]) & ~kept
 
-    def also(
-        chosen: NDArray[np.bool_],
-        says: Callable[[DeviceHistory, NDArray[np.intp]], NDArray[np.bool_]],
-    ) -> NDArray[np.bool_]:
-        return _also(chosen, says(history, at[chosen]))
-
     judge.give(freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
     judge.give(made == LOAD, INPUT, "made by a data loader", 0.9)
     cached = (marks & CACHES != 0) & (kept | (gone > next_end) | (not trains))
@@ -240,9 +233,10 @@ def _before_backward(
     own_frees = freed_backward & forward
     np.minimum.at(reached, freeing[own_frees], born[own_frees])
     if not trains:
-        graph = also(with_graph & ~kept, _freed_together)
-        judge.give(graph, ACTIVATION, NEVER_USED, 0.6)
-        lasts = also(forward, _outlives)
+        graph = with_graph & ~kept
+        together = _of_many_stacks(stack[graph], _rows_of_frees(history, at[graph]))
+        judge.give(_also(graph, together), ACTIVATION, NEVER_USED, 0.6)
+        lasts = _also(forward, _outlives(history, at[forward]))
         # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
         cut = lasts & kept & with_graph
         lines = len(unique(stack[cut]))
@@ -255,8 +249,11 @@ def _before_backward(
         # If the same line's memory is, or may yet be, used by backward, a step just skipped it.
         graph = with_graph & ~kept & (gone < next_start)
         graph &= ~_of_lines(stack, freed_backward | kept)
-        graph = also(also(graph, _freed_together), _is_much_of_its_pass)
-        judge.give(graph, ACTIVATION, NEVER_USED, 0.6)
+        frees = _rows_of_frees(history, at[graph])
+        together = _of_many_stacks(stack[graph], frees)
+        graph = _also(graph, together)
+        much = _is_much_of_its_pass(history, at[graph], frees[together])
+        judge.give(_also(graph, much), ACTIVATION, NEVER_USED, 0.6)
         # Nothing is told by a backward pass that freed nothing: as if it had reached everything.
         freed_to = np.where(reached == np.iinfo(np.int64).max, START, reached)
         missed = with_graph & ~_of_lines(stack, freed_backward)
@@ -268,7 +265,8 @@ def _before_backward(
         done = np.append(np.diff(steps) > 0, steps[-1] > steps[0])
         missed &= done[following]
         missed = _also(missed, _of_many_stacks(stack[missed], following[missed]))
-        judge.give(also(missed, _is_much_of_its_pass), ACTIVATION, MISSED, 0.6)
+        much = _is_much_of_its_pass(history, at[missed], _rows_of_frees(history, at[missed]))
+        judge.give(_also(missed, much), ACTIVATION, MISSED, 0.6)
     text = "freed in the forward pass that made it"
     judge.give(forward & (gone < next_start) & ~kept, FORWARD_TEMPORARY, text, 0.9)
     user = made == USER
@@ -313,16 +311,12 @@ def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_
         judge.give(buckets, GRADIENT, "made by DDP, and no gradients beside it", 0.9)
 
 
-def _freed_together(history: DeviceHistory, at: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Say which of some allocations are freed in a row of frees from many call stacks.
-
-    Autograd's graph is freed like this; memory without gradients is freed soon after it is made.
-    """
-    return _of_many_stacks(history.allocations.stack[at], _rows_of_frees(history, at))
-
-
 def _rows_of_frees(history: DeviceHistory, at: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Number the rows of frees that allocations are freed in, by the allocations before each."""
+    """Number the rows of frees that allocations are freed in, by the allocations before each.
+
+    Autograd's graph is freed in a row, memory of many call stacks; memory without gradients is
+    freed soon after it is made.
+    """
     rows = history.allocations
     return np.searchsorted(rows.alloc_event, rows.free_requested_event[at], side="right")
 
@@ -331,14 +325,18 @@ _OF_ITS_PASS = 0.1
 """A forward pass with gradients keeps at least this part of the bytes that it makes."""
 
 
-def _is_much_of_its_pass(history: DeviceHistory, at: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _is_much_of_its_pass(
+    history: DeviceHistory, at: NDArray[np.intp], frees: NDArray[np.intp]
+) -> NDArray[np.bool_]:
     """Say which rows of frees hold much of what was allocated since the first of the row.
 
     Autograd keeps most of what a forward pass makes; without it only results and caches are kept.
     """
     rows = history.allocations
     born, size = rows.alloc_event[at], rows.block_size[at]
-    _, group = distinct(_rows_of_frees(history, at))
+    if not len(at):
+        return np.zeros(0, np.bool_)
+    _, group = distinct(frees)
     groups = int(group.max(initial=-1)) + 1
     first, last = np.full(groups, history.events), np.zeros(groups, np.int64)
     np.minimum.at(first, group, born)
@@ -429,19 +427,21 @@ def _find_weight_copies(
     """
     rows, n = history.allocations, len(history.allocations)
     copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    order = np.flatnonzero(rows.alloc_event > START)  # they are in birth order
-    of_half = _has_half_of_a_weight(history, passes, order)
+    first = int(np.searchsorted(rows.alloc_event, START, side="right"))
+    order = np.arange(first, n)  # they are in birth order
+    forward, casts = passes.made[first:] == FORWARD, marks[first:] & CASTS != 0
+    may_be = casts if casts.any() else forward
+    of_half = _also(may_be, _has_half_of_a_weight(history, passes, order[may_be]))
     if not of_half.any():
         return copies, sure
     run = operations(history, tables.stacks)[0][order]
-    casts = marks[order] & CASTS != 0
     if casts.any():
         # The input may be cast, too, and have the size of a weight: the weight comes first.
-        at = np.flatnonzero(of_half & casts)
+        at = np.flatnonzero(of_half)
         pairs = np.stack([run[at], rows.size[order[at]]])
         found = np.zeros(len(order), np.bool_)
         found[at[np.unique(pairs, axis=1, return_index=True)[1]]] = True
-        others = unique(rows.size[order[~found & (passes.made[order] == FORWARD)]])
+        others = unique(rows.size[order[~found & forward]])
         sure[order[found]] = ~is_among(rows.size[order[found]], others)
     else:
         # A copy is needed until its operation's result is made, the last of a run.
@@ -450,7 +450,6 @@ def _find_weight_copies(
         result = rows.alloc_event[order][last][run - run[0]]
         likely = of_half & (rows.free_requested_event[order] > result) & ~last
         likely &= _hands_on_weights(tables.stacks)[rows.stack[order]]
-        likely &= passes.made[order] == FORWARD
         size = rows.size[order]
         pair = likely[:-1] & likely[1:] & ~last[:-1]
         pair &= (size[1:] > size[:-1]) & (size[1:] % np.maximum(size[:-1], 1) == 0)
