@@ -66,7 +66,7 @@ class Judge:
             self.open ^= chosen
 
     def part(self, rows: NDArray[np.intp] | slice) -> Judge:
-        """Return a judge of some of the allocations, which goes on from here: of a slice in place."""
+        """Return a judge of some of the allocations, which goes on: of a slice in place."""
         part = Judge(0)
         part.role, part.evidence, part.open = self.role[rows], self.evidence[rows], self.open[rows]
         part.seen = self.seen
