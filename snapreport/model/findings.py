@@ -184,7 +184,7 @@ class DeviceFigures(Shown):
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, and ``reserved`` if it is always known."""
-    statistics: dict[str, CurveStatistics]
+    statistics: Later[dict[str, CurveStatistics]] = Later()
     """Least, average and most of each curve, by the names of ``peaks``."""
     sizes: AllocationStatistics
     curves: Curves
