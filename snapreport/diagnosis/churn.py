@@ -210,11 +210,11 @@ def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     candidates = np.flatnonzero(
-        (rows.alloc_event >= 0)
-        & (rows.free_requested_event < history.events)
+        (rows.free_requested_event < history.events)
         & ~needed[device.category]
         & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
     )
+    candidates = candidates[np.searchsorted(candidates, rows.made.start) :]
     # Is each allocation still live when the first optimizer step after it ends?
     place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
     there = place < len(start)

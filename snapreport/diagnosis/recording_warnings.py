@@ -30,7 +30,7 @@ from snapreport.figures.curves import (
     time_at,
 )
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
-from snapreport.history.segments import code_actions
+from snapreport.history.segments import actions_of, code_actions
 from snapreport.model.diagnoses import (
     Closing,
     CurvePeak,
@@ -284,7 +284,7 @@ _KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
 def unknown_actions(history: DeviceHistory) -> dict[str, int]:
     """Count the events of unknown kinds, by name."""
     unknown: dict[str, int] = {}
-    if set(history.other.action) <= _KNOWN_EVENTS:
+    if set(actions_of(history.other)) <= _KNOWN_EVENTS:
         return unknown
     for action in history.other.action:
         if action not in _KNOWN_EVENTS and not action.startswith(INTERNAL):
@@ -293,7 +293,7 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
 
 
 def _of_events(history: DeviceHistory, *, timeless: bool) -> Iterator[Finding]:
-    own = {each for each in set(history.other.action) if each.startswith(f"{INTERNAL}alloc")}
+    own = {each for each in actions_of(history.other) if each.startswith(f"{INTERNAL}alloc")}
     if own:
         internal = code_actions(history.other, dict.fromkeys(own, 1), 0)
         sizes = history.other.size[internal == 1]

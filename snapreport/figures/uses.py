@@ -132,9 +132,9 @@ def _may_have_lost_events(history: DeviceHistory) -> bool:
     A baseline block with a stack was allocated while recording was on, and one that is freed in
     the window may have been. Without either nothing shows that events were lost.
     """
-    rows = history.allocations
-    baseline = rows.alloc_event == START
-    return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_event < history.events))).any())
+    rows, first = history.allocations, history.allocations.baseline
+    freed = rows.free_event[first] < history.events
+    return bool(((rows.stack[first] != NO_STACK) | freed).any())
 
 
 ALIKE = 0.01
@@ -290,12 +290,11 @@ def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> C
 def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
     """Count the allocations of a device and sum up their requested sizes."""
     rows = history.allocations
-    before = int(np.searchsorted(rows.alloc_event, START, side="right"))  # they come first
-    sizes = rows.size[before:]
+    sizes = rows.size[rows.made]
     return AllocationStatistics(
-        baseline=before,
+        baseline=len(rows) - len(sizes),
         made=len(sizes),
-        freed=int((rows.free_requested_event[before:] < history.events).sum()),
+        freed=int((rows.free_requested_event[rows.made] < history.events).sum()),
         requested=int(sizes.sum()),
         smallest=int(sizes.min()) if len(sizes) else None,
         median=whole_median(sizes) if len(sizes) else None,

@@ -42,6 +42,11 @@ def code_actions(other: Events, codes: Mapping[str, int], unknown: int) -> NDArr
     return np.array([codes.get(name, unknown) for name in names], np.int64)[place]
 
 
+def actions_of(other: Events) -> list[str]:
+    """Return the distinct actions of events, as they first come."""
+    return _distinct(other)[0]
+
+
 @once_for_each
 def _distinct(other: Events) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct actions, and which of them each event has."""

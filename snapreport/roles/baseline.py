@@ -327,7 +327,7 @@ def match_baseline(
 ) -> None:
     """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
-    first = slice(int(np.searchsorted(rows.alloc_event, START, side="right")))  # they come first
+    first = rows.baseline
     judged = judge.part(first)
     made, freed, gone = marks[first], free_marks[first], rows.free_requested_event[first]
     for chosen, role, text, sure in (

@@ -427,9 +427,8 @@ def _find_weight_copies(
     """
     rows, n = history.allocations, len(history.allocations)
     copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    first = int(np.searchsorted(rows.alloc_event, START, side="right"))
-    order = np.arange(first, n)  # they are in birth order
-    forward, casts = passes.made[first:] == FORWARD, marks[first:] & CASTS != 0
+    order = np.arange(n)[rows.made]  # they are in birth order
+    forward, casts = passes.made[rows.made] == FORWARD, marks[rows.made] & CASTS != 0
     may_be = casts if casts.any() else forward
     of_half = _also(may_be, _has_half_of_a_weight(history, passes, order[may_be]))
     if not of_half.any():

@@ -252,8 +252,7 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     inside = closures[rows.stack] if closures.any() else np.zeros(len(rows), np.bool_)
     _name_by_stages(phases, history, rows.alloc_event[inside])
     known = np.flatnonzero(phases)
-    before = int(np.searchsorted(rows.alloc_event, START, side="right"))  # they come first
-    made[before:] = _filled(phases, known, rows.alloc_event[before:])
+    made[rows.made] = _filled(phases, known, rows.alloc_event[rows.made])
     kinds = phases[known]
     kinds[kinds == LOAD] = FORWARD
     at = np.flatnonzero(kinds > USER)
