@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from snapreport.figures.callsites import name_stacks
-from snapreport.figures.curves import known_curves
 from snapreport.figures.ranks import event_cells, find_holders, site_key, time_cells
 from snapreport.model.findings import DeviceFindings, Findings
 from snapreport.model.run import Cells, DeviceFacts, FailedRequest, RankFinding, StepPeak
@@ -37,7 +36,7 @@ def _device_facts(findings: Findings, place: int, device: DeviceFindings) -> Dev
     if recorded:
         highest = device.peaks.get("reserved")
         reserved = None if highest is None else highest.bytes
-        curves = device.curves["allocated"], known_curves(device.curves).get("reserved")
+        curves = device.curves["allocated"], device.curves.known().get("reserved")
         by_event, by_time = event_cells(*curves), time_cells(*curves, device.times)
     else:
         one = None if reserved is None else np.array([reserved], np.int64)

@@ -16,7 +16,6 @@ from snapreport.diagnosis.oom.settings import (
     expandable_may_help,
     is_expandable,
 )
-from snapreport.figures.curves import reserved_at
 from snapreport.figures.segments import (
     Heap,
     allocator_of,
@@ -347,9 +346,7 @@ def _locked(tables: History, device: DeviceFigures) -> Iterator[Finding]:
         return
     # Graphs captured after the peak hold more, so the end counts as well.
     events = sorted({device.peak.event, device.history.events - 1})
-    known = {
-        each: size for each in events if (size := reserved_at(device.curves, each)) is not None
-    }
+    known = {each: size for each in events if (size := device.curves.reserved_at(each)) is not None}
     held = {event: find_private_pools(tables, device, event) for event in known}
     event = max(held, key=lambda each: sum(pool[-1] for pool in held[each]), default=None)
     if event is None:

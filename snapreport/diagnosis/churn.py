@@ -12,7 +12,6 @@ from snapreport.diagnosis.finding_tables import site_table, top_table
 from snapreport.figures.callsites import label_sites
 from snapreport.ground.native.columns import (
     distinct,
-    is_among,
     median,
     stable_order,
     sum_groups,
@@ -22,7 +21,7 @@ from snapreport.ground.records import dataclass
 from snapreport.ground.units import format_bytes, format_count, rounded_share
 from snapreport.model.diagnoses import Figure, Finding, Frees, Suggestion, Table, View
 from snapreport.model.findings import DeviceFigures
-from snapreport.model.history import History
+from snapreport.model.history import START, History
 from snapreport.model.snapshot import NO_TIME
 from snapreport.roles.stack_kinds import HAS_FRAMES
 from snapreport.roles.steps import OPTIMIZER_STEP, allocated_outline, find_iterations
@@ -204,16 +203,16 @@ def _held_through(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     ]
     if not optimizer:
         return
-    needed = [i for i, each in enumerate(device.categories) if each.name in _NEEDED]
+    needed = np.array([each.name in _NEEDED for each in device.categories], np.bool_)
     start, end = stages.start_event[optimizer], stages.end_event[optimizer]
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     candidates = np.flatnonzero(
-        (rows.alloc_event >= 0)
-        & (rows.free_requested_event < history.events)
-        & ~is_among(device.category, needed)
+        (rows.free_requested_event < history.events)
+        & ~needed[device.category]
         & (device.missing == HAS_FRAMES)  # without frames it may be a gradient
     )
+    candidates = candidates[np.searchsorted(candidates, rows.made.start) :]
     # Is each allocation still live when the first optimizer step after it ends?
     place = np.searchsorted(start, rows.alloc_event[candidates], side="right")
     there = place < len(start)
@@ -294,6 +293,8 @@ def find_pending(device: DeviceFigures) -> Pending:
     history, rows = device.history, device.history.allocations
     # Where nothing waited, the two events of a free follow each other.
     waited = np.flatnonzero(rows.free_event > rows.free_requested_event + 1)
+    if not len(waited):
+        return Pending(waited, 0, START, 0, waited, 0)
     events = rows.free_event[waited] - rows.free_requested_event[waited]
     curve: NDArray[np.int64] = sum_live(
         rows.block_size[waited],
@@ -302,8 +303,7 @@ def find_pending(device: DeviceFigures) -> Pending:
         history.events,
     )
     most = int(curve.argmax())
-    active = device.curves["active"]
-    peak = int(active.max())
+    active, peak = device.curves["active"], device.peaks["active"].bytes
     return Pending(
         rows=waited,
         most=int(curve[most]),
@@ -316,7 +316,7 @@ def find_pending(device: DeviceFigures) -> Pending:
 
 def _pending(tables: History, device: DeviceFigures) -> Iterator[Finding]:
     found = find_pending(device)
-    active = int(device.curves["active"].max())
+    active = device.peaks["active"].bytes
     if found.most < max(_PENDING * active, MIB):
         return
     yield Finding(

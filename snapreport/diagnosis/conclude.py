@@ -31,8 +31,6 @@ from snapreport.figures.curves import (
     find_amounts,
     find_curves,
     find_peaks,
-    known_curves,
-    reserved_from,
 )
 from snapreport.figures.grouping import own_labels
 from snapreport.figures.moments import first_time
@@ -214,10 +212,10 @@ def find_figures(
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
-        statistics=curves_statistics(known_curves(curves), times),
+        statistics=later(lambda: curves_statistics(curves.known(), times)),
         sizes=allocation_statistics(history),
         curves=curves,
-        reserved_from=reserved_from(curves),
+        reserved_from=curves.reserved_from,
         times=times,
         reserved_events=reserved_events,
         reserved_bytes=reserved_bytes,

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves, event_times, reserved_at
+from snapreport.figures.curves import event_times
 from snapreport.ground.later import expression
 from snapreport.ground.native.columns import median, unique
 from snapreport.ground.units import format_bytes, format_count, list_of, plural, rounded_share
+from snapreport.history.segments import actions_of
 from snapreport.model.diagnoses import (
     CurvePeak,
     Figure,
@@ -28,7 +29,7 @@ from snapreport.model.diagnoses import (
     Suggestion,
     View,
 )
-from snapreport.model.findings import MISSING_REASONS
+from snapreport.model.findings import MISSING_REASONS, Curves
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import ROLES, Roles
 from snapreport.model.snapshot import NO_TIME
@@ -227,19 +228,20 @@ def baseline_faults(
         return
     rows = history.allocations
     start, most = int(curves["allocated"][0]), peak.bytes
-    live = rows.live_at(peak.event) & (rows.alloc_event == START)
-    without = live & (reason != HAS_FRAMES)
-    unknown = int(rows.block_size[without].sum())
+    first = rows.baseline
+    without = rows.live_at(peak.event)[first] & (reason[first] != HAS_FRAMES)
+    unknown = int(rows.block_size[first][without].sum())
     if most and start > LATE * most:
         nameless = 0
         if unknown:  # else no role is asked for
-            nameless = int(rows.block_size[without & (roles().role == _NO_ROLE)].sum())
+            without &= roles().role[first] == _NO_ROLE
+            nameless = int(rows.block_size[first][without].sum())
         figures = [
             Figure("allocated before the first event", start),
             Figure("part of the peak", start / most, "share"),
             Figure("live at the peak without a call stack, from before", unknown),
         ]
-        reserved = reserved_at(curves, START)
+        reserved = curves.reserved_at(START)
         if reserved is not None:
             figures.append(Figure("reserved before the first event", reserved))
         # With lost events the recording may have begun in time: then the loss is what to fix.
@@ -267,9 +269,9 @@ def baseline_faults(
             view=View(tab="live", event=START),
             bytes=start,
         )
-    freed = (rows.alloc_event == START) & (rows.free_event < history.events)
+    freed = rows.free_event[first] < history.events
     if freed.any():
-        count, size = int(freed.sum()), int(rows.size[freed].sum())
+        count, size = int(freed.sum()), int(rows.size[first][freed].sum())
         yield Finding(
             "unmatched-frees",
             "note",
@@ -375,9 +377,9 @@ def find_loss(
         start_reserved: bytes reserved before the first event.
     """
     rows, events = history.allocations, history.events
-    baseline = rows.alloc_event == START
-    made = int((baseline & (rows.free_event == events) & (reason == HAS_FRAMES)).sum())
-    unmatched = int((baseline & (rows.free_event < events)).sum())
+    first = rows.baseline
+    made = int(((rows.free_event[first] == events) & (reason[first] == HAS_FRAMES)).sum())
+    unmatched = int((rows.free_event[first] < events).sum())
     entries = _of_device(history, tables.settings.get("trace_alloc_max_entries"))
     most = int(entries) if isinstance(entries, (int, float)) and 0 < entries < 2**62 else None
     said = _said(history, tables)
@@ -386,7 +388,7 @@ def find_loss(
     if said is False:
         # Blocks from before with a call stack are then of an earlier recording that was dropped.
         return Loss("none", ("the file says that the ring did not overflow",), most, False)
-    if said is None and start_reserved == 0 and not baseline.any():
+    if said is None and start_reserved == 0 and not first.stop:
         # Whatever the length: all that could be missing was freed and given back.
         nothing = "nothing was allocated or reserved before the first event"
         return Loss("none", (nothing,), most, False)
@@ -642,7 +644,7 @@ def is_early(history: DeviceHistory, tables: History, curves: Curves) -> bool:
         return False
     if tables.forecast is not None and tables.forecast.repeats:
         return False  # what comes next is known: the same step again
-    if history.events < 2 or any("oom" in each.other.action for each in tables.devices):
+    if history.events < 2 or any("oom" in actions_of(each.other) for each in tables.devices):
         return False
     event = int(curves["allocated"].argmax()) - 1
     peak = int(curves["allocated"][event + 1])

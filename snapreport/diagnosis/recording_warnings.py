@@ -24,16 +24,13 @@ from snapreport.diagnosis.recording_mistakes import (
     stack_faults,
 )
 from snapreport.figures.curves import (
-    Curves,
     event_times,
     find_curves,
     find_peaks,
-    reserved_at,
-    reserved_from,
     time_at,
 )
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
-from snapreport.history.segments import code_actions
+from snapreport.history.segments import actions_of, code_actions
 from snapreport.model.diagnoses import (
     Closing,
     CurvePeak,
@@ -43,6 +40,7 @@ from snapreport.model.diagnoses import (
     View,
     by_severity,
 )
+from snapreport.model.findings import Curves
 from snapreport.model.history import INTERNAL, START, DeviceHistory, History
 from snapreport.model.roles import Roles
 from snapreport.model.snapshot import ACTIVE, INACTIVE, MOVES, NO_TIME
@@ -122,7 +120,7 @@ def device_warnings(
     """
     forecast = tables.forecast is not None
     reason = missing_reason(history, tables.stacks)
-    loss = find_loss(history, tables, reason, reserved_at(curves, START) or 0)
+    loss = find_loss(history, tables, reason, curves.reserved_at(START) or 0)
     found = [
         *history_faults(history, tables, reason),
         *_of_oom(ooms),
@@ -151,7 +149,7 @@ def find_ooms(history: DeviceHistory, curves: Curves) -> tuple[OomEvent, ...]:
             size=int(other.size[i]),
             device_free=int(other.addr[i]),
             allocated=int(curves["allocated"][event + 1]),
-            reserved=reserved_at(curves, event),
+            reserved=curves.reserved_at(event),
             stack=int(other.stack[i]),
         )
         for i in np.flatnonzero(code_actions(other, {"oom": 1}, 0)).tolist()
@@ -286,7 +284,7 @@ _KNOWN_EVENTS = MOVES | {"oom", "snapshot", "annotate", "user_defined"}
 def unknown_actions(history: DeviceHistory) -> dict[str, int]:
     """Count the events of unknown kinds, by name."""
     unknown: dict[str, int] = {}
-    if set(history.other.action) <= _KNOWN_EVENTS:
+    if set(actions_of(history.other)) <= _KNOWN_EVENTS:
         return unknown
     for action in history.other.action:
         if action not in _KNOWN_EVENTS and not action.startswith(INTERNAL):
@@ -295,7 +293,7 @@ def unknown_actions(history: DeviceHistory) -> dict[str, int]:
 
 
 def _of_events(history: DeviceHistory, *, timeless: bool) -> Iterator[Finding]:
-    own = {each for each in set(history.other.action) if each.startswith(f"{INTERNAL}alloc")}
+    own = {each for each in actions_of(history.other) if each.startswith(f"{INTERNAL}alloc")}
     if own:
         internal = code_actions(history.other, dict.fromkeys(own, 1), 0)
         sizes = history.other.size[internal == 1]
@@ -417,7 +415,7 @@ def _of_reserved(history: DeviceHistory, curves: Curves) -> Iterator[Finding]:
                 " reserved memory, slack and fragmentation are not known.",
             )
         return
-    known = reserved_from(curves) or 0
+    known = curves.reserved_from or 0
     if known != START:
         missing = int((curves["active"] - curves["reserved"]).max())
         missing = max(missing, -int(curves["reserved"].min()))

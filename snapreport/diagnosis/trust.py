@@ -112,7 +112,7 @@ def _facts(tables: History, device: DeviceFigures) -> TrustFacts:
 
 def _window(device: DeviceFigures) -> Window:
     rows, events = device.history.allocations, device.history.events
-    freed = (rows.alloc_event == START) & (rows.free_event < events)
+    freed = np.flatnonzero(rows.free_event[rows.baseline] < events)  # they come first
     return Window(
         events=events,
         first_time_us=device.first_time_us,
@@ -122,7 +122,7 @@ def _window(device: DeviceFigures) -> Window:
         cut_at_end=sum(stage.cut in ("end", "both") for stage in device.stages),
         start_allocated=device.start.allocated,
         start_reserved=device.start.reserved,
-        unmatched=int(freed.sum()),
+        unmatched=len(freed),
         unmatched_bytes=int(rows.size[freed].sum()),
     )
 

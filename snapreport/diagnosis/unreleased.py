@@ -106,17 +106,21 @@ def _find_collected(tables: History, device: DeviceFigures, turns: Iterations) -
     freed = freed[stable_order(rows.free_requested_event[freed])]
     if not len(freed):
         return None
+    at = rows.free_requested_event[freed]
+    turn = until[rows.alloc_event[freed] - START]
+    # Few frees that follow one another are of many turns: only those are looked at in detail.
+    edges = np.flatnonzero(np.concatenate([[True], np.diff(at) > _APART, [True]]))
+    spread = np.maximum.reduceat(turn, edges[:-1]) - np.minimum.reduceat(turn, edges[:-1])
+    wide = np.flatnonzero(spread >= _TURNS - 1)
+    if not len(wide):
+        return None
     stacks, place = distinct(rows.free_stack[freed])
     python = _python_paths(tables.stacks, stacks)
-    at = rows.free_requested_event[freed]
-    apart = (np.diff(at) > _APART) | (np.diff(python[place]) != 0)
-    turn = until[rows.alloc_event[freed] - START]
-    number = np.append(0, np.cumsum(apart))
-    width = int(turn.max()) + 1
-    of_turns = np.bincount(unique(number * width + turn) // width)
-    chosen = np.flatnonzero(of_turns >= _TURNS)
-    edges = np.searchsorted(number, [chosen, chosen + 1])
-    bursts = [np.arange(*each) for each in edges.T.tolist()]
+    bursts = []
+    for low, high in zip(edges[wide].tolist(), edges[wide + 1].tolist(), strict=True):
+        other = np.flatnonzero(np.diff(python[place[low:high]])) + 1
+        parts = np.split(np.arange(low, high), other)
+        bursts += [part for part in parts if len(unique(turn[part])) >= _TURNS]
     sure = [burst for burst in bursts if _collects(tables.stacks, int(stacks[place[burst[0]]]))]
     lines = {int(python[place[burst[0]]]) for burst in bursts}
     if len(bursts) < _TIMES or not (sure or len(lines) >= max(_LINES, len(bursts) // 2)):

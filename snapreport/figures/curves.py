@@ -9,16 +9,12 @@ from snapreport.ground.native.columns import Outline, sum_groups, sum_live, uniq
 from snapreport.history.segments import lives_of, reserved_changes, segments_at
 from snapreport.model.answers import GroupCurve, Profile
 from snapreport.model.diagnoses import CurvePeak, ReservedParts
-from snapreport.model.findings import Amounts
+from snapreport.model.findings import Amounts, Curves
 from snapreport.model.history import START, Allocations, DeviceHistory
 from snapreport.model.replays import SegmentLives
 from snapreport.model.snapshot import NO_TIME
 from snapreport.roles.steps import allocated_curve
 
-Curves = dict[str, "NDArray[np.int64]"]
-"""Bytes after each event, by name; (n_events + 1,), index 0 is the start. ``reserved`` is missing
-where no allocator reserves memory (profiler files); figures of it begin at ``reserved_from()``,
-which is the end where events of segments are left out."""
 SEGMENT_ACTIONS = frozenset(("segment_alloc", "segment_free"))
 _NOT_KNOWN = -1
 _BOUNDS = {"allocated": ("free_requested", "most")} | dict.fromkeys(
@@ -39,11 +35,11 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
     def added_up(name: str) -> NDArray[np.int64]:
         return sum_live(rows.weights(name), rows.alloc_event, rows.ends(name), history.events)
 
-    curves = {
-        "requested": added_up("requested"),
-        "allocated": allocated_curve(history),
-        "active": added_up("active"),
-    }
+    curves = Curves(
+        requested=added_up("requested"),
+        allocated=allocated_curve(history),
+        active=added_up("active"),
+    )
     if reserves:
         events, values = reserved_changes(history)
         curve = np.repeat(values, np.diff(np.append(events, history.events)))
@@ -51,33 +47,6 @@ def find_curves(history: DeviceHistory, reserves: bool = True) -> Curves:
             curve[:-1] = _NOT_KNOWN
         curves["reserved"] = curve
     return curves
-
-
-def reserved_from(curves: Curves) -> int | None:
-    """Return the first event from which reserved memory is known; None without an allocator.
-
-    Reserved memory is replayed backwards from the final state. Where less is reserved than active,
-    which is impossible, segment events are missing after that event, and the curve is wrong at all
-    events before them.
-    """
-    if "reserved" not in curves:
-        return None
-    wrong = np.flatnonzero(curves["reserved"] < curves["active"])
-    return int(wrong[-1]) if len(wrong) else START
-
-
-def reserved_at(curves: Curves, event: int) -> int | None:
-    """Return the reserved bytes after an event; None where they are not known."""
-    if "reserved" not in curves:
-        return None
-    reserved = curves["reserved"][event + 1 :]
-    return int(reserved[0]) if (reserved >= curves["active"][event + 1 :]).all() else None
-
-
-def known_curves(curves: Curves) -> Curves:
-    """Return the curves that are known at every event: others have no peak and no average."""
-    whole = reserved_from(curves) == START
-    return {name: curve for name, curve in curves.items() if whole or name != "reserved"}
 
 
 def find_peaks(
@@ -97,7 +66,7 @@ def find_peaks(
             span = rows.alloc_event[wide], rows.ends(name)[wide]
             most[name] = Outline(curves[name]).peak_without((less, *span))[0]
     peaks = {}
-    for name, curve in known_curves(curves).items():
+    for name, curve in curves.known().items():
         event = int(curve.argmax()) - 1
         peak = int(curve[event + 1])
         width = most.get(name, peak) - peak
@@ -200,7 +169,7 @@ def find_amounts(
     rows = history.allocations
     live = rows.live_at(event)
     active = int(curves["active"][event + 1])
-    reserved = reserved_at(curves, event)
+    reserved = curves.reserved_at(event)
     width = int((rows.block_size_max[live] - rows.block_size[live]).sum())
     return Amounts(
         event=event,

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves, place_blocks, reserved_from
+from snapreport.figures.curves import place_blocks
 from snapreport.ground.later import later
 from snapreport.ground.memoize import once_for_each
 from snapreport.ground.native.columns import distinct, stable_order, sum_groups
@@ -20,7 +20,7 @@ from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, large_page
 from snapreport.history.block_sizes import infer_pools
 from snapreport.history.segments import born_in, lives_of, locate
-from snapreport.model.findings import DeviceFigures
+from snapreport.model.findings import Curves, DeviceFigures
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.replays import SMALL, AllocatorUse, SegmentLives
 from snapreport.model.snapshot import NO_ID
@@ -47,7 +47,7 @@ def find_allocator_use(history: DeviceHistory, curves: Curves) -> AllocatorUse:
         born = born_in(history)
         freed = _segments_at_end(history, lives, born)
         found = fragmentation_of(history, lives, born, freed)
-        found[: (reserved_from(curves) or 0) + 1] = _UNKNOWN
+        found[: (curves.reserved_from or 0) + 1] = _UNKNOWN
         return found
 
     return AllocatorUse(
@@ -100,6 +100,8 @@ def _used_before(
     lives: SegmentLives, rows: Allocations, moved: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Add up, for each segment, the blocks in its range that were live just before it began."""
+    if not len(moved):
+        return np.zeros(len(lives), np.int64)
     event = np.concatenate([rows.alloc_event[moved], rows.free_event[moved]])
     order = stable_order(event)
     change = np.concatenate([rows.block_size[moved], -rows.block_size[moved]])[order]

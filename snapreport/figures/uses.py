@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.figures.curves import Curves
 from snapreport.ground.native.columns import sum_groups, unique, weigh, whole_median
 from snapreport.model.answers import AllocationStatistics, CurveStatistics
-from snapreport.model.findings import StageUse
+from snapreport.model.findings import Curves, StageUse
 from snapreport.model.history import START, DeviceHistory, History
 from snapreport.model.roles import (
     ROLES,
@@ -132,9 +132,9 @@ def _may_have_lost_events(history: DeviceHistory) -> bool:
     A baseline block with a stack was allocated while recording was on, and one that is freed in
     the window may have been. Without either nothing shows that events were lost.
     """
-    rows = history.allocations
-    baseline = rows.alloc_event == START
-    return bool((baseline & ((rows.stack != NO_STACK) | (rows.free_event < history.events))).any())
+    rows, first = history.allocations, history.allocations.baseline
+    freed = rows.free_event[first] < history.events
+    return bool(((rows.stack[first] != NO_STACK) | freed).any())
 
 
 ALIKE = 0.01
@@ -172,48 +172,35 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     rows, bounds, n = history.allocations, turns.bounds, len(turns)
     # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
     start, end = allocated[bounds[:-1]], allocated[bounds[1:]]
-    peak, place = _peaks(allocated, bounds)
+    place = np.array([a + int(allocated[a : b + 1].argmax()) for a, b in pairwise(bounds.tolist())])
+    peak = allocated[place]
     edges = np.searchsorted(rows.alloc_event, bounds)  # allocations are in birth order
     inside, count = slice(int(edges[0]), int(edges[-1])), np.diff(edges)
-    size, step = rows.block_size[inside], np.repeat(np.arange(n), count)
+    size = rows.block_size[inside]
     still = rows.free_requested_event[inside] >= np.repeat(bounds[1:], count)
-    made, kept = sum_groups(step, size, n), sum_groups(step[still], size[still], n)
+    made, kept = (
+        np.diff(np.append(0, np.cumsum(each))[edges - edges[0]]) for each in (size, size * still)
+    )
     kinds = _kinds(_steady(peak - start, made, end - start))
     columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
-    inside_peak = np.maximum.reduceat(allocated[: bounds[-1] + 1], bounds[:-1] + 1)
-    highest = np.flatnonzero(inside_peak == allocated.max())
-    event = int(allocated.argmax()) - 1
-    number = int(np.searchsorted(bounds, event, side="right"))
+    top = int(allocated.argmax())
+    number = int(np.searchsorted(bounds, top - 1, side="right"))
+    highest = int(bounds[0]) + 1 + int(allocated[bounds[0] + 1 : bounds[-1] + 1].argmax())
     return Steps(
         source=turns.source,
         confidence=turns.confidence,
         how=turns.how,
         peak=number if 0 < number <= n else None,
         peak_before=number == 0,
-        as_high=int(highest[0]) + 1 if len(highest) else None,
+        as_high=int(np.searchsorted(bounds, highest))
+        if allocated[highest] == allocated[top]
+        else None,
         steps=tuple(
             StepUse(i, "" if name == f"step {i}" else name, *figures)
             for i, (name, *figures) in enumerate(found, 1)
         ),
     )
-
-
-def _peaks(
-    curve: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most of a curve from each bound to the next, that included, and its first place.
-
-    Args:
-        curve: int64, shape (n,).
-        bounds: int64, shape (m + 1,), m > 0; ascending, each once.
-    """
-    inside = curve[bounds[0] : bounds[-1]]
-    most = np.maximum.reduceat(inside, bounds[:-1] - bounds[0])
-    at = np.flatnonzero(inside == np.repeat(most, np.diff(bounds))) + bounds[0]
-    first = at[np.searchsorted(at, bounds[:-1])]
-    last = curve[bounds[1:]]
-    return np.maximum(most, last), np.where(last > most, bounds[1:], first)
 
 
 def _steady(
@@ -303,14 +290,13 @@ def _sum_up(curve: NDArray[np.int64], times: NDArray[np.int64], whole: int) -> C
 def allocation_statistics(history: DeviceHistory) -> AllocationStatistics:
     """Count the allocations of a device and sum up their requested sizes."""
     rows = history.allocations
-    made = rows.alloc_event != START
-    sizes = np.sort(rows.size[made])
+    sizes = rows.size[rows.made]
     return AllocationStatistics(
-        baseline=int((~made).sum()),
-        made=int(made.sum()),
-        freed=int((rows.free_requested_event[made] < history.events).sum()),
+        baseline=len(rows) - len(sizes),
+        made=len(sizes),
+        freed=int((rows.free_requested_event[rows.made] < history.events).sum()),
         requested=int(sizes.sum()),
-        smallest=int(sizes[0]) if len(sizes) else None,
+        smallest=int(sizes.min()) if len(sizes) else None,
         median=whole_median(sizes) if len(sizes) else None,
-        largest=int(sizes[-1]) if len(sizes) else None,
+        largest=int(sizes.max()) if len(sizes) else None,
     )

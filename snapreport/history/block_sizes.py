@@ -154,17 +154,16 @@ def infer_pools(history: DeviceHistory) -> SegmentLives:
     """Return ``lives_of()``, with pool and kind of those gone at the end from what was in them."""
     lives, rows, born = lives_of(history), history.allocations, born_in(history)
     pool, kind = lives.pool.copy(), lives.kind.copy()
-    inside = np.flatnonzero(born != NO_ID)
-    family = lives.family[born[inside]]
-    size = rows.block_size[inside]
-    guesses = (
-        (pool, rows.pool[inside]),
-        (kind, np.where(size <= SMALL_SIZE, SMALL, LARGE)),
-    )
-    for column, stated in guesses:
+    for column, known in ((pool, rows.pool != NO_ID), (kind, slice(None))):
+        # The last row of each life that tells, and of those of a family the last one.
+        last = np.full(len(lives) + 1, NO_ID, np.int64)  # that behind all is for NO_ID, -1
+        last[born[known]] = np.arange(len(rows))[known]
+        told = np.flatnonzero(last[:-1] != NO_ID)
+        told = told[np.argsort(last[told])]
+        row = last[told]
+        small = np.where(rows.block_size[row] <= SMALL_SIZE, SMALL, LARGE)
         of_family = np.full(int(lives.family.max(initial=-1)) + 1, NO_ID, column.dtype)
-        known = stated != NO_ID
-        of_family[family[known]] = stated[known]
+        of_family[lives.family[told]] = rows.pool[row] if column is pool else small
         unknown = column == NO_ID
         column[unknown] = of_family[lives.family[unknown]]
     by_size = (kind == NO_ID) & ~lives.expandable

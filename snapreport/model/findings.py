@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from snapreport.model.diagnoses import (
     OwnCounters,
     Trust,
 )
-from snapreport.model.history import DeviceHistory, History, Picture
+from snapreport.model.history import START, DeviceHistory, History, Picture
 from snapreport.model.replays import AllocatorUse, SettingsStudy
 from snapreport.model.roles import Category, Roles, RoleUse, Steps
 from snapreport.model.snapshot import DeviceId, FrameTable
@@ -38,6 +39,37 @@ MISSING_REASONS = (
     "recorded without frames (no Python on that thread)",
 )
 """Why an allocation has no frames: each reason is a child of its own in the call tree."""
+
+
+class Curves(dict[str, NDArray[np.int64]]):
+    """Bytes after each event, by name; (n_events + 1,), index 0 is the start.
+
+    ``reserved`` is missing where no allocator reserves memory (profiler files); figures of it begin
+    at ``reserved_from``, which is the end where events of segments are left out.
+    """
+
+    @cached_property
+    def reserved_from(self) -> int | None:
+        """Return the first event from which reserved memory is known; None without an allocator.
+
+        Reserved memory is replayed backwards from the final state. Where less is reserved than
+        active, which is impossible, segment events are missing after that event, and the curve is
+        wrong at all events before them.
+        """
+        if "reserved" not in self:
+            return None
+        wrong = np.flatnonzero(self["reserved"] < self["active"])
+        return int(wrong[-1]) if len(wrong) else START
+
+    def reserved_at(self, event: int) -> int | None:
+        """Return the reserved bytes after an event; None where they are not known."""
+        known = self.reserved_from
+        return None if known is None or event < known else int(self["reserved"][event + 1])
+
+    def known(self) -> Curves:
+        """Return the curves that are known at every event: others have no peak and no average."""
+        whole = self.reserved_from == START
+        return Curves((name, each) for name, each in self.items() if whole or name != "reserved")
 
 
 AMOUNTS = ("allocated", "requested", "active", "reserved", "slack", "inactive", "fragmentation")
@@ -152,11 +184,11 @@ class DeviceFigures(Shown):
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, and ``reserved`` if it is always known."""
-    statistics: dict[str, CurveStatistics]
+    statistics: Later[dict[str, CurveStatistics]] = Later()
     """Least, average and most of each curve, by the names of ``peaks``."""
     sizes: AllocationStatistics
-    curves: dict[str, NDArray[np.int64]]
-    """Bytes after each event, by the names of ``peaks``; (n_events + 1,), index 0 is the start."""
+    curves: Curves
+    """By the names of ``peaks``."""
     reserved_from: int | None
     """The first event from which reserved memory is known, -1 if it is at all of them, the number
     of events if it is at none; None without an allocator. Before it segment events are missing."""

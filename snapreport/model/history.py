@@ -82,6 +82,16 @@ class Allocations(Shown):
     def __len__(self) -> int:
         return len(self.addr)
 
+    @property
+    def baseline(self) -> slice:
+        """Those from before the first event."""
+        return slice(int(np.searchsorted(self.alloc_event, START, side="right")))
+
+    @property
+    def made(self) -> slice:
+        """Those whose allocation is in the trace: all but the baseline."""
+        return slice(self.baseline.stop, None)
+
     def weights(self, curve: str) -> NDArray[np.int64]:
         """Return the bytes of each in a curve: ``requested``, ``allocated`` or ``active``."""
         return self.size if curve == "requested" else self.block_size

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import unique
 from snapreport.ground.records import dataclass
-from snapreport.model.history import START, Allocations, DeviceHistory
+from snapreport.model.history import START, DeviceHistory
 from snapreport.model.roles import (
     ACTIVATION,
     BACKWARD_TEMPORARY,
@@ -59,8 +59,22 @@ class Judge:
         chosen = chosen & self.open
         if chosen.any():
             self.seen.append(Evidence(text, confidence))
-            self.role[chosen], self.evidence[chosen] = role, len(self.seen) - 1
-            self.open[chosen] = False
+            # What is open is unknown, by evidence 0. Sums have no jumps that depend on the values.
+            ones = chosen.view(np.int8)
+            self.role += ones * np.int8(role - UNKNOWN)
+            self.evidence += ones * np.int8(len(self.seen) - 1)
+            self.open ^= chosen
+
+    def part(self, rows: NDArray[np.intp] | slice) -> Judge:
+        """Return a judge of some of the allocations, which goes on: of a slice in place."""
+        part = Judge(0)
+        part.role, part.evidence, part.open = self.role[rows], self.evidence[rows], self.open[rows]
+        part.seen = self.seen
+        return part
+
+    def join(self, rows: NDArray[np.intp], part: Judge) -> None:
+        """Take over what a judge of some of the allocations found."""
+        self.role[rows], self.evidence[rows], self.open[rows] = part.role, part.evidence, part.open
 
     def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
         """Assign to the chosen allocations the commonest role among those with the same number."""
@@ -175,7 +189,7 @@ class _Sets(NamedTuple):
     """Blocks in the sizes of parameters and states, each with its set; all of shape (n,)."""
 
     rows: NDArray[np.intp]
-    """The blocks as rows of the allocations."""
+    """The blocks, as places in those that are left."""
     turn: NDArray[np.int64]
     """0 for the first block of each parameter, 1 for the second, and so on."""
     is_state: NDArray[np.bool_]
@@ -183,8 +197,7 @@ class _Sets(NamedTuple):
 
 
 def _sort_into_sets(
-    rows: Allocations,
-    chosen: NDArray[np.bool_],
+    left: _Left,
     parameters: _Sizes,
     first: int,
     states: _States,
@@ -193,17 +206,16 @@ def _sort_into_sets(
     """Sort blocks in the sizes of parameters and states into sets; others are left out.
 
     Args:
-        rows: all allocations.
-        chosen: bool, shape (n_allocations,): the blocks.
+        left: the blocks.
         parameters: the sizes of the parameters.
         first: how many sets come before the states.
         states: of each parameter.
         leaks: int64, shape (n_leaks,): sizes of which the program keeps more and more blocks; those
             come after the states.
     """
-    at = np.flatnonzero(chosen)
-    at = at[np.lexsort((rows.addr[at], rows.size[at]))]
-    size = rows.size[at]
+    at = np.flatnonzero(left.chosen)
+    at = at[np.lexsort((left.addr[at], left.size[at]))]
+    size = left.size[at]
     begin = np.searchsorted(size, size)
     every = np.searchsorted(size, size, side="right") - begin
     before = np.arange(len(size)) - begin
@@ -315,8 +327,8 @@ def match_baseline(
 ) -> None:
     """Assign roles to blocks that were live at the start, as far as they can be inferred."""
     rows = history.allocations
-    start = rows.alloc_event == START
-    first = slice(int(start.sum()))  # they come first
+    first = rows.baseline
+    judged = judge.part(first)
     made, freed, gone = marks[first], free_marks[first], rows.free_requested_event[first]
     for chosen, role, text, sure in (
         (made & IN_OPTIMIZER != 0, STATE, "made in an optimizer step", 0.9),
@@ -325,34 +337,33 @@ def match_baseline(
         (passes.covers(BACKWARD, gone), ACTIVATION, "freed in backward", 0.8),
         (passes.covers(OPTIMIZER, gone), STATE, "replaced in an optimizer step", 0.8),
     ):
-        there = np.zeros(len(rows), np.bool_)
-        there[first] = chosen
-        judge.give(there, role, _BEFORE + text, sure)
-    kept = start & (rows.free_requested_event >= history.events)
+        judged.give(chosen, role, _BEFORE + text, sure)
+    kept = gone >= history.events
     if passes.train:
-        _match_sizes(judge, history, passes, kept, marks)
+        left = _Left(judged, rows.addr[first], rows.size[first], kept)
+        _match_sizes(judge, history, passes, left, marks)
     elif (passes.phase == FORWARD).any():
-        judge.give(kept, PARAMETER, "from before a recording of forward passes alone", 0.5)
+        judged.give(kept, PARAMETER, "from before a recording of forward passes alone", 0.5)
 
 
 def _match_sizes(
     judge: Judge,
     history: DeviceHistory,
     passes: Passes,
-    kept: NDArray[np.bool_],
+    left: _Left,
     marks: NDArray[np.int32],
 ) -> None:
     """Assign roles to blocks that no training step frees, by how many there are of each size.
 
     Args:
-        judge: assigns the roles.
+        judge: of all allocations.
+        history: the device.
         passes: of the device.
-        kept: bool, shape (n_allocations,): the blocks.
+        left: the blocks.
         marks: int32, shape (n_allocations,): the marks of their call stacks.
     """
     rows = history.allocations
     made = (judge.role == GRADIENT) & (marks & FILLS_BUCKETS == 0)
-    left = _Left(judge, rows, kept)
     leaks = _kept_by_passes(judge, history, passes)
     if made.any():
         sizes = _most_at_once(history, np.flatnonzero(made))
@@ -373,10 +384,10 @@ def _match_sizes(
         return  # gradients, or memory that a backward pass still needs, may be among these
     text = _BEFORE + "in sizes that come as often as layers"
     left.give_sizes(_in_layers(left.sizes), PARAMETER, text, 0.5)
-    known = rows.addr[(rows.alloc_event == START) & (judge.role == PARAMETER)]
+    known = left.addr[left.judge.role == PARAMETER]
     if len(known):
-        among = (rows.addr > known.min()) & (rows.addr < known.max())
-        left.give_rows(np.flatnonzero(among), PARAMETER, _BEFORE + "among parameters", 0.5)
+        among = (left.addr > known.min()) & (left.addr < known.max())
+        left.give(among, PARAMETER, _BEFORE + "among parameters", 0.5)
 
 
 def _never_made(
@@ -439,7 +450,7 @@ def _match_sets(
     states = _States(0)
     if 2 * left.known_states < parameters.bytes.sum():
         states = _find_states(left.sizes.without(leaking), parameters.without(leaking), len(first))
-    sets = _sort_into_sets(left.rows, left.chosen, parameters, len(first), states, leaking)
+    sets = _sort_into_sets(left, parameters, len(first), states, leaking)
     text = "a further set in the sizes of parameters"
     if states.times != states.parts:
         text = "a set in the sizes of parameters, but in another precision"
@@ -460,44 +471,60 @@ def _give_buckets(left: _Left, buckets: _Sizes | None, role: int) -> None:
     if buckets is None:
         return
     at = np.flatnonzero(left.chosen)
-    at = at[np.lexsort((-left.rows.addr[at], left.rows.size[at]))]
-    size = left.rows.size[at]
+    at = at[np.lexsort((-left.addr[at], left.size[at]))]
+    size = left.size[at]
     place = np.arange(len(at)) - np.searchsorted(size, size)
     left.give_rows(at[place < buckets.of(size)], role, _BUCKETS[role], 0.8)
 
 
 class _Left:
-    """The blocks that have no role yet."""
+    """The blocks from before the recording that have no role yet; arrays of shape (n_blocks,)."""
 
-    def __init__(self, judge: Judge, rows: Allocations, blocks: NDArray[np.bool_]) -> None:
-        self._judge, self.rows, self._blocks = judge, rows, blocks
+    def __init__(
+        self,
+        judge: Judge,
+        addr: NDArray[np.int64],
+        size: NDArray[np.int64],
+        kept: NDArray[np.bool_],
+    ) -> None:
+        """Take all blocks from before the recording.
+
+        Args:
+            judge: of these.
+            addr, size: as in ``Allocations``.
+            kept: those that no training step frees: only they may be left.
+        """
+        self.judge, self.addr, self.size, self._kept = judge, addr, size, kept
 
     @property
     def known_states(self) -> int:
         """Bytes of optimizer states from before the recording that already have the role."""
-        start = self.rows.alloc_event == START
-        return int(self.rows.size[start & (self._judge.role == STATE)].sum())
+        return int(self.size[self.judge.role == STATE].sum())
 
     @property
     def chosen(self) -> NDArray[np.bool_]:
-        """Whether each allocation is one of them; bool, shape (n_allocations,)."""
-        found: NDArray[np.bool_] = self._blocks & (self._judge.role == UNKNOWN)
+        """Whether each block is one of them."""
+        found: NDArray[np.bool_] = self._kept & (self.judge.role == UNKNOWN)
         return found
 
     @property
     def sizes(self) -> _Sizes:
         """How many blocks there are of each size."""
-        return _Sizes(*np.unique(self.rows.size[self.chosen], return_counts=True))
+        return _Sizes(*np.unique(self.size[self.chosen], return_counts=True))
+
+    def give(self, blocks: NDArray[np.bool_], role: int, text: str, sure: float) -> None:
+        """Assign a role to those among some blocks."""
+        self.judge.give(self.chosen & blocks, role, text, sure)
 
     def give_rows(self, rows: NDArray[np.intp], role: int, text: str, sure: float) -> None:
-        """Assign a role to the blocks among some rows."""
-        there = np.zeros(len(self.rows), np.bool_)
+        """Assign a role to those at some places."""
+        there = np.zeros(len(self.size), np.bool_)
         there[rows] = True
-        self._judge.give(self.chosen & there, role, text, sure)
+        self.give(there, role, text, sure)
 
     def give_sizes(self, size: NDArray[np.int64], role: int, text: str, sure: float) -> None:
-        """Assign a role to the blocks of some sizes."""
-        self._judge.give(self.chosen & np.isin(self.rows.size, size), role, text, sure)
+        """Assign a role to those of some sizes."""
+        self.give(np.isin(self.size, size), role, text, sure)
 
 
 def _kept_by_passes(

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.ground.later import expression
-from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.ground.memoize import once_for_both, once_for_each
 from snapreport.ground.native.columns import (
     count_until,
     distinct,
     is_among,
+    stable_order,
     unique,
 )
 from snapreport.model.history import START, DeviceHistory, History
@@ -116,33 +117,26 @@ def _by_lifetime(
     born, gone = rows.alloc_event, rows.free_requested_event
     kept = gone >= history.events
     alive = born > START
-    trains = bool((passes.phase == BACKWARD).any())
-    back_start, back_end = passes.of(BACKWARD)
     none = np.int64(history.events + 1)
-    # How many passes have begun before each birth, by then, and by each free.
+    # How many passes have begun by each event.
     begun = count_until(passes.start, history.events)
-    before, by_birth, by_free = begun[np.maximum(born, 0)], begun[born + 1], begun[gone + 1]
-    of_back = np.append(0, np.cumsum(passes.phase == BACKWARD))  # how many of those are backward
-    # Where the next backward pass starts and ends, and whether the free is in one.
-    following = of_back[before]
-    next_start = np.append(back_start, none)[of_back][before]
-    next_end = np.append(back_end, none)[of_back][before]
-    freeing = of_back[by_free] - 1
-    freed_backward = (freeing >= 0) & (gone <= np.append(START, back_end)[of_back][by_free]) & ~kept
+    by_birth = begun[born + 1]
     # The end of the pass that each was made in, or else of the first, and where the next begins.
     own_end = np.append(passes.end[:1], passes.end)[by_birth] if len(passes.end) else START
     nexts = np.append(passes.start[1:], none)
     later = np.append(nexts[:1], nexts)[by_birth] if len(passes.start) else none
+    stays = kept | (gone >= later)
 
     step = alive & (made == OPTIMIZER)
-    judge.give(step & (kept | (gone >= later)), STATE, "made in an optimizer step and kept", 0.95)
+    judge.give(step & stays, STATE, "made in an optimizer step and kept", 0.95)
     judge.give(step, OPTIMIZER_TEMPORARY, "freed in the optimizer step that made it", 0.95)
 
     back = alive & (made == BACKWARD)
     again = back & (marks & RECOMPUTES != 0) & ~kept
-    nodes = np.append(born[back & ~again], none)  # what the backward pass itself makes
     used = again.copy()
-    used[again] = gone[again] > nodes[np.searchsorted(nodes, born[again])]
+    if again.any():
+        nodes = np.append(born[back & ~again], none)  # what the backward pass itself makes
+        used[again] = gone[again] > nodes[np.searchsorted(nodes, born[again])]
     judge.give(used, ACTIVATION, "computed again for backward by checkpointing", 0.8)
     judge.give(again, BACKWARD_TEMPORARY, "freed while activations were computed again", 0.8)
     outlives = back & ((gone > own_end) | kept)
@@ -150,14 +144,12 @@ def _by_lifetime(
     judge.give(exchanged, COMMUNICATION, "made by FSDP to gather or reduce in", 0.9)
     judge.give(outlives, GRADIENT, "made in backward and kept beyond it", 0.9)
     judge.give(back, BACKWARD_TEMPORARY, "freed in the backward pass that made it", 0.95)
-    _by_buckets(judge, rows.size, alive & (marks & FILLS_BUCKETS != 0) & (kept | (gone >= later)))
+    _by_buckets(judge, rows.size, alive & (marks & FILLS_BUCKETS != 0) & stays)
 
     sizes = unique(rows.size[judge.role == GRADIENT])
 
     def like_gradient(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        like: NDArray[np.bool_] = chosen.copy()
-        like[chosen] = is_among(rows.size[chosen], sizes)
-        return like
+        return _also(chosen, is_among(rows.size[chosen], sizes))
 
     zeroed = alive & kept & ((made == BUILD) | (made == USER)) & (marks & ZEROES != 0)
     judge.give(like_gradient(zeroed), STATE, "zeros in the size of a gradient, kept", 0.8)
@@ -166,8 +158,7 @@ def _by_lifetime(
     unlearned_zeros = build & (marks & unlearned == unlearned)
     judge.give(unlearned_zeros, CACHE, "zeros made where no gradient is wanted", 0.6)
     first = passes.start[passes.phase != BUILD][:1]
-    stays = kept | (gone >= (first[0] if len(first) else none))
-    built = (made == BUILD) & stays
+    built = (made == BUILD) & (kept | (gone >= (first[0] if len(first) else none)))
     judge.give(built & (marks & CACHES != 0), CACHE, "made by a cache, by its name", 0.8)
     text = "made while the model was built, and kept"
     judge.give(like_gradient(built), PARAMETER, text + "; a gradient has its size", 0.95)
@@ -175,13 +166,66 @@ def _by_lifetime(
     judge.give(of_modules, PARAMETER, text, 0.7 if len(sizes) else 0.9)
     judge.give(built, PARAMETER, "made by a class as it was built, and kept", 0.5)
 
-    ahead = alive & ((made == FORWARD) | (made == LOAD) | (made == USER))
-    judge.give(ahead & freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
-    load = ahead & (made == LOAD)
-    judge.give(load, INPUT, "made by a data loader", 0.9)
-    cached = ahead & (marks & CACHES != 0) & (kept | (gone > next_end) | ~trains)
+    ahead = np.flatnonzero(alive & ((made == FORWARD) | (made == LOAD) | (made == USER)))
+    part = judge.part(ahead)
+    cut = _before_backward(part, history, passes, marks[ahead], ahead, begun)
+    judge.join(ahead, part)
+    # Allocations still live when the recording ends take the role of others like them.
+    left = np.zeros(len(rows), np.bool_)
+    left[ahead[cut]] = True
+    if (left & judge.open).any():
+        sizes, size = distinct(rows.size)
+        alike = distinct(rows.stack.astype(np.int64) * len(sizes) + size)[1]
+        judge.follow(left, alike.astype(np.int64))
+    left &= (marks & NO_GRAD == 0) & (made == FORWARD)
+    judge.give(left, ACTIVATION, "made in a forward pass and still kept", 0.6)
+
+
+def _before_backward(
+    judge: Judge,
+    history: DeviceHistory,
+    passes: Passes,
+    marks: NDArray[np.int32],
+    at: NDArray[np.intp],
+    begun: NDArray[np.int32],
+) -> NDArray[np.bool_]:
+    """Judge what is made in forward passes, by data loaders, and between the passes.
+
+    Args:
+        judge: of these allocations alone.
+        history: the device.
+        passes: of the device.
+        marks: int32, shape (n,): the marks of their call stacks.
+        at: int64, shape (n,): the allocations, in birth order.
+        begun: how many passes have begun by each event, as from ``count_until()``.
+
+    Returns:
+        bool, shape (n,): which are still live when the recording ends, cut off.
+    """
+    rows, made, stack = history.allocations, passes.made[at], history.allocations.stack[at]
+    born, gone = rows.alloc_event[at], rows.free_requested_event[at]
+    kept = gone >= history.events
+    back_start, back_end = passes.of(BACKWARD)
+    trains = len(back_start) > 0
+    none = np.int64(history.events + 1)
+    # How many passes have begun before each birth, by then, and by each free.
+    before, by_birth, by_free = begun[born], begun[born + 1], begun[gone + 1]
+    of_back = np.append(0, np.cumsum(passes.phase == BACKWARD))  # how many of those are backward
+    # Where the next backward pass starts and ends, and whether the free is in one.
+    following = of_back[before]
+    next_start, next_end = (
+        np.append(back_start, none)[following],
+        np.append(back_end, none)[following],
+    )
+    freeing = of_back[by_free] - 1
+    freed_backward = (freeing >= 0) & (gone <= np.append(back_end, START)[freeing]) & ~kept
+
+    judge.give(freed_backward, ACTIVATION, "made before backward and freed in it", 0.95)
+    judge.give(made == LOAD, INPUT, "made by a data loader", 0.9)
+    cached = (marks & CACHES != 0) & (kept | (gone > next_end) | (not trains))
     judge.give(cached, CACHE, "made by a cache, by its name", 0.8)
-    forward = ahead & (made == FORWARD)
+    forward = made == FORWARD
+    with_graph = forward & (marks & NO_GRAD == 0)
     # How far back each backward pass got: backward frees in the reverse order of forward, so it had
     # not reached what was made before the oldest that it freed. The value after the last is for a
     # pass that never came, which reached nothing.
@@ -189,64 +233,69 @@ def _by_lifetime(
     own_frees = freed_backward & forward
     np.minimum.at(reached, freeing[own_frees], born[own_frees])
     if not trains:
-        graph = forward & ~kept & (marks & NO_GRAD == 0)
-        judge.give(graph & _freed_together(history, graph), ACTIVATION, NEVER_USED, 0.6)
-        lasts = _outlives(history, forward)
+        graph = with_graph & ~kept
+        together = _of_many_stacks(stack[graph], _rows_of_frees(history, at[graph]))
+        judge.give(_also(graph, together), ACTIVATION, NEVER_USED, 0.6)
+        lasts = _also(forward, _outlives(history, at[forward]))
         # A cache is filled by a few lines: many that keep what they make are a graph, cut short.
-        cut = lasts & kept & (marks & NO_GRAD == 0)
-        everything = np.zeros(len(rows), np.int8)
-        some = cut & _of_many_stacks(rows.stack, everything, cut, _SOME)
-        if some.any() and _is_much_of_what_was_made(history, some, forward):
-            judge.give(some, ACTIVATION, "much of what forward passes made is kept", 0.6)
-        cut = _of_many_stacks(rows.stack, everything, cut)
-        judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
+        cut = lasts & kept & with_graph
+        lines = len(unique(stack[cut]))
+        if lines >= _SOME and _is_much_of_what_was_made(history, at[cut], at[forward]):
+            judge.give(cut, ACTIVATION, "much of what forward passes made is kept", 0.6)
+        if lines >= _TOGETHER:
+            judge.give(cut, ACTIVATION, _WHOLE_GRAPH, 0.6)
         judge.give(lasts, CACHE, "kept while its line made several more", 0.6)
     else:
         # If the same line's memory is, or may yet be, used by backward, a step just skipped it.
-        graph = forward & ~kept & (gone < next_start) & (marks & NO_GRAD == 0)
-        graph &= ~_of_lines(rows.stack, ahead & (freed_backward | kept))
-        graph &= _freed_together(history, graph)
-        judge.give(graph & _is_much_of_its_pass(history, graph), ACTIVATION, NEVER_USED, 0.6)
+        graph = with_graph & ~kept & (gone < next_start)
+        graph &= ~_of_lines(stack, freed_backward | kept)
+        frees = _rows_of_frees(history, at[graph])
+        together = _of_many_stacks(stack[graph], frees)
+        graph = _also(graph, together)
+        much = _is_much_of_its_pass(history, at[graph], frees[together])
+        judge.give(_also(graph, much), ACTIVATION, NEVER_USED, 0.6)
         # Nothing is told by a backward pass that freed nothing: as if it had reached everything.
         freed_to = np.where(reached == np.iinfo(np.int64).max, START, reached)
-        missed = forward & (marks & NO_GRAD == 0)
-        missed &= ~_of_lines(rows.stack, ahead & freed_backward)
+        missed = with_graph & ~_of_lines(stack, freed_backward)
         missed &= np.where(
             following < len(back_start), (gone > next_end) & (born < freed_to[following]), kept
         )
         # A backward pass that failed midway used no more either, but no optimizer step follows it.
         steps = np.searchsorted(passes.of(OPTIMIZER)[0], np.append(back_start, history.events))
         done = np.append(np.diff(steps) > 0, steps[-1] > steps[0])
-        missed &= done[following] & _of_many_stacks(rows.stack, following, missed)
-        judge.give(missed & _is_much_of_its_pass(history, missed), ACTIVATION, MISSED, 0.6)
+        missed &= done[following]
+        missed = _also(missed, _of_many_stacks(stack[missed], following[missed]))
+        much = _is_much_of_its_pass(history, at[missed], _rows_of_frees(history, at[missed]))
+        judge.give(_also(missed, much), ACTIVATION, MISSED, 0.6)
     text = "freed in the forward pass that made it"
     judge.give(forward & (gone < next_start) & ~kept, FORWARD_TEMPORARY, text, 0.9)
-    user = ahead & (made == USER)
+    user = made == USER
     # Between a backward pass or optimizer step and the next forward pass.
     opening = (np.append(np.int8(BUILD), passes.phase) != FORWARD)[by_birth]
     opening |= born > np.append(START, passes.end)[by_birth]
     beyond = trains & (gone > next_end)
     judge.give(user & opening & beyond, INPUT, "made before the forward pass", 0.7)
     text = "kept by the program beyond backward"
-    judge.give(ahead & ~kept & beyond, FORWARD_TEMPORARY, text, 0.6)
+    judge.give(~kept & beyond, FORWARD_TEMPORARY, text, 0.6)
     between = user & ~opening & ~kept
     judge.give(between, FORWARD_TEMPORARY, "freed between forward and backward", 0.5)
     over = user & trains & ~kept & (following == len(back_start))
     judge.give(over, FORWARD_TEMPORARY, "freed after the last backward pass", 0.5)
-    passed = ahead & kept & (following < len(back_start))
+    passed = kept & (following < len(back_start))
     stepped = np.searchsorted(back_start, passes.of(OPTIMIZER)[0][-1:].max(initial=START))
     passed &= (born >= reached[following]) | (following < max(int(stepped), len(back_start) - 1))
-    graph = passed & forward & _of_many_stacks(rows.stack, following, passed & forward)
+    graph = passed & forward
+    graph = _also(graph, _of_many_stacks(stack[graph], following[graph]))
     judge.give(graph, ACTIVATION, _WHOLE_GRAPH, 0.6)
     judge.give(passed, FORWARD_TEMPORARY, text, 0.6)
-    # Allocations still live when the recording ends take the role of others like them.
-    cut = ahead & kept & ~passed
-    if (cut & judge.open).any():
-        sizes, size = distinct(rows.size)
-        alike = distinct(rows.stack.astype(np.int64) * len(sizes) + size)[1]
-        judge.follow(cut, alike.astype(np.int64))
-    cut &= (marks & NO_GRAD == 0) & (made == FORWARD)
-    judge.give(cut, ACTIVATION, "made in a forward pass and still kept", 0.6)
+    return kept & ~passed
+
+
+def _also(chosen: NDArray[np.bool_], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which are chosen, and of the chosen ones found."""
+    both: NDArray[np.bool_] = chosen.copy()
+    both[chosen] = found
+    return both
 
 
 def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_]) -> None:
@@ -262,38 +311,32 @@ def _by_buckets(judge: Judge, size: NDArray[np.int64], buckets: NDArray[np.bool_
         judge.give(buckets, GRADIENT, "made by DDP, and no gradients beside it", 0.9)
 
 
-def _freed_together(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which of some allocations are freed in a row of frees from many call stacks.
+def _rows_of_frees(history: DeviceHistory, at: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Number the rows of frees that allocations are freed in, by the allocations before each.
 
-    Autograd's graph is freed like this; memory without gradients is freed soon after it is made.
+    Autograd's graph is freed in a row, memory of many call stacks; memory without gradients is
+    freed soon after it is made.
     """
-    return _of_many_stacks(history.allocations.stack, _rows_of_frees(history), chosen)
-
-
-@once_for_each
-def _rows_of_frees(history: DeviceHistory) -> NDArray[np.int32]:
-    """Number the row of frees that each allocation is freed in, by the allocations before it."""
     rows = history.allocations
-    born = rows.alloc_event[rows.alloc_event > START]
-    return shared(count_until(born, history.events)[rows.free_requested_event + 1])
+    return np.searchsorted(rows.alloc_event, rows.free_requested_event[at], side="right")
 
 
 _OF_ITS_PASS = 0.1
 """A forward pass with gradients keeps at least this part of the bytes that it makes."""
 
 
-def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_much_of_its_pass(
+    history: DeviceHistory, at: NDArray[np.intp], frees: NDArray[np.intp]
+) -> NDArray[np.bool_]:
     """Say which rows of frees hold much of what was allocated since the first of the row.
 
     Autograd keeps most of what a forward pass makes; without it only results and caches are kept.
     """
     rows = history.allocations
-    at = np.flatnonzero(chosen)
-    much = np.zeros(len(rows), np.bool_)
-    if not len(at):
-        return much
     born, size = rows.alloc_event[at], rows.block_size[at]
-    _, group = distinct(_rows_of_frees(history)[at])
+    if not len(at):
+        return np.zeros(0, np.bool_)
+    _, group = distinct(frees)
     groups = int(group.max(initial=-1)) + 1
     first, last = np.full(groups, history.events), np.zeros(groups, np.int64)
     np.minimum.at(first, group, born)
@@ -302,7 +345,7 @@ def _is_much_of_its_pass(history: DeviceHistory, chosen: NDArray[np.bool_]) -> N
     begin = np.searchsorted(rows.alloc_event, first)
     end = np.searchsorted(rows.alloc_event, last, side="right")
     held = np.bincount(group, size, groups)
-    much[at] = (held >= _OF_ITS_PASS * (made[end] - made[begin]))[group]
+    much: NDArray[np.bool_] = (held >= _OF_ITS_PASS * (made[end] - made[begin]))[group]
     return much
 
 
@@ -311,13 +354,11 @@ _MUCH = 0.4
 
 
 def _is_much_of_what_was_made(
-    history: DeviceHistory, kept: NDArray[np.bool_], made: NDArray[np.bool_]
+    history: DeviceHistory, kept: NDArray[np.intp], made: NDArray[np.intp]
 ) -> bool:
     """Say whether some allocations have much of the bytes that were made in their time."""
-    rows = history.allocations
-    born = rows.alloc_event[kept]
-    made = made & (rows.alloc_event >= born.min()) & (rows.alloc_event <= born.max())
-    size = rows.block_size
+    size = history.allocations.block_size  # in birth order
+    made = made[(made >= kept[0]) & (made <= kept[-1])]
     return bool(int(size[kept].sum()) >= _MUCH * int(size[made].sum()))
 
 
@@ -325,21 +366,11 @@ _TOGETHER = 8
 """At least this many call stacks' memory must be freed in a row, without an allocation between."""
 
 
-def _of_many_stacks(
-    stack: NDArray[np.int32],
-    group: NDArray[np.integer[Any]],
-    chosen: NDArray[np.bool_],
-    least: int = _TOGETHER,
-) -> NDArray[np.bool_]:
-    """Say which of the chosen are in a group with many different call stacks."""
-    at = np.flatnonzero(chosen)
-    many = np.zeros(len(stack), np.bool_)
-    if not len(at):
-        return many
-    group = group[at].astype(np.int64)
+def _of_many_stacks(stack: NDArray[np.int32], group: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Say which allocations are in a group with many different call stacks."""
     width = int(stack.max(initial=0)) + 2  # -1 is no stack
-    pairs = unique(group * width + stack[at] + 1)
-    many[at] = (np.bincount(pairs // width) >= least)[group]
+    pairs = unique(group * width + stack + 1)
+    many: NDArray[np.bool_] = (np.bincount(pairs // width) >= _TOGETHER)[group]
     return many
 
 
@@ -347,21 +378,21 @@ _OTHERS = 3
 """In inference, memory that lives while its line makes this many more allocations is a cache."""
 
 
-def _outlives(history: DeviceHistory, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _outlives(history: DeviceHistory, at: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Say which allocations live while their line makes several others, as most of the line's do.
 
     The cache entries of a sequence's last tokens are freed with the cache, after fewer others.
     """
     rows = history.allocations
-    at = np.flatnonzero(chosen)
-    at = at[np.lexsort((rows.alloc_event[at], rows.stack[at]))]
+    order = stable_order(rows.stack[at])
+    at = at[order]
     later = np.minimum(np.arange(len(at)) + _OTHERS, max(len(at) - 1, 0))
     line = rows.stack[at] + 1  # -1 is no stack
     same = (line > 0) & (line[later] == line) & (later == np.arange(len(at)) + _OTHERS)
     lasts = same & (rows.alloc_event[at[later]] < rows.free_requested_event[at])
     most = 2 * np.bincount(line, lasts) > np.bincount(line)
-    found = np.zeros(len(rows), np.bool_)
-    found[at] = lasts | most[line]
+    found = np.empty(len(at), np.bool_)
+    found[order] = lasts | most[line]
     return found
 
 
@@ -396,19 +427,20 @@ def _find_weight_copies(
     """
     rows, n = history.allocations, len(history.allocations)
     copies, sure = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    order = np.flatnonzero(rows.alloc_event > START)  # they are in birth order
-    of_half = _has_half_of_a_weight(history, passes, order)
+    order = np.arange(n)[rows.made]  # they are in birth order
+    forward, casts = passes.made[rows.made] == FORWARD, marks[rows.made] & CASTS != 0
+    may_be = casts if casts.any() else forward
+    of_half = _also(may_be, _has_half_of_a_weight(history, passes, order[may_be]))
     if not of_half.any():
         return copies, sure
     run = operations(history, tables.stacks)[0][order]
-    casts = marks[order] & CASTS != 0
     if casts.any():
         # The input may be cast, too, and have the size of a weight: the weight comes first.
-        at = np.flatnonzero(of_half & casts)
+        at = np.flatnonzero(of_half)
         pairs = np.stack([run[at], rows.size[order[at]]])
         found = np.zeros(len(order), np.bool_)
         found[at[np.unique(pairs, axis=1, return_index=True)[1]]] = True
-        others = unique(rows.size[order[~found & (passes.made[order] == FORWARD)]])
+        others = unique(rows.size[order[~found & forward]])
         sure[order[found]] = ~is_among(rows.size[order[found]], others)
     else:
         # A copy is needed until its operation's result is made, the last of a run.
@@ -417,7 +449,6 @@ def _find_weight_copies(
         result = rows.alloc_event[order][last][run - run[0]]
         likely = of_half & (rows.free_requested_event[order] > result) & ~last
         likely &= _hands_on_weights(tables.stacks)[rows.stack[order]]
-        likely &= passes.made[order] == FORWARD
         size = rows.size[order]
         pair = likely[:-1] & likely[1:] & ~last[:-1]
         pair &= (size[1:] > size[:-1]) & (size[1:] % np.maximum(size[:-1], 1) == 0)

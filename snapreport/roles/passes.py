@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.later import expression
 from snapreport.ground.memoize import once_for_both, once_for_each, shared
+from snapreport.ground.native.columns import begins_run
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import matched
 from snapreport.model.findings import NODE
@@ -250,15 +251,14 @@ def find_passes(history: DeviceHistory, tables: History) -> Passes:
     closures = marks & IN_CLOSURE != 0
     inside = closures[rows.stack] if closures.any() else np.zeros(len(rows), np.bool_)
     _name_by_stages(phases, history, rows.alloc_event[inside])
-    born = rows.alloc_event[rows.alloc_event > START]  # the last ones, in birth order
-    made[len(rows) - len(born) :] = _filled(phases, born)
-    kinds = np.where(phases == LOAD, np.int8(FORWARD), phases)
+    known = np.flatnonzero(phases)
+    made[rows.made] = _filled(phases, known, rows.alloc_event[rows.made])
+    kinds = phases[known]
+    kinds[kinds == LOAD] = FORWARD
     at = np.flatnonzero(kinds > USER)
-    first = np.append(True, kinds[at][1:] != kinds[at][:-1]) if len(at) else np.zeros(0, np.bool_)
-    start, last = at[first], at[np.append(first[1:], True)] if len(at) else at
-    known = np.append(np.flatnonzero(phases), history.events)
-    end = known[np.searchsorted(known, last, side="right")] - 1
-    return Passes(made, kinds[start], start, end)
+    first = np.flatnonzero(begins_run(kinds[at]))
+    start, behind = at[first], at[np.append(first, len(at))[1:] - 1] + 1
+    return Passes(made, kinds[start], known[start], np.append(known, history.events)[behind] - 1)
 
 
 _PHASES = (
@@ -320,9 +320,17 @@ def _joined(begin: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[tuple[
     yield from zip(begin[apart].tolist(), until[last].tolist(), strict=True)
 
 
-def _filled(phases: NDArray[np.int8], events: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the phases of some events; one without has that of its neighbours, if they agree."""
-    found, known = phases[events], np.flatnonzero(phases)
+def _filled(
+    phases: NDArray[np.int8], known: NDArray[np.int64], events: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """Return the phases of some events; one without has that of its neighbours, if they agree.
+
+    Args:
+        phases: of all events.
+        known: the events that have one, ascending.
+        events: those asked about.
+    """
+    found = phases[events]
     none = np.flatnonzero(found == NONE)
     if len(none) and len(known):
         place = np.searchsorted(known, events[none])

@@ -14,9 +14,9 @@ from snapreport.ground.native.columns import distinct
 from snapreport.ground.safe_text import matched
 from snapreport.model.diagnoses import StackKind
 from snapreport.model.findings import MISSING_REASONS
-from snapreport.model.history import START, DeviceHistory, History
+from snapreport.model.history import DeviceHistory, History
 from snapreport.model.roles import Category, Rule
-from snapreport.model.snapshot import NO_STACK, FrameTable, StackTable, lowest_on_path
+from snapreport.model.snapshot import FrameTable, StackTable, lowest_on_path
 from snapreport.roles.frames import is_native_file
 
 HAS_FRAMES, BEFORE, LOST, NOT_RECORDED, EMPTY = range(5)
@@ -30,22 +30,17 @@ def missing_reason(history: DeviceHistory, stacks: StackTable) -> NDArray[np.int
     Each reason is a node of its own in the call tree.
     """
     rows = history.allocations
-    none = rows.stack == NO_STACK
     # One entry more than stacks, for NO_STACK: index -1 picks the last.
-    empty = np.append(stacks.stack_node < 0, False)[rows.stack]
-    baseline = rows.alloc_event == START
-    to_the_end = rows.free_event == history.events
-    reason = np.full(len(rows), HAS_FRAMES, np.int8)
-    reason[none] = NOT_RECORDED
-    reason[empty] = EMPTY
+    of_stack = np.where(stacks.stack_node < 0, EMPTY, HAS_FRAMES)
+    reason = np.append(of_stack, NOT_RECORDED).astype(np.int8)[rows.stack]
     # A block live at the end keeps its stack even if the ring lost its alloc event. A block freed
     # before has lost both, so it is unknown whether the event was lost or never recorded.
-    unknown = (none | empty) & baseline
-    reason[unknown] = LOST
-    reason[unknown & to_the_end] = BEFORE
-    lost_alloc = baseline & to_the_end & ~none & ~empty
-    if not lost_alloc.any():  # no sign that the ring overflowed
-        reason[reason == LOST] = BEFORE
+    early, to_the_end = reason[rows.baseline], rows.free_event[rows.baseline] == history.events
+    framed = early == HAS_FRAMES
+    overflowed = (framed & to_the_end).any()
+    early[~framed] = BEFORE
+    if overflowed:
+        early[~framed & ~to_the_end] = LOST
     return shared(reason)
 
 

@@ -20,8 +20,9 @@ def test_an_event_without_a_phase_has_that_of_both_neighbours(phases: list[int])
         after = next((each for each in phases[event:] if each), None)
         alike = before == after or None in (before, after)
         plain.append(phase or ((before or after or NONE) if alike else NONE))
+    column = np.array(phases, np.int8)
     events = np.arange(len(phases), dtype=np.int64)
-    assert _filled(np.array(phases, np.int8), events).tolist() == plain
+    assert _filled(column, np.flatnonzero(column), events).tolist() == plain
 
 
 @given(_SPANS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from snapreport.figures.curves import find_curves, find_fragmentation, reserved_from
+from snapreport.figures.curves import find_curves, find_fragmentation
 from snapreport.figures.segments import find_allocator_use, sum_of_first_below
 from snapreport.history.segments import lives_of, segments_at
 from snapreport.model.history import START, DeviceHistory, Events
@@ -65,8 +65,8 @@ def test_fragmentation_holds_when_segment_events_are_missing(simulation: Simulat
 def assert_fragmentation_at_every_event(history: DeviceHistory) -> None:
     curves = find_curves(history)
     fragmentation = find_allocator_use(history, curves).fragmentation
-    known = np.arange(-1, history.events) >= (reserved_from(curves) or 0)
-    if reserved_from(curves) == START:
+    known = np.arange(-1, history.events) >= (curves.reserved_from or 0)
+    if curves.reserved_from == START:
         known[:] = True
     expected = [find_fragmentation(history, event) for event in range(-1, history.events)]
     assert fragmentation.tolist() == np.where(known, expected, -1).tolist()

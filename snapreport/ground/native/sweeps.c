@@ -36,26 +36,18 @@ static void running_sum(int64_t *values, int64_t n)
 static int64_t first_from(const int64_t *values, int64_t n, int64_t value)
 {
     int64_t low = 0;
-    while (n > 0) {
-        int64_t half = n / 2;
-        int more = values[low + half] < value;
-        low += more ? half + 1 : 0;
-        n = more ? n - half - 1 : half;
-    }
-    return low;
+    for (; n > 1; n -= n / 2) /* as many steps whatever the value: no jump to predict */
+        low += values[low + n / 2 - 1] < value ? n / 2 : 0;
+    return low + (n && values[low] < value);
 }
 
 /* Return the first place that is above `value`. */
 static int64_t first_above(const int64_t *values, int64_t n, int64_t value)
 {
     int64_t low = 0;
-    while (n > 0) {
-        int64_t half = n / 2;
-        int more = values[low + half] <= value;
-        low += more ? half + 1 : 0;
-        n = more ? n - half - 1 : half;
-    }
-    return low;
+    for (; n > 1; n -= n / 2)
+        low += values[low + n / 2 - 1] <= value ? n / 2 : 0;
+    return low + (n && values[low] <= value);
 }
 
 /* Numbers in ascending order, each with a row. They are kept in chunks of limited size, so that few

@@ -200,6 +200,15 @@ def test_a_growing_cache_is_one_up_to_its_last_token() -> None:
     assert roles[32] == {"temporary of forward"}
 
 
+def test_a_cache_is_known_by_its_name_and_gives_others_no_role() -> None:
+    named = [frame("update", "/x/transformers/cache_utils.py", 9), *MODEL]
+    made = trace().alloc("weight", 64 * KIB, frames=BUILD)
+    made.alloc("scratch", 32 * KIB, frames=MODEL).free("scratch", frames=MODEL)
+    made.alloc("keys", 24 * KIB, frames=named).alloc("values", 24 * KIB, frames=named)
+    roles = roles_of(made.file())
+    assert roles == {64: {"parameter"}, 32: {"temporary of forward"}, 24: {"KV cache"}}
+
+
 def evaluating(lines: int, *, together: bool = True, like_training: bool = False) -> Any:
     """Train, and after each step run the model forward alone, through some lines of it.
 
