@@ -112,10 +112,10 @@ def _change_device(device: DeviceHistory, changes: Changes) -> DeviceHistory:
         action: _but(INTERNAL, action, partial(changes.other, "action"))
         for action in set(other.action)
     }
+    if any(old != new for old, new in actions.items()):  # hardly ever, and there are many events
+        other = replace(other, action=[actions[action] for action in other.action])
     return replace(
-        device,
-        stages=replace(stages, name=[names[name] for name in stages.name]),
-        other=replace(other, action=[actions[action] for action in other.action]),
+        device, stages=replace(stages, name=[names[name] for name in stages.name]), other=other
     )
 
 
