@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import count_before, distinct, is_among, stable_order
+from snapreport.ground.native.columns import count_before, is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import AllocatorSettings
 from snapreport.history.block_sizes import (
@@ -51,7 +51,7 @@ def match_blocks(pairs: Pairs, segments: Segments, trace: Trace, anomalies: dict
     if len(order):
         hit = pairs.addr[order][place_or_0] == segments.block_address[in_use]
         row[in_use[hit]] = order[place_or_0[hit]]
-    touched = is_among(segments.block_address[in_use], pairs.addr)
+    touched = is_among(segments.block_address[in_use], pairs.taken)
     untouched = in_use[~touched]
     freed = int((touched & (row[in_use] == NO_ID)).sum())
     found = np.zeros(len(pairs.addr) + 1, np.bool_)  # the last is for NO_ID, -1
@@ -120,32 +120,32 @@ def build_allocations(
 
     segment_of_block = segments.block_segment[blocks]
     pool = joined(segments.pool[segment_of_block], trace.pool.take(first))
-    places = distinct(addr)
+    addresses = unique(np.concatenate([segments.block_address[blocks], pairs.addresses]))
+    place = joined(
+        np.searchsorted(addresses, segments.block_address[blocks]),
+        np.searchsorted(addresses, pairs.addresses)[pairs.place],
+    )
+    places = addresses, place
     pools = _pools(pool, places, alloc, segments, spans)
     low, high, checks = _block_sizes(
-        addr, size, alloc, free, spans, rules, block_allocation, segments, pools
+        places, size, alloc, free, spans, rules, block_allocation, segments, pools
     )
     alloc_stack, free_stack = _stacks(pairs, trace, stacks)
 
-    def times(event: NDArray[np.int64]) -> NDArray[np.int64]:
-        if not n_events:
-            return np.full(len(event), NO_TIME, np.int64)
-        found = trace.time_us.take(event, mode="clip")
-        found[(event < 0) | (event >= n_events)] = NO_TIME
-        return found
+    time_us = np.append(trace.time_us, NO_TIME)  # at -1, the start, and after the last event
 
     allocations = Allocations(
         addr=addr,
-        version=count_before(places[1], len(places[0])),
+        version=count_before(place, len(addresses)),
         size=size,
         block_size=low,
         block_size_max=high,
         alloc_event=alloc,
         free_requested_event=requested,
         free_event=free,
-        alloc_time_us=times(alloc),
-        free_requested_time_us=times(requested),
-        free_time_us=times(free),
+        alloc_time_us=time_us.take(alloc),
+        free_requested_time_us=time_us.take(requested),
+        free_time_us=time_us.take(free),
         stream=joined(segments.stream[segment_of_block], trace.stream.take(first)),
         pool=pools,
         stack=joined(segments.block_stack[blocks], alloc_stack),
@@ -158,7 +158,7 @@ def build_allocations(
 
 
 def _block_sizes(
-    addr: NDArray[np.int64],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
     size: NDArray[np.int64],
     alloc: NDArray[np.int64],
     free: NDArray[np.int64],
@@ -173,7 +173,7 @@ def _block_sizes(
         return size, size.copy(), {}
     unsplit = is_among(pools, find_unsplit_pools(segments, rules))
     rounded = round_sizes(size, rules)
-    low, high = recover_block_sizes(addr, rounded, alloc, free, spans, rules, unsplit)
+    low, high = recover_block_sizes(places, rounded, alloc, free, spans, rules, unsplit)
     known = np.flatnonzero(block_row != NO_ID)
     rows, actual = block_row[known], segments.block_size[known]
     in_trace = (alloc[rows] != START) & (not rules.unknown)
@@ -191,14 +191,11 @@ def _stacks(
     With ``context="alloc"`` a free event repeats the allocation's stack: it then says nothing
     about where it was freed, but gives baseline blocks the stack that their lost alloc had.
     """
-    if not len(trace):
-        return np.empty(0, np.int32), np.empty(0, np.int32)
     born = pairs.alloc != ABSENT
     freed_at = np.where(pairs.requested == ABSENT, pairs.completed, pairs.requested)
-    freed = freed_at != ABSENT
-    alloc_stack, free_stack = trace.stack.take(pairs.alloc), trace.stack.take(freed_at)
-    alloc_stack[~born] = free_stack[~freed] = NO_STACK
-    both = born & freed & (alloc_stack != NO_STACK)
+    stack = np.append(trace.stack, np.int32(NO_STACK))  # at ABSENT, -1
+    alloc_stack, free_stack = stack.take(pairs.alloc), stack.take(freed_at)
+    both = (freed_at != ABSENT) & (alloc_stack != NO_STACK)
     both[both] = stacks.stack_node[alloc_stack[both]] >= 0
     if both.any() and (alloc_stack[both] == free_stack[both]).all():
         alloc_stack[~born] = free_stack[~born]
@@ -217,7 +214,7 @@ def _pools(
 
     Args:
         pool: int32, shape (n,): pools that the events name; changed.
-        places: the distinct addresses, and which of them each allocation is at.
+        places: addresses, ascending, and which of them each allocation is at.
         alloc: int64, shape (n,): the event of each one's birth.
         segments: those at the end.
         spans: the same and others over their lives.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.memoize import once_for_each, shared
 from snapreport.ground.native import columns
-from snapreport.ground.native.columns import distinct, is_among, stable_order, sum_live, unique
+from snapreport.ground.native.columns import is_among, stable_order, sum_live, unique
 from snapreport.ground.records import dataclass
 from snapreport.history.allocator_settings import SMALL_SEGMENT, AllocatorSettings
 from snapreport.history.segments import born_in, code_actions, lives_of
@@ -81,7 +81,7 @@ def most_unused(rounded: NDArray[np.int64], rules: AllocatorSettings) -> NDArray
 
 
 def recover_block_sizes(
-    addr: NDArray[np.int64],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
     rounded: NDArray[np.int64],
     alloc_event: NDArray[np.int64],
     free_event: NDArray[np.int64],
@@ -92,8 +92,9 @@ def recover_block_sizes(
     """Find the block bytes of each allocation.
 
     Args:
-        addr, rounded, alloc_event, free_event: int64, shape (n,), as in ``Allocations``;
-            alloc_event is -1 for the baseline.
+        places: int64, addresses, ascending; and int64, shape (n,), which of them each one is at.
+        rounded, alloc_event, free_event: int64, shape (n,), as in ``Allocations``; alloc_event is
+            -1 for the baseline.
         spans: the non-expandable segments over their lives.
         rules: the allocator's settings.
         unsplit: bool, shape (n,): those in pools made with ``no_split``; None for none.
@@ -103,13 +104,13 @@ def recover_block_sizes(
     """
     low, high = rounded.copy(), rounded.copy()
     if unsplit is None:
-        unsplit = np.zeros(len(addr), np.bool_)
+        unsplit = np.zeros(len(rounded), np.bool_)
     if rules.expandable_segments or rules.pinned or rules.unknown:
         return low, high  # nothing remains: 512 bytes are enough to be split off
     rows = np.flatnonzero((rounded > SMALL_SIZE) | unsplit)
-    at, place = distinct(addr[rows])  # many blocks are at few addresses
-    rows = rows[_in_some_span(at, spans)[place]]
-    hole, bound = find_holes(addr[rows], alloc_event[rows], free_event[rows], spans)
+    at, place = places  # many blocks are at few addresses
+    rows = rows[_in_some_span(at, spans)[place[rows]]]
+    hole, bound = find_holes((at, place[rows]), alloc_event[rows], free_event[rows], spans)
     size = rounded[rows]
     splits = (size < rules.max_split_size) & ~unsplit[rows]
     whole = (hole > 0) & ~(splits & (hole - size > SMALL_SIZE))
@@ -183,12 +184,15 @@ def _in_some_span(addr: NDArray[np.int64], spans: SegmentLives) -> NDArray[np.bo
 
 
 def find_holes(
-    addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
+    born: NDArray[np.int64],
+    died: NDArray[np.int64],
+    spans: SegmentLives,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the size of the hole that each block was put in.
 
     Args:
-        addr: int64, shape (n,), where blocks begin.
+        places: int64, addresses, ascending; and int64, shape (n,), at which of them blocks begin.
         born: int64, shape (n,), the event of each one's alloc, negative for the baseline.
         died: int64, shape (n,), the event of its free.
         spans: the segments over their lives.
@@ -198,7 +202,7 @@ def find_holes(
         for the baseline. And int64, shape (n,): for the baseline the least distance to a block
         above it, or to its segment's end, over its whole life; else 0.
     """
-    at, place = distinct(addr)
+    at, place = places
     start, end = spans.start_event, spans.end_event
     blocks = (place, born, died, stable_order(born), stable_order(died))
     ends = spans.address + spans.size

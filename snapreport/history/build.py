@@ -104,7 +104,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str])
         held = match_blocks(pairs, segments, trace, anomalies)
     lives, misfits = segment_lives(other, segments, len(trace))
     if snapshot.layout != "profiler" and len(trace):
-        skipped += skipped_of_segments(trace, pairs, segments, misfits)
+        skipped += skipped_of_segments(other, pairs, segments, misfits)
     if misfits:
         anomalies["segment event that fits no segment"] = misfits
     rules = foreign = None
@@ -195,7 +195,7 @@ def _skipped(snapshot: RawSnapshot, trace: Trace, pairs: Pairs) -> tuple[str, ..
     live = segments.block_address[segments.block_state != INACTIVE]
     never = pairs.addr[pairs.completed == ABSENT]
     lost = int((~is_among(never, live)).sum()) if len(segments) else 0
-    return skipped_of_allocations(trace, pairs, lost)
+    return skipped_of_allocations(pairs, lost)
 
 
 def _other_events(trace: Trace, pairs: Pairs, internal: NDArray[np.int64]) -> Events:
@@ -205,11 +205,11 @@ def _other_events(trace: Trace, pairs: Pairs, internal: NDArray[np.int64]) -> Ev
     chosen[pairs.leftover] = True
     chosen[internal] = True
     event = np.flatnonzero(chosen)
-    own = is_among(event, internal).tolist()
-    actions = [trace.actions[code] for code in trace.action[event].tolist()]
+    names = [*trace.actions, *(INTERNAL + name for name in trace.actions)]
+    code = trace.action[event] + len(trace.actions) * is_among(event, internal)
     return Events(
         event=event.astype(np.int64),
-        action=[INTERNAL + name if its else name for name, its in zip(actions, own, strict=True)],
+        action=[names[number] for number in code.tolist()],
         addr=trace.addr[event],
         size=trace.size[event],
         time_us=trace.time_us[event],
@@ -269,7 +269,7 @@ def build_stages(annotations: Sequence[Annotation], time_us: NDArray[np.int64]) 
     # Stages in order of their start, an outer one before what begins with it.
     spans.sort(key=lambda span: (span[1] if span[1] != NO_TIME else -1, -(_end(span))))
     # A lower max_entries in mid-recording can put times out of order; the index is the clock.
-    clock = np.maximum.accumulate(time_us) if len(time_us) else time_us
+    clock = time_us if (time_us[1:] >= time_us[:-1]).all() else np.maximum.accumulate(time_us)
     starts = np.array([span[1] for span in spans], np.int64)
     ends = np.array([span[2] for span in spans], np.int64)
     start_event = np.searchsorted(clock, starts, side="left").astype(np.int64)

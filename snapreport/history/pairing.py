@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import distinct, is_among, pair, unique
 from snapreport.ground.records import dataclass
+from snapreport.model.history import Events
 from snapreport.model.snapshot import ACTIVE, NO_ID, NO_STACK, Segments, Trace
 
 ALLOC, REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 MADE, RETURNED = "segment_alloc", "segment_free"
 _MANY = 20
 """Of fewer allocations, a few that the final state lacks are no sign of frees left out."""
-_ALLOC, _REQUESTED, _COMPLETED = 0, 1, 2
-_CODES = {ALLOC: _ALLOC, REQUESTED: _REQUESTED, COMPLETED: _COMPLETED}
+_CODES = {ALLOC: 0, REQUESTED: 1, COMPLETED: 2}
 _ODD = (
     "alloc on a live address",
     "free of an address that is not live",
@@ -46,7 +46,7 @@ class Pairs:
 
     addr: NDArray[np.int64]
     place: NDArray[np.int64]
-    """The place of ``addr`` among the addresses of the trace, ascending."""
+    """The place of ``addr`` in ``addresses``."""
     alloc: NDArray[np.int64]
     requested: NDArray[np.int64]
     """The event of ``free_requested``; equals ``completed`` where only one kind is recorded."""
@@ -54,6 +54,10 @@ class Pairs:
     leftover: NDArray[np.int64]
     """Events of frees that fit no allocation."""
     anomalies: dict[str, int]
+    addresses: NDArray[np.int64]
+    """The distinct addresses that events of the trace have, ascending."""
+    kinds: frozenset[str]
+    """Which of ALLOC, REQUESTED and COMPLETED events of the trace have."""
 
     @property
     def first(self) -> NDArray[np.int64]:
@@ -63,6 +67,12 @@ class Pairs:
         requested, completed = self.requested[lost], self.completed[lost]
         first[lost] = np.where(requested == ABSENT, completed, requested)
         return first
+
+    @property
+    def taken(self) -> NDArray[np.int64]:
+        """The distinct addresses of the allocations, ascending."""
+        taken: NDArray[np.int64] = self.addresses[unique(self.place)]
+        return taken
 
 
 def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs:
@@ -79,7 +89,7 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     addresses, place = distinct(trace.addr)
     rows, leftover, found = pair(trace.action, place, trace.size, codes, len(addresses))
     resized, *found_of_kind = found[: 1 + len(_CODES)].tolist()
-    kinds = frozenset(code for code in _CODES.values() if found_of_kind[code])
+    kinds = frozenset(kind for kind, code in _CODES.items() if found_of_kind[code])
     # As if walked address by address.
     odd = zip(_ODD, found[1 + len(_CODES) :].reshape(len(_ODD), 3).tolist(), strict=True)
     met = sorted((odd for odd in odd if odd[1][0]), key=lambda odd: odd[1][1:])
@@ -93,7 +103,8 @@ def pair_events(trace: Trace, pending: NDArray[np.int64] | None = None) -> Pairs
     addr[:before], rows[:, :before] = addr[order], rows[:, order]
     if resized:
         anomalies["free of another size than its alloc"] = resized
-    return Pairs(addr, rows[0], rows[1], rows[2], rows[3], leftover, anomalies)
+    columns = (addr, rows[0], rows[1], rows[2], rows[3])
+    return Pairs(*columns, leftover, anomalies, addresses, kinds)
 
 
 def without_internal(pairs: Pairs, trace: Trace) -> tuple[Pairs, NDArray[np.int64]]:
@@ -121,32 +132,31 @@ def without_internal(pairs: Pairs, trace: Trace) -> tuple[Pairs, NDArray[np.int6
 def _fill_single_marker(
     addr: NDArray[np.int64],
     events: NDArray[np.int64],
-    kinds: frozenset[int],
+    kinds: frozenset[str],
     pending: NDArray[np.int64],
 ) -> None:
     """Let the one kind of free that a trace has serve as both (skip_actions, old layouts)."""
     alloc, requested, completed = events
-    if _REQUESTED not in kinds:
+    if REQUESTED not in kinds:
         # Where no alloc of the trace is freed in it, the requests may just be older than the
         # trace: a ring often ends between the two events of a free.
         if ((alloc != ABSENT) & (completed != ABSENT)).any():
             requested[:] = completed
-    elif _COMPLETED not in kinds:
+    elif COMPLETED not in kinds:
         still = is_among(addr, pending)
         for row in np.flatnonzero(still).tolist():
             still[row] = requested[row] == requested[addr == addr[row]].max()
         completed[~still] = requested[~still]
 
 
-def skipped_of_allocations(trace: Trace, pairs: Pairs, lost: int) -> tuple[str, ...]:
+def skipped_of_allocations(pairs: Pairs, lost: int) -> tuple[str, ...]:
     """Return which of the kinds of events that make allocations a trace left out.
 
     Args:
-        trace: the events.
-        pairs: made of them.
+        pairs: made of its events.
         lost: allocations that were never freed, and are no blocks at the end.
     """
-    there, odd = _actions_in(trace), pairs.anomalies
+    there, odd = pairs.kinds, pairs.anomalies
     freed_here = (pairs.alloc != ABSENT) & (pairs.completed != ABSENT)
     if ALLOC not in there:
         return (ALLOC,) if odd.get("free of an address that is not live") else ()
@@ -162,28 +172,23 @@ def skipped_of_allocations(trace: Trace, pairs: Pairs, lost: int) -> tuple[str, 
 
 
 def skipped_of_segments(
-    trace: Trace, pairs: Pairs, segments: Segments, misfits: int
+    other: Events, pairs: Pairs, segments: Segments, misfits: int
 ) -> tuple[str, ...]:
     """Return which of the kinds of events that make plain segments a trace left out.
 
     A segment at the end with a call stack was made while history was on. If nothing was allocated
     before the first event, no older event is lost, and that of the segment would be there.
     """
-    there = _actions_in(trace)
+    there = set(other.action)
     found = []
     before = bool((pairs.alloc == ABSENT).any()) if len(pairs.alloc) else True
-    touched = is_among(segments.block_address[segments.block_state == ACTIVE], pairs.addr)
+    touched = is_among(segments.block_address[segments.block_state == ACTIVE], pairs.taken)
     made = (segments.stack != NO_STACK) & ~segments.expandable
     if MADE not in there and made.any() and not before and touched.all():
         found.append(MADE)
     if RETURNED not in there and MADE in there and misfits:
         found.append(RETURNED)
     return tuple(found)
-
-
-def _actions_in(trace: Trace) -> set[str]:
-    """Return the actions that events of a trace have; its table of names may have others."""
-    return {trace.actions[code] for code in unique(trace.action).tolist()}
 
 
 def without_events(trace: Trace) -> Trace:

@@ -290,6 +290,8 @@ def renumber(column: NDArray[np.int32], number: Callable[[int], int]) -> NDArray
         column: int32, shape (n,), none below -1.
         number: returns a value's number; called once for each, in order of first appearance.
     """
+    if len(column) and column[0] != _NONE and (column == column[0]).all():  # as most columns are
+        return np.full(len(column), number(int(column[0])), np.int32)
     values, position = compress(column)
     return replaced(position, list(map(number, values)))
 

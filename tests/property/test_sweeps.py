@@ -24,7 +24,7 @@ from snapreport.model.snapshot import Segments
 from tests.property.simulated import Simulated, device_pairs, for_simulations
 from tests.reference import segments as segments_reference
 from tests.reference import sweeps as reference
-from tests.reference.holes import replay_holes
+from tests.reference.holes import among_others, replay_holes
 from tests.thorough import some
 from tests.unit.history.test_holes import as_columns, scene, spans_of
 
@@ -79,8 +79,9 @@ def assert_all_same(history: DeviceHistory) -> None:
     assert_same(use.fragmentation, plain_use.fragmentation)
     rows = history.allocations
     fixed = lives.where(~lives.expandable)
-    blocks = rows.addr, rows.alloc_event, rows.free_event
-    compiled, replayed = find_holes(*blocks, fixed), replay_holes(*blocks, fixed)
+    born, died = rows.alloc_event, rows.free_event
+    compiled = find_holes(among_others(rows.addr), born, died, fixed)
+    replayed = replay_holes(rows.addr, born, died, fixed)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])
 
@@ -252,7 +253,7 @@ def test_holes_are_those_of_the_replay(seed: int) -> None:
     blocks, segments = scene(seed)
     addr, born, died = as_columns(blocks)
     spans = spans_of(segments)
-    compiled = find_holes(addr, born, died, spans)
+    compiled = find_holes(among_others(addr), born, died, spans)
     replayed = replay_holes(addr, born, died, spans)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])
@@ -268,7 +269,10 @@ def test_holes_of_blocks_that_overlap_are_those_of_the_replay(seed: int) -> None
     spans = spans_of(
         list(zip(chance.integers(0, 30, 5), chance.integers(1, 20, 5), first, last, strict=True))
     )
-    found, replayed = find_holes(addr, born, died, spans), replay_holes(addr, born, died, spans)
+    found, replayed = (
+        find_holes(among_others(addr), born, died, spans),
+        replay_holes(addr, born, died, spans),
+    )
     assert_same(found[0], replayed[0])
     assert_same(found[1], replayed[1])
 
@@ -280,7 +284,7 @@ def test_holes_among_many_places() -> None:
     born, died = np.sort(chance.permutation(4 * n)[: 2 * n].reshape(2, n), axis=0).astype(np.int64)
     born[: n // 8] = -1
     spans = spans_of([(i * top // 8, top // 8, -1 if i % 2 else 900, 3 * n) for i in range(8)])
-    compiled = find_holes(addr, born, died, spans)
+    compiled = find_holes(among_others(addr), born, died, spans)
     replayed = replay_holes(addr, born, died, spans)
     assert_same(compiled[0], replayed[0])
     assert_same(compiled[1], replayed[1])

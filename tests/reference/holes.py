@@ -33,6 +33,12 @@ def _moves(
     return zip(event[order].tolist(), kind[order].tolist(), row[order].tolist(), strict=True)
 
 
+def among_others(addr: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return addresses as ``find_holes`` takes them, with some at which no block begins."""
+    at = np.unique(np.concatenate([addr, addr + 1]))
+    return at, np.searchsorted(at, addr)
+
+
 def replay_holes(
     addr: NDArray[np.int64], born: NDArray[np.int64], died: NDArray[np.int64], spans: SegmentLives
 ) -> Holes:

@@ -34,6 +34,8 @@ def stable_order(keys: NDArray[Any]) -> NDArray[np.int64]:
     n = len(keys)
     if n < 2:
         return np.arange(n, dtype=np.int64)
+    if (keys[1:] >= keys[:-1]).all():  # such as events, of which each came after the one before
+        return np.arange(n, dtype=np.int64)
     low, high = int(keys.min()), int(keys.max())
     if high - low <= np.iinfo(np.uint16).max:
         wide = keys.dtype.itemsize > 1 or low < 0
@@ -506,7 +508,7 @@ def holes(
     """Find the hole that each block was placed in.
 
     Args:
-        at: int64, shape (k,): the distinct addresses at which blocks begin, ascending.
+        at: int64, shape (k,): distinct addresses, ascending: all at which blocks begin, and any.
         blocks: the place in ``at`` of each, its birth and its death; and the rows in the order of
             births and of deaths. int64, shape (n,).
         segments: the address of each and its end in memory, its birth and its death; and the rows

@@ -75,6 +75,11 @@ typedef struct {
 } stack;
 typedef struct { int64_t begin, end, first_keys; } trace;
 typedef struct { int64_t trace, text, count, last; } unknown; /* a key that we do not know */
+/* A field of events: the bytes of its key in a word, which of them count and how many they are; the
+ * key's row of texts, and which it is, EVENT_KEYS for an unknown one; its column, those of ids after
+ * those of integers, and the kind of its values. */
+typedef struct { uint64_t word, mask; size_t text; uint8_t length, which, column, kind; } field;
+static const field NO_FIELD = {.word = 1}; /* which is no key's, as no bytes count */
 
 /* Keys of events, in the order of EVENT_KEYS, and one of the snapshot. */
 enum { ACTION, ADDR, DEVICE_FREE, SIZE, STREAM, TIME, FRAMES, CONTEXT, METADATA, POOL, CATEGORY,
@@ -98,7 +103,7 @@ typedef struct {
     size_t length;
     value *values; size_t n_values, room_values;
     size_t *marks; size_t n_marks, room_marks;
-    value *memo; size_t n_memo, room_memo, memo_count;
+    uint32_t *memo; size_t n_memo, room_memo, memo_count; /* values that fit in 32 bits */
     value *items; size_t n_items, room_items;
     node *nodes; size_t n_nodes, room_nodes;
     text *texts; size_t n_texts, room_texts;
@@ -116,6 +121,7 @@ typedef struct {
     int32_t *text_table, *stack_table; size_t text_slots, stack_slots;
     int64_t *integers[INTEGERS]; int32_t *ids[IDS]; size_t n_rows, room_rows;
     unsigned seen;                       /* keys of the newest row */
+    field fields[EVENT_KEYS];            /* of the last event, in order */
     int found_traces;                    /* whether the key device_traces was met */
     size_t traces_at, traces_marks;      /* where on the stack the list of traces is */
     size_t trace_at, trace_marks; value newest_trace;
@@ -188,12 +194,12 @@ static int rehash(machine *m, int32_t **table, size_t *slots, size_t rows, const
     return 1;
 }
 
-static size_t four_bytes_at(const unsigned char *at)
+INLINE size_t four_bytes_at(const unsigned char *at)
 {
     return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
 }
 
-static uint64_t eight_bytes_at(const unsigned char *at)
+INLINE uint64_t eight_bytes_at(const unsigned char *at)
 {
     return four_bytes_at(at) | (uint64_t)four_bytes_at(at + 4) << 32;
 }
@@ -444,15 +450,15 @@ static int is_written_as(const machine *m, const unsigned char *text, size_t mos
  * of the memo got another value. It mostly is the one that followed the last time, or that followed
  * when it began in the same way.
  *
- * Returns where the list ends, or 0 if it is another. */
-static size_t read_frames(machine *m, size_t position, size_t limit, int32_t *number)
+ * Returns where the list ends, or NULL if it is another. */
+static const unsigned char *read_frames(machine *m, const unsigned char *text,
+                                        const unsigned char *limit, int32_t *number)
 {
-    const unsigned char *const text = m->data + position;
-    const size_t start = m->n_stack_frames, most = limit - position;
+    const size_t start = m->n_stack_frames, most = (size_t)(limit - text);
     const int32_t before = m->newest_stack, next = m->n_stacks ? m->stacks[before].next : 0;
     if (is_written_as(m, text, most, next)) {
         *number = m->newest_stack = next;
-        return position + m->stacks[next].n_text;
+        return text + m->stacks[next].n_text;
     }
     uint64_t hash = (uint64_t)before;
     if (most >= GUESSED_BY)
@@ -464,7 +470,7 @@ static size_t read_frames(machine *m, size_t position, size_t limit, int32_t *nu
     int32_t *const guess = &m->guesses[hash & (GUESSES - 1)];
     if (is_written_as(m, text, most, *guess)) {
         *number = m->newest_stack = m->stacks[before].next = *guess;
-        return position + m->stacks[*guess].n_text;
+        return text + m->stacks[*guess].n_text;
     }
     size_t end = 1;
     while (most - end > 5 && (text[end] == 'h' || text[end] == 'j')) {
@@ -482,25 +488,25 @@ static size_t read_frames(machine *m, size_t position, size_t limit, int32_t *nu
     const size_t count = m->n_stack_frames - start;
     if (text[end] != 'e' || count == 0 || count >= BATCH || !intern_stack(m, start, number)) {
         m->n_stack_frames = start;
-        return 0;
+        return NULL;
     }
     end++;
     stack *s = &m->stacks[*number];
     if (s->n_text == 0) {
         if (!ROOM(m, stack_text, end))
-            return 0;
+            return NULL;
         s->text = m->n_stack_text;
         s->n_text = (uint32_t)end;
         memcpy(m->stack_text + s->text, text, end);
         m->n_stack_text += end;
     }
     m->newest_stack = m->stacks[before].next = *guess = *number;
-    return position + end;
+    return text + end;
 }
 
 /* ---- events ---- */
 
-static int new_row(machine *m, value *result)
+static int add_row(machine *m, value *result)
 {
     TRY(m->n_rows < ROW_LIMIT);
     if (m->n_rows == m->room_rows) {
@@ -516,13 +522,19 @@ static int new_row(machine *m, value *result)
         }
         m->room_rows = room;
     }
+    *result = make(EVENT, m->n_rows++);
+    return 1;
+}
+
+static int new_row(machine *m, value *result)
+{
+    TRY(add_row(m, result));
     for (int i = 0; i < INTEGERS; i++)
-        m->integers[i][m->n_rows] = i == INTEGERS - 1 ? -1 : 0;
+        m->integers[i][m->n_rows - 1] = i == INTEGERS - 1 ? -1 : 0;
     for (int i = 0; i < IDS; i++)
         if (m->ids[i] != NULL)
-            m->ids[i][m->n_rows] = -1;
+            m->ids[i][m->n_rows - 1] = -1;
     m->seen = 0;
-    *result = make(EVENT, m->n_rows++);
     return 1;
 }
 
@@ -688,10 +700,15 @@ static int push_list(machine *m)
     return push(m, v);
 }
 
+static int is_into_trace(const machine *m)
+{
+    return m->trace_at != SIZE_MAX && is_into(m, m->trace_at, m->trace_marks);
+}
+
 static int push_dict(machine *m)
 {
     value v;
-    if (m->trace_at != SIZE_MAX && is_into(m, m->trace_at, m->trace_marks))
+    if (is_into_trace(m))
         TRY(new_row(m, &v));
     else
         TRY(new_node(m, DICT, m->n_values == 0 && m->n_nodes == 0 ? TOP : PLAIN, &v));
@@ -801,9 +818,10 @@ static int push_tuple(machine *m, size_t from)
 
 INLINE int memoize(machine *m, size_t index, value v)
 {
-    TRY(index < MEMO_LIMIT);
+    TRY(index < MEMO_LIMIT && v <= UINT32_MAX);
     if (index >= m->n_memo) {
-        TRY(ROOM(m, memo, index - m->n_memo + 1));
+        if (index >= m->room_memo)
+            TRY(ROOM(m, memo, index - m->n_memo + 1));
         while (m->n_memo <= index)
             m->memo[m->n_memo++] = UNSET;
     }
@@ -811,7 +829,7 @@ INLINE int memoize(machine *m, size_t index, value v)
         m->memo_count++;
     else
         m->rewritten = 1;
-    m->memo[index] = v;
+    m->memo[index] = (uint32_t)v;
     return 1;
 }
 
@@ -867,97 +885,199 @@ static value long_at(const machine *m, size_t start, size_t count)
 
 /* ---- events as they are nearly always written ---- */
 
-/* Read a value from the memo, which BINGET or LONG_BINGET at a place takes; return where it ends,
- * 0 if it is none. */
-INLINE size_t read_known(machine *m, size_t position, value *v)
-{
-    const unsigned char *at = m->data + position;
-    if (*at == 'h')
-        return recall(m, at[1], v) ? position + 2 : 0;
-    return *at == 'j' && recall(m, four_bytes_at(at + 1), v) ? position + 5 : 0;
-}
+/* An event that was read, and not yet added. */
+typedef struct {
+    int64_t integers[INTEGERS];
+    int32_t ids[IDS];
+    value memoized[EVENT_KEYS]; /* what gets a place in the memo, besides the event */
+    unsigned n_memoized, seen, n_fields;
+} event;
 
-/* The integer in the upper bits of a word, so many from the lowest one on. */
-static value signed_of(uint64_t word, unsigned lowest)
+INLINE const unsigned char *read_integer(const unsigned char *at, int64_t *number)
 {
-    const uint64_t sign = word >> 63 ? ~UINT64_C(0) << (64 - lowest) : 0;
-    return make(INT, word >> lowest | sign);
-}
-
-/* Read the value of a field of an event; return where it ends, 0 for any other kind of value.
- * `memoized` becomes whether it gets a place in the memo. At least SHORT bytes are there. */
-INLINE size_t read_field(machine *m, size_t position, size_t limit, value *v, int *memoized)
-{
-    const unsigned char *const at = m->data + position;
-    const size_t count = at[1];
-    int32_t number;
-    size_t end;
-    *memoized = 0;
+    const unsigned count = at[1];
+    uint64_t bits;
+    unsigned unused;
     switch (*at) {
-    case 'h': case 'j':
-        return read_known(m, position, v);
+    case 'K':
+        *number = at[1];
+        return at + 2;
+    case 'M':
+        *number = at[1] | at[2] << 8;
+        return at + 3;
+    case 'J':
+        unused = 32;
+        bits = (uint64_t)four_bytes_at(at + 1) << unused;
+        at += 5;
+        break;
+    case 0x8a:
+        if (count == 0 || count > 8)
+            return NULL;
+        unused = 64 - 8 * count;
+        bits = eight_bytes_at(at + 2) << unused;
+        at += 2 + count;
+        break;
+    default:
+        return NULL;
+    }
+    memcpy(number, &bits, sizeof bits);
+    *number >>= unused; /* with its sign */
+    return at;
+}
+
+/* Read a value that is no integer, or any integer as NO; `memoized` becomes whether it gets a place
+ * in the memo. */
+INLINE const unsigned char *read_value(machine *m, const unsigned char *at,
+                                       const unsigned char *end, value *v, int *memoized)
+{
+    const size_t count = at[1];
+    int64_t ignored;
+    int32_t number;
+    *memoized = 0;
+    *v = NO;
+    switch (*at) {
+    case 'h':
+        return recall(m, at[1], v) ? at + 2 : NULL;
+    case 'j':
+        return recall(m, four_bytes_at(at + 1), v) ? at + 5 : NULL;
     case 'N':
         *v = NONE;
-        return position + 1;
+        return at + 1;
+    case ']':
+        *memoized = 1;
+        if (at[1] != 0x94 || at[2] != '(' || (at = read_frames(m, at + 2, end, &number)) == NULL)
+            return NULL;
+        *v = make(STACK, (size_t)number);
+        return at;
+    case 0x8c:
+        *memoized = 1;
+        at += 2;
+        if ((size_t)(end - at) <= count || at[count] != 0x94
+            || !intern_text(m, (size_t)(at - m->data), count, v))
+            return NULL;
+        return at + count + 1;
     case 'K':
         if (at[2] == 'K' && at[4] == 0x86 && find_pair(m, at[1], at[3], v)) {
             *memoized = at[5] == 0x94;
-            return position + 5 + (size_t)*memoized;
+            return at + 5 + *memoized;
         }
-        *v = make(INT, count);
-        return position + 2;
-    case 'M':
-        *v = make(INT, unsigned_at(at + 1, 2));
-        return position + 3;
-    case 'J':
-        *v = signed_of((uint64_t)four_bytes_at(at + 1) << 32, 32);
-        return position + 5;
-    case 0x8a:
-        if (count == 0 || count > 8)
-            return 0;
-        *v = count == 8 ? make(LONG8, position + 2)
-            : signed_of(eight_bytes_at(at + 2) << (64 - 8 * count), 64 - 8 * (unsigned)count);
-        return position + 2 + count;
-    case ']':
-        *memoized = 1;
-        if (at[1] != 0x94 || at[2] != '(')
-            return 0;
-        /* A frame may not be what the list's own place in the memo held before. */
-        if (m->memo_count < m->n_memo && m->memo[m->memo_count] != UNSET)
-            return 0;
-        end = read_frames(m, position + 2, limit, &number);
-        *v = make(STACK, (size_t)number);
-        return end;
-    case 0x8c:
-        *memoized = 1;
-        end = position + 2 + count;
-        if (end >= limit || m->data[end] != 0x94 || !intern_text(m, position + 2, count, v))
-            return 0;
-        return end + 1;
+        /* fall through */
     default:
-        return 0;
+        return read_integer(at, &ignored);
     }
 }
 
-/* Set the fields of the newest event as long as they are written as picklers mostly do: a key that
- * was met before, and a value after which the next key or SETITEMS follows. Nothing is changed for
- * the first one that is not; it and all after it are then read as anything else. */
-static int read_fields(machine *m, size_t *position, size_t limit)
+/* Find out what a key is that was met before, and is not the one that the field had in the event
+ * before; the fields after it are then others, too. Returns 0 for one that is set in other ways. */
+static int learn_field(machine *m, field *f, const unsigned char *at)
 {
-    enum { KEY = 5, SHORT = 10 };
-    while (limit - *position > KEY + SHORT) {
-        value key, v;
+    static const struct { uint8_t column, kind; } COLUMNS[] = {
+        [ACTION] = {INTEGERS, TEXT}, [ADDR] = {0, INT}, [SIZE] = {1, INT}, [STREAM] = {2, INT},
+        [TIME] = {3, INT}, [FRAMES] = {INTEGERS + 1, STACK}, [CONTEXT] = {INTEGERS + 2, TEXT},
+        [METADATA] = {INTEGERS + 3, TEXT}, [CATEGORY] = {INTEGERS + 4, TEXT},
+        [POOL] = {INTEGERS + 5, PAIR}, [INTERNAL] = {INTEGERS + 7, TEXT},
+        [EVENT_KEYS] = {INTEGERS, UNSET}};
+    const unsigned length = *at == 'h' ? 2 : 5;
+    value key;
+    TRY((*at == 'h' || *at == 'j') && recall(m, *at == 'h' ? at[1] : four_bytes_at(at + 1), &key));
+    TRY(kind_of(key) == TEXT);
+    int32_t which = m->texts[row_of(key)].key;
+    which = which < EVENT_KEYS ? which : EVENT_KEYS;
+    TRY(which != DEVICE_FREE && which != FORWARD);
+    for (const field *before = m->fields; before < f; before++)
+        TRY(before->text != row_of(key));
+    f->mask = ~UINT64_C(0) >> (64 - 8 * length);
+    f->word = eight_bytes_at(at) & f->mask;
+    f->text = row_of(key);
+    f->length = (uint8_t)length;
+    f->which = (uint8_t)which;
+    f->column = COLUMNS[which].column;
+    f->kind = COLUMNS[which].kind;
+    for (field *next = f + 1; next < m->fields + EVENT_KEYS; next++)
+        *next = NO_FIELD;
+    return 1;
+}
+
+/* Read an event as picklers mostly write it, from its EMPTY_DICT to its SETITEMS: every key was met
+ * before. Returns where it ends; NULL if it is written in any other way, and nothing of it is set. */
+INLINE const unsigned char *read_event(machine *m, const unsigned char *at,
+                                       const unsigned char *end, event *e)
+{
+    enum { HEAD = 3, MOST = 18 }; /* bytes of a key and a value, a text or frames aside */
+    if (end - at < HEAD + MOST || at[0] != '}' || at[1] != 0x94 || at[2] != '(')
+        return NULL;
+    memcpy(e->integers, (int64_t[INTEGERS]){0, 0, 0, -1}, sizeof e->integers);
+    memset(e->ids, 0xFF, sizeof e->ids);
+    e->n_memoized = e->seen = 0;
+    field *f = m->fields;
+    at += HEAD;
+    do {
+        value v;
         int memoized;
-        size_t end = read_known(m, *position, &key);
-        if (end == 0 || kind_of(key) != TEXT
-            || (end = read_field(m, end, limit, &v, &memoized)) == 0 || end >= limit)
-            return 1;
-        const unsigned char next = m->data[end];
-        if (next != 'h' && next != 'j' && next != 'u')
-            return 1;
-        TRY((!memoized || memoize(m, m->memo_count, v)) && set_field(m, key, v));
-        *position = end;
+        if (end - at < MOST || f == m->fields + EVENT_KEYS
+            || ((eight_bytes_at(at) & f->mask) != f->word && !learn_field(m, f, at)))
+            return NULL;
+        at += f->length;
+        e->seen |= 1u << f->which;
+        if (f->kind == INT) {
+            at = read_integer(at, &e->integers[f->column]);
+        } else if ((at = read_value(m, at, end, &v, &memoized)) != NULL) {
+            if (memoized)
+                e->memoized[e->n_memoized++] = v;
+            if (kind_of(v) == f->kind)
+                e->ids[f->column - INTEGERS] = (int32_t)row_of(v);
+            else if (f->kind == STACK && kind_of(v) == NODE) {
+                if (!number_stack(m, v, NODE, &e->ids[f->column - INTEGERS]))
+                    return NULL;
+            } else if (f->kind != UNSET && (kind_of(v) != NONE || f->which == ACTION))
+                return NULL;
+        }
+        f++;
+        if (at == NULL || at >= end)
+            return NULL;
+    } while (*at != 'u');
+    e->n_fields = (unsigned)(f - m->fields);
+    return at + 1;
+}
+
+INLINE int add_event(machine *m, const event *e)
+{
+    value v;
+    TRY(add_row(m, &v) && push(m, v) && m->n_traces > 0);
+    const size_t row = m->n_rows - 1;
+    for (int i = 0; i < INTEGERS; i++)
+        m->integers[i][row] = e->integers[i];
+    for (int i = 0; i < IDS; i++)
+        if (m->ids[i] != NULL)
+            m->ids[i][row] = e->ids[i];
+        else if (e->ids[i] >= 0)
+            TRY(set_id(m, i, (size_t)e->ids[i]));
+    TRY(memoize(m, m->memo_count, v));
+    for (unsigned i = 0; i < e->n_memoized; i++)
+        TRY(memoize(m, m->memo_count, e->memoized[i]));
+    for (unsigned i = 0; e->seen >> EVENT_KEYS && i < e->n_fields; i++)
+        if (m->fields[i].which == EVENT_KEYS)
+            TRY(count_unknown(m, m->fields[i].text, row));
+    m->seen = e->seen;
+    trace *own = &m->traces[m->n_traces - 1];
+    if ((int64_t)row == own->begin)
+        own->first_keys = m->seen;
+    return 1;
+}
+
+/* Read events as long as they are written as picklers mostly do; what is then at the position is
+ * read as anything else. */
+static int read_events(machine *m, size_t *position, size_t limit)
+{
+    const unsigned char *const end = m->data + limit, *at = m->data + *position, *after;
+    event e;
+    /* What a key or a frame refers to may not be what its place in the memo held before. */
+    while (!m->rewritten && m->memo_count == m->n_memo
+           && (after = read_event(m, at, end, &e)) != NULL) {
+        TRY(add_event(m, &e));
+        at = after;
     }
+    *position = (size_t)(at - m->data);
     return 1;
 }
 
@@ -973,6 +1093,7 @@ static int run(machine *m)
     /* As in opcodes.c: how many values on top are small integers, which may be parts of a tuple. */
     size_t small = 0, kept = 0;
     TRY(ROOM(m, values, 1)); /* so that there is a stack even if it stays empty */
+    m->fields[0] = NO_FIELD;
     for (;;) {
         if (position == limit)
             limit = length;
@@ -1017,12 +1138,18 @@ static int run(machine *m)
         case '(': /* MARK */
             TRY(ROOM(m, marks, 1));
             m->marks[m->n_marks++] = m->n_values;
-            if (m->n_rows > 0 && m->n_values > 0
-                && m->values[m->n_values - 1] == make(EVENT, m->n_rows - 1))
-                TRY(read_fields(m, &position, limit));
             break;
         case ']': TRY(push_list(m)); break;
-        case '}': TRY(push_dict(m)); break;
+        case '}':
+            if (is_into_trace(m)) {
+                position = start;
+                TRY(read_events(m, &position, limit));
+                if (position > start)
+                    break;
+                position++;
+            }
+            TRY(push_dict(m));
+            break;
         case 'a': /* APPEND */
             TRY(m->n_values > fence(m) + 1 && append(m, m->n_values - 1));
             break;

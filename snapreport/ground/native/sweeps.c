@@ -757,7 +757,7 @@ static int64_t room_above(const bits *active, const ordered *segments, const int
 
 /* Find the hole that each block was placed in, by going through births and deaths.
  *
- * at: the `n_places` distinct addresses at which blocks begin, ascending; place: of each block.
+ * at: `n_places` distinct addresses, ascending; place: at which of them each block begins.
  * by_death: the rows of the `n` blocks in order of their deaths; `by_birth` of their births.
  * start, gone: the events at which the `n_segments` segments begin and end; orders as above.
  * ends: where the segments end in memory.

@@ -9,7 +9,7 @@ import pytest
 
 from snapreport.history.block_sizes import find_holes
 from snapreport.model.replays import SegmentLives
-from tests.reference.holes import replay_holes
+from tests.reference.holes import among_others, replay_holes
 
 
 def spans_of(rows: list[tuple[int, int, int, int]]) -> SegmentLives:
@@ -74,13 +74,15 @@ def test_what_cannot_be_is_replayed_as_well(
     addr, born, died = as_columns(blocks)
     spans = spans_of(segments)
     for here, there in zip(
-        find_holes(addr, born, died, spans), replay_holes(addr, born, died, spans), strict=True
+        find_holes(among_others(addr), born, died, spans),
+        replay_holes(addr, born, died, spans),
+        strict=True,
     ):
         assert here.tolist() == there.tolist()
 
 
 def test_a_hole_ends_at_the_next_block_or_the_end_of_the_segment() -> None:
     addr, born, died = as_columns([(0, -1, 50), (30, 1, 60), (10, 2, 70), (35, 3, 9), (99, 4, 5)])
-    found, bound = find_holes(addr, born, died, spans_of([(0, 40, -1, 100)]))
+    found, bound = find_holes(among_others(addr), born, died, spans_of([(0, 40, -1, 100)]))
     assert found.tolist() == [0, 10, 20, 5, 0]
     assert bound.tolist() == [10, 0, 0, 0, 0]

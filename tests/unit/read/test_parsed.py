@@ -181,6 +181,32 @@ def test_a_list_of_frames_that_has_itself_in_it_is_no_stack() -> None:
     assert_same(data)
 
 
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_fields_may_come_in_any_order(protocol: int) -> None:
+    snapshot, rng = rich(300), random.Random(5)
+    for events in snapshot["device_traces"]:
+        for i, event in enumerate(events):
+            keys = list(event)
+            if rng.random() < 0.3:
+                rng.shuffle(keys)
+            events[i] = {key: event[key] for key in keys}
+    data = pickle.dumps(snapshot, protocol)
+    assert is_taken(data)
+    assert_same(data)
+
+
+def test_a_field_that_is_set_again_later_has_its_last_value() -> None:
+    snapshot = trace().alloc("a", 4).alloc("b", 4).alloc("c", 4).snapshot()
+    opcodes = opcodes_of(pickle.dumps(snapshot, 4))
+    size = opcodes[opcodes.index(b"K\x04") + 2 :]
+    size = size[size.index(b"K\x04") - 1 :]  # of the second event: its key was met before
+    last = len(opcodes) - 1 - opcodes[::-1].index(b"K\x04")
+    end = last + opcodes[last:].index(b"u") + 1
+    data = b"".join([*opcodes[:end], size[0], b"K\x08s", *opcodes[end:]])
+    assert [event["size"] for event in pickle.loads(data)["device_traces"][0]] == [4, 4, 8]
+    assert_same(data)
+
+
 def with_event(**values: Any) -> dict[str, Any]:
     snapshot = trace().alloc("a", 4, frames=stack("f")).alloc("b", 4).snapshot()
     snapshot["device_traces"][0][1].update(values)
