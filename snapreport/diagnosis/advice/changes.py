@@ -109,7 +109,9 @@ def state_depends_on_data(situation: Situation) -> bool:
     rows = situation.history.allocations
     at = np.flatnonzero(situation.of(STATE) & situation.live() & (rows.alloc_event > START))
     turn = np.searchsorted(situation.passes.of(FORWARD)[0], rows.alloc_event[at], side="right")
-    once = np.unique(np.stack([rows.stack[at], rows.size[at], turn]), axis=1)[:2]
+    made = np.stack([rows.stack[at], rows.size[at], turn])
+    # Without an option, NumPy would import masked arrays.
+    once = np.unique(made, axis=1, return_index=True)[0][:2]
     _, turns = np.unique(once, axis=1, return_counts=True)
     return int(turns.max(initial=0)) >= _GROWS
 
@@ -365,7 +367,7 @@ def _attention_kernel(situation: Situation) -> Iterator[Change]:
     if not held or held < _PART * situation.peak:
         return
     size = int(np.bincount(
-        np.searchsorted(sizes := np.unique(rows.size[weights]), rows.size[weights]),
+        np.searchsorted(sizes := unique(rows.size[weights]), rows.size[weights]),
         weights=rows.size[weights],
     ).argmax())  # fmt: skip
     # Other tensors of their size derive from them if made by the same function or in backward.

@@ -234,8 +234,9 @@ def _with_lines(call: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[n
     Each of these lines runs once in each call, even if a loop on it calls others many times. For
     other calls only the innermost lines can show where a call begins.
     """
-    pairs = np.unique(np.column_stack([call, inside]), axis=0)
-    functions = np.unique(pairs[:, :2], axis=0)
+    # Without an option, NumPy would import masked arrays.
+    pairs = np.unique(np.column_stack([call, inside]), axis=0, return_index=True)[0]
+    functions = np.unique(pairs[:, :2], axis=0, return_index=True)[0]
     used, lines = np.unique(pairs[:, 0], return_counts=True)
     one = np.unique(functions[:, 0], return_counts=True)[1] == 1
     found: NDArray[np.int64] = used[one & (lines > 1)]

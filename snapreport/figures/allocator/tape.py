@@ -11,7 +11,7 @@ from dataclasses import field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.columns import distinct, is_among, stable_order
+from snapreport.ground.native.columns import distinct, is_among, stable_order, unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import Shown
 from snapreport.history.allocator_settings import MIB, SMALL_SEGMENT, UNLIMITED
@@ -221,9 +221,9 @@ def find_owners(
 
     before = np.flatnonzero(between[:-1]) + 1
     failed = np.flatnonzero(what == _FAILED)
-    requests = np.union1d(failed, before[what[before] == _REQUEST])
+    requests = unique(np.concatenate([failed, before[what[before] == _REQUEST]]))
     # Most that grew gave nothing back before, so that nothing else is to be found out.
-    unsure = np.union1d(failed, followed_by(np.flatnonzero(what == _RELEASE)))
+    unsure = np.concatenate([failed, followed_by(np.flatnonzero(what == _RELEASE))])
     grown = np.flatnonzero(what == _GROW)
     for_whom = followed_by(grown)
     plain = (what[for_whom] == _REQUEST) & ~is_among(for_whom, unsure)
@@ -234,11 +234,12 @@ def find_owners(
         born = rows.alloc_event >= 0
         stack[rows.alloc_event[born]] = rows.stack[born]
         stack[other.event] = other.stack
+    kinds_at, stack_at = what.tobytes(), memoryview(stack)  # faster to look into than arrays
     for request in requests.tolist():
         first = request
-        has_stack = stack[request] != NO_STACK
-        while first > 0 and (kind := what[first - 1]) in (_RELEASE, _GROW, _LATE):
-            if kind == _RELEASE and has_stack and stack[first - 1] != stack[request]:
+        has_stack = stack_at[request] != NO_STACK
+        while first > 0 and (kind := kinds_at[first - 1]) in (_RELEASE, _GROW, _LATE):
+            if kind == _RELEASE and has_stack and stack_at[first - 1] != stack_at[request]:
                 break
             first -= 1
         inside = np.arange(first, request)
