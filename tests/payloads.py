@@ -24,7 +24,7 @@ class Unpacked:
         length = int.from_bytes(body[:4], "little")
         self.header: dict[str, Any] = orjson.loads(body[4 : 4 + length])
         self._area = body[(4 + length + 7) // 8 * 8 :]
-        self._later = gzip.decompress(payload.later)
+        self._later = gzip.decompress(payload.later())
 
     def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
         dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))
@@ -44,7 +44,7 @@ class Unpacked:
 
 def payload_of(page: bytes) -> Unpacked:
     """Unpack the data of a whole page."""
-    return Unpacked(Packed(_block(page, "payload"), _block(page, "later")))
+    return Unpacked(Packed(_block(page, "payload"), lambda: _block(page, "later")))
 
 
 def folded_in(page: bytes) -> str:

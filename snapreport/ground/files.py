@@ -460,15 +460,15 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path} cannot be written: {reason}; choose another place with -o.")
 
 
-def gzipped(data: bytes, level: int) -> bytes:
-    """Compress data with gzip; equal data gives equal bytes on every system.
+def gzipped(parts: Sequence[bytes], level: int) -> bytes:
+    """Compress parts of some data with gzip; equal data gives equal bytes on every system.
 
     Its header has no date, and always the system Unix: zlib would write its own.
 
     Source: RFC 1952, 2.3.1.
     """
     packer = zlib.compressobj(level, wbits=31)
-    made = packer.compress(data) + packer.flush()
+    made = b"".join((*map(packer.compress, parts), packer.flush()))
     return b"".join((made[:9], b"\x03", made[10:]))
 
 

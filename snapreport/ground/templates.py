@@ -122,7 +122,7 @@ def built(name: str) -> str:
 @cache
 def built_packed(name: str) -> str:
     """The same, gzip-compressed and in base64; equal files give equal text."""
-    return base64.b64encode(gzipped(built(name).encode(), 9)).decode("ascii")
+    return base64.b64encode(gzipped([built(name).encode()], 9)).decode("ascii")
 
 
 @cache

@@ -101,7 +101,7 @@ class Folded:
     def packed(self) -> Markup:
         """Return all of these parts, each in an element of its own; empty if there are none."""
         parts = "".join(f"<div>{part}</div>" for part in self._parts)
-        return data_for_script(gzipped(parts.encode(), 9)) if parts else Markup("")
+        return data_for_script(gzipped([parts.encode()], 9)) if parts else Markup("")
 
 
 def coded(text: str) -> Markup:

@@ -16,6 +16,7 @@ READS_BUNDLES = {"apsw", "zipfile", "snapreport.bundle"}
 WRITES_PAGES = {"jinja2", "markdown_it", "snapreport.reporters.page_report"}
 RUNS = {"snapreport.model.run", "snapreport.api.runs", "concurrent.futures.process"}
 RARE = {"tomllib", "tomli", "zstandard", "socket", "asyncio", "torch", "fsspec", "html.entities"}
+RARE |= {"numpy.ma"}  # which takes longer than most recordings do here
 
 _PROGRAM = """
 import sys

@@ -39,7 +39,7 @@ from snapreport.model.roles import ROLES
 from snapreport.model.snapshot import pool_name
 from snapreport.read import read_snapshot
 from snapreport.reporters.json_report import findings_as_json
-from snapreport.reporters.payload import Compared, pack
+from snapreport.reporters.payload import Compared, Packed, pack
 from snapreport.reporters.words import evidence_text
 from tests.builders import TraceBuilder, frame, trace
 from tests.golden.allocator_golden import allocator
@@ -94,6 +94,12 @@ class Golden:
         return list(self.findings.history.stacks.path(int(device.history.allocations.stack[row])))
 
 
+def encoded(packed: Packed) -> dict[str, str]:
+    """Both blocks of a payload, as in a page."""
+    blocks = {"first": packed.first, "later": packed.later()}
+    return {name: base64.b64encode(block).decode("ascii") for name, block in blocks.items()}
+
+
 def golden_file(sample: Path) -> dict[str, Any]:
     """Payload and expectations for one sample."""
     findings = snapreport.load(sample).findings(allocator=False)
@@ -107,10 +113,7 @@ def golden_file(sample: Path) -> dict[str, Any]:
         for device in findings.devices
     ]
     return {
-        "payload": {
-            name: base64.b64encode(block).decode("ascii")
-            for name, block in pack(findings, summary)._asdict().items()
-        },
+        "payload": encoded(pack(findings, summary)),
         "expected": {"labels": golden.labels(), "devices": devices},
     }
 
@@ -165,10 +168,7 @@ def compared_file() -> dict[str, Any]:
                         sums[key][1] += 1
             trees.append({"curve": curve, "direction": direction, "nodes": sums})
     return {
-        "payload": {
-            name: base64.b64encode(block).decode("ascii")
-            for name, block in packed._asdict().items()
-        },
+        "payload": encoded(packed),
         "expected": {"events": compared.events, "trees": trees},
     }
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapreport.ground.native.columns import (
+    by_kind,
     distinct,
     is_among,
     median,
@@ -118,3 +119,20 @@ def test_the_median_of_a_group_is_the_usual_one(
         own = sorted(value for number, value in pairs if number == k)
         assert found == ((own[(len(own) - 1) // 2] + own[len(own) // 2]) // 2 if own else 0)
         assert not own or whole_median(own) == found
+
+
+@given(
+    st.lists(st.integers(LEAST, MOST), max_size=12),
+    st.lists(st.tuples(*[st.integers(-1, 14)] * 3, st.integers(0, 3)), max_size=12),
+)
+def test_numbers_stand_by_what_happened_before_and_then_and_to_whom(
+    values: list[int], rows: list[tuple[int, ...]]
+) -> None:
+    what = dict.fromkeys(range(-1, len(values)), (0, 0))  # kind and group; another event at first
+    for kind in (3, 2, 1):  # the first kind decides
+        what |= {row[kind - 1]: (kind, row[3]) for row in rows}
+    what[-1] = (0, 0)  # before the first event
+    order = sorted(range(len(values)), key=lambda event: (what[event - 1][0], what[event]))
+    *events, group = np.array(rows, np.int64).reshape(-1, 4).T
+    found = by_kind(np.array(values, np.int64), events, group.astype(np.int32))
+    assert found.tolist() == [values[event] for event in order]

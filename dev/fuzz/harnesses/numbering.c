@@ -42,6 +42,35 @@ static void check_small(const int64_t *place, int64_t n, int64_t met)
     free(found);
 }
 
+/* Put the places in the order of what the values say happened: all are there once. */
+static void check_order(const int64_t *values, const int64_t *place, int64_t n, int64_t met)
+{
+    const int32_t groups = (int32_t)(met % 4 + 1);
+    int32_t *group = room((size_t)n, 4, 0), *what = room((size_t)n, 4, 0xFF);
+    int32_t *starts = room((size_t)(16 * groups + 1), 4, 0xFF);
+    int64_t *ordered = room((size_t)n, 8, 0), *numbers = room((size_t)n, 8, 0);
+    uint8_t *there = room((size_t)n, 1, 0);
+    for (int64_t i = 0; i < n; i++) {
+        group[i] = (int32_t)(place[i] % groups);
+        numbers[i] = i;
+    }
+    HOLDS(snapreport_by_kind(numbers, n, place, values, numbers, group, n, groups, what, starts,
+                             ordered) == 1);
+    for (int64_t i = 0; i < n; i++)
+        HOLDS(ordered[i] >= 0 && ordered[i] < n && !there[ordered[i]]++);
+    if (n && groups > 1) {
+        group[n / 2] = groups;
+        HOLDS(snapreport_by_kind(numbers, n, place, values, numbers, group, n, groups, what,
+                                 starts, ordered) == OUT_OF_RANGE);
+    }
+    free(group);
+    free(what);
+    free(starts);
+    free(ordered);
+    free(numbers);
+    free(there);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {data, size};
@@ -62,8 +91,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         met += place[i] == met;
     }
     HOLDS(made < 0 || met == made);
-    if (made >= 0)
+    if (made >= 0) {
         check_small(place, n, made);
+        check_order(values, place, n, made);
+    }
     free(values);
     free(found);
     free(place);

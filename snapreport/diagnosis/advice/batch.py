@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from snapreport.diagnosis.block_room import rounded
 from snapreport.ground.memoize import once_for_each
-from snapreport.ground.native.columns import stable_order, sum_live
+from snapreport.ground.native.columns import stable_order, sum_live, unique
 from snapreport.ground.records import dataclass
 from snapreport.model.answers import LARGEST_BATCH, BatchGrowth, BatchPeak, RoleGrowth
 from snapreport.model.history import START, DeviceHistory, History
@@ -385,7 +385,7 @@ class SeveralSizes:
         ]
         found = [
             RoleGrowth(ROLES[i], *(round(column[i]) for column in columns))
-            for i in np.unique(role).tolist()
+            for i in unique(role).tolist()
         ]
         return tuple(sorted(found, key=lambda growth: -growth.bytes))
 

@@ -223,7 +223,7 @@ def find_owners(
     failed = np.flatnonzero(what == _FAILED)
     requests = unique(np.append(failed, before[what[before] == _REQUEST]))
     # Most that grew gave nothing back before, so that nothing else is to be found out.
-    unsure = unique(np.append(failed, followed_by(np.flatnonzero(what == _RELEASE))))
+    unsure = np.append(failed, followed_by(np.flatnonzero(what == _RELEASE)))
     grown = np.flatnonzero(what == _GROW)
     for_whom = followed_by(grown)
     plain = (what[for_whom] == _REQUEST) & ~is_among(for_whom, unsure)
@@ -234,11 +234,12 @@ def find_owners(
         born = rows.alloc_event >= 0
         stack[rows.alloc_event[born]] = rows.stack[born]
         stack[other.event] = other.stack
+    kinds_at, stack_at = what.tobytes(), stack.data  # faster to look into than arrays
     for request in requests.tolist():
         first = request
-        has_stack = stack[request] != NO_STACK
-        while first > 0 and (kind := what[first - 1]) in (_RELEASE, _GROW, _LATE):
-            if kind == _RELEASE and has_stack and stack[first - 1] != stack[request]:
+        has_stack = stack_at[request] != NO_STACK
+        while first > 0 and (kind := kinds_at[first - 1]) in (_RELEASE, _GROW, _LATE):
+            if kind == _RELEASE and has_stack and stack_at[first - 1] != stack_at[request]:
                 break
             first -= 1
         inside = np.arange(first, request)

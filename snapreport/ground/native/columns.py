@@ -334,6 +334,34 @@ def count_before(group: Column, groups: int) -> NDArray[np.int32]:
     return before
 
 
+def by_kind(values: Column, events: Sequence[Column], group: NDArray[np.int32]) -> Column:
+    """Order one number per event by what happened there and at the event before.
+
+    Args:
+        values: int64, shape (n_events,).
+        events: at which each row was born, requested and freed; int64, shape (n,). Where two meet,
+            the first of these decides.
+        group: int32, shape (n,), none negative: of rows to which alike things happen.
+
+    Returns:
+        int64, shape (n_events,): those of equal pairs of kinds and group together, in event order.
+
+    Raises:
+        ValueError: a group is negative.
+    """
+    n, groups = len(values), int(group.max(initial=0)) + 1
+    what, ordered = np.empty(n, np.int32), np.empty(n, np.int64)
+    starts = np.empty(_KINDS_OF_EVENTS**2 * groups + 1, np.int32)
+    (column,), (of_rows,) = taken(np.int64, n, values), taken(np.int32, len(group), group)
+    rows = (*taken(np.int64, len(group), *events), of_rows, len(group), groups)
+    checked(library().by_kind(column, n, *rows, what, starts, ordered))
+    return ordered
+
+
+_KINDS_OF_EVENTS = 4
+"""Of ``by_kind``: birth, request, free, and any other."""
+
+
 def sum_live(weight: Column, begin: Column, end: Column, events: int) -> Column:
     """Add up weights over ``begin <= event < end``.
 

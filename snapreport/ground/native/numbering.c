@@ -91,3 +91,41 @@ EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *tabl
     }
     return met;
 }
+
+enum { EVENT_KINDS = 4 };
+
+/* Put one number for each event in the order of the kind of the event before; then of its own kind:
+ * another, born, requested, freed; then of its row's group; and then in event order.
+ *
+ * of_events: for each of these kinds but the first, the event of each row; one beyond the recording
+ * is none, and of two that are the same the one of the first kind decides. what: room for `n`
+ * numbers. starts: room for one for each pair of kinds and group, and one more.
+ */
+EXPORT int32_t snapreport_by_kind(const int64_t *values, int64_t n, const int64_t *born,
+                                  const int64_t *requested, const int64_t *freed,
+                                  const int32_t *group, int64_t n_rows, int32_t groups,
+                                  int32_t *what, int32_t *starts, int64_t *ordered)
+{
+    const int64_t *of_events[] = {NULL, born, requested, freed};
+    if (n < 0 || n >= INT32_MAX || n_rows < 0 || n_rows >= INT32_MAX || groups < 1
+        || groups > INT32_MAX / (EVENT_KINDS * EVENT_KINDS + 1))
+        return OUT_OF_RANGE;
+    const int32_t width = EVENT_KINDS * groups;
+    memset(what, 0, (size_t)n * sizeof *what);
+    memset(starts, 0, ((size_t)(EVENT_KINDS * width) + 1) * sizeof *starts);
+    for (int32_t kind = EVENT_KINDS - 1; kind > 0; kind--)
+        for (int64_t row = 0; row < n_rows; row++) {
+            const int64_t event = of_events[kind][row];
+            if (group[row] < 0 || group[row] >= groups)
+                return OUT_OF_RANGE;
+            if (event >= 0 && event < n)
+                what[event] = kind * groups + group[row];
+        }
+    for (int32_t event = 0, before = 0; event < n; before = what[event++] / groups)
+        starts[before * width + what[event] + 1]++;
+    for (int32_t i = 0; i < EVENT_KINDS * width; i++)
+        starts[i + 1] += starts[i];
+    for (int32_t event = 0, before = 0; event < n; before = what[event++] / groups)
+        ordered[starts[before * width + what[event]]++] = values[event];
+    return 1;
+}

@@ -139,7 +139,7 @@ def write_pprof(export: Export, out: BinaryIO) -> None:
     parts.append(number(_PERIOD, 1))  # every byte counts: nothing was sampled
     parts.append(number(_DEFAULT_TYPE, strings.place("inuse_space")))
     parts += [text(_STRINGS, string) for string in strings.all]
-    out.write(gzipped(b"".join(parts), 6))
+    out.write(gzipped(parts, 6))
 
 
 class _Strings:

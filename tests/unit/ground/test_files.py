@@ -343,9 +343,9 @@ def test_a_link_that_leads_nowhere_is_written_through_by_force_alone(tmp_path: P
 
 
 def test_what_gzip_makes_is_the_same_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = gzipped(b"a report", 6)
+    here = gzipped([b"a ", b"report"], 6)
     assert gzip.decompress(here) == b"a report"
     of_windows = here[:9] + b"\x0a" + here[10:]  # zlib writes there by which system it was made
     packer = SimpleNamespace(compress=lambda data: b"", flush=lambda: of_windows)
     monkeypatch.setattr(files, "zlib", SimpleNamespace(compressobj=lambda level, wbits: packer))
-    assert gzipped(b"a report", 6) == here
+    assert gzipped([b"a ", b"report"], 6) == here

@@ -2,7 +2,7 @@
 
 import type { Ints } from "./curves"
 
-export const FORMAT = 3
+export const FORMAT = 4
 
 type ColumnType = "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f64"
 

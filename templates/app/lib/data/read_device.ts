@@ -26,6 +26,7 @@ export function readDevice(payload: Payload, index: number): Device {
     requested[i] = requestedOf[sizeClass[i]]
     block[i] = blockOf[sizeClass[i]]
   }
+  const stack = payload.ids(columns.stack)
   const device: Device = {
     id: header.id,
     events: header.events,
@@ -38,7 +39,7 @@ export function readDevice(payload: Payload, index: number): Device {
     allocEvent,
     freeRequestedEvent,
     freeEvent,
-    stack: payload.ids(columns.stack),
+    stack,
     missing: payload.ids(columns.missing),
     missingReasons: payload.header.missing_reasons,
     streamValues: payload.floats(columns.stream_values),
@@ -60,7 +61,7 @@ export function readDevice(payload: Payload, index: number): Device {
     replays: [],
     envelopes: readEnvelopes(payload, header.envelopes, header.events),
     largePage: header.large_page,
-    ...laterColumns(NOT_YET, header, { allocEvent, freeRequestedEvent, freeEvent }, null),
+    ...laterColumns(NOT_YET, header, { stack, allocEvent, freeRequestedEvent, freeEvent }, null),
   }
   if (!columns.role.later) device.role = payload.ids(columns.role) // the first picture is coloured by it
   return withRest(device, payload, header)
@@ -97,7 +98,7 @@ const NOT_YET: Columns = {
 function laterColumns(
   from: Columns,
   { columns, labels }: Pick<DeviceHeader, "columns" | "labels">,
-  { allocEvent, freeRequestedEvent, freeEvent }: Pick<Device, "allocEvent" | "freeRequestedEvent" | "freeEvent">,
+  { stack, allocEvent, freeRequestedEvent, freeEvent }: Pick<Device, "stack" | "allocEvent" | "freeRequestedEvent" | "freeEvent">,
   rest: Rest | null,
 ) {
   /** The row for what is not drawn one by one gets the first row's id, so that it adds no distinct value. */
@@ -115,7 +116,7 @@ function laterColumns(
     compileContext: ids(from.ids(columns.compile_context)),
     metadata: ids(from.ids(columns.metadata), -1),
     labels: Object.fromEntries(Object.entries(labels).map(([name, column]) => [name, ids(from.ids(column), -1)])),
-    eventTime: sumsInEvents(from.raw(columns.event_time), allocEvent, freeRequestedEvent, freeEvent),
+    eventTime: sumsInEvents(from.raw(columns.event_time), stack, allocEvent, freeRequestedEvent, freeEvent),
     eventAddr: picked(addrValues, from.ints(columns.event_addr)),
     eventSize: from.floats(columns.event_size),
     eventStream: from.ints(columns.event_stream),
@@ -136,34 +137,41 @@ function laterColumns(
 /** Kinds of events: other than an allocation's, alloc, free_requested, free_completed. */
 const KINDS = 4
 
-/** The running sums, event by event, of numbers ordered by the kinds of their event and of the one before.
+/** The running sums, event by event, of numbers ordered by the kind of the event before, its own, and the allocation's stack.
  *
  * In four bytes each if that is enough for all. */
 export function sumsInEvents(
   values: ArrayLike<number>,
+  stack: Ints,
   allocEvent: Int32Array,
   freeRequestedEvent: Int32Array,
   freeEvent: Int32Array,
 ): Numbers {
   const { length } = values
   if (!length) return new Uint32Array(0)
-  const kinds = new Uint8Array(length)
+  let stacks = 1 // with none, which is -1
+  for (let i = 0; i < stack.length; i++) if (stack[i] + 2 > stacks) stacks = stack[i] + 2
+  const what = new Int32Array(length)
   // If an event is in two columns, the later column decides.
   const mark = (events: Int32Array, kind: number) => {
-    for (let i = 0; i < events.length; i++) if (events[i] >= 0 && events[i] < length) kinds[events[i]] = kind
+    for (let i = 0; i < events.length; i++) {
+      if (events[i] >= 0 && events[i] < length) what[events[i]] = kind * stacks + stack[i] + 1
+    }
   }
-  mark(freeRequestedEvent, 2)
   mark(freeEvent, 3)
+  mark(freeRequestedEvent, 2)
   mark(allocEvent, 1)
-  const starts = new Int32Array(KINDS * KINDS + 1)
-  for (let event = 0, before = 0; event < length; before = kinds[event++]) starts[kinds[event] * KINDS + before + 1]++
+  /** The first key of what follows an event. */
+  const following = (event: number) => ((what[event] / stacks) | 0) * KINDS * stacks
+  const starts = new Int32Array(KINDS * KINDS * stacks + 1)
+  for (let event = 0, before = 0; event < length; before = following(event++)) starts[before + what[event] + 1]++
   for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
   /** Fills in the sums; returns whether all are within these limits. */
   const fill = (out: Numbers, least: number, most: number) => {
     const next = starts.slice()
     let sum = 0
-    for (let event = 0, before = 0; event < length; before = kinds[event++]) {
-      out[event] = sum += values[next[kinds[event] * KINDS + before]++]
+    for (let event = 0, before = 0; event < length; before = following(event++)) {
+      out[event] = sum += values[next[before + what[event]]++]
       if (sum < least || sum > most) return false
     }
     return true

@@ -86,6 +86,15 @@ class TestNumbers:
         with pytest.raises(ValueError, match="out of range"):
             columns.count_before(bent([FOUR], 0, value)[0], 4)
 
+    def test_of_events_and_groups(self, value: int) -> None:
+        group = np.array([0, 1, 0, 2], np.int32)
+        events = [FOUR, LATER, LATER]
+        assert columns.by_kind(FOUR, events, group).tolist() == [0, 2, 1, 3]
+        wrong = bent(events, 1, value)  # an event that is not in the recording is none
+        assert sorted(columns.by_kind(FOUR, wrong, group).tolist()) == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="out of range"):
+            columns.by_kind(FOUR, events, bent([group], 0, max(-abs(value), -(2**31)))[0])
+
     @pytest.mark.parametrize("which", [1, 2])
     def test_of_spans(self, which: int, value: int) -> None:
         weight, begin, end = bent([FOUR, ZEROS, LATER], which, value)
@@ -122,6 +131,8 @@ def test_lengths_that_cannot_be(count: int) -> None:
         (functions.appear, short, 0, short.copy(), count, short.copy(), short.copy()),
         (functions.count_before, one, count, short, 1, short.copy()),
         (functions.count_before, one, 0, short, count, short.copy()),
+        (functions.by_kind, one, count, one, one, one, short, 0, 1, short, short, one),
+        (functions.by_kind, one, 0, one, one, one, short, count, 1, short, short, one),
         (functions.pair, actions, one, one, count, codes, 1, 0, short, one, one, one),
         (functions.pair, actions, one, one, 0, codes, 1, count, short, one, one, one),
         (functions.number, one, -1 if count == 2**31 else count, short, 2, one, 1, one),
