@@ -99,8 +99,8 @@ class Events(ctypes.Structure):
     )
 
 
-class Table(ctypes.Structure):
-    """A table of which leaves are written: ``table`` in pages.c."""
+class Written(ctypes.Structure):
+    """A table of which leaves are written: ``written`` in pages.c."""
 
     _fields_ = (
         *((name, _P) for name in ("columns", "texts")),
@@ -220,7 +220,7 @@ def address(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def pointer(structure: Events | Replay | Strips | Table) -> Any:
+def pointer(structure: Events | Replay | Strips | Written) -> Any:
     """Return a pointer to a structure, as functions take it."""
     return ctypes.byref(structure)
 
@@ -322,7 +322,7 @@ def write_leaves(
     places = np.array([address(column) for column in cells], np.uintp)
     place, texts = text or (width, ())
     known = np.array(texts, f"S{MOST_TEXT}")
-    table = Table(
+    table = Written(
         columns=address(places), texts=address(known), n_columns=width, n=n, n_texts=len(known),
         null=null, first_id=first_id, text=place, has_id=has_id, row=0,
     )  # fmt: skip

@@ -150,7 +150,7 @@ typedef struct {
     uint64_t text;                 /* the column whose numbers are places in `texts`, if there is one */
     uint64_t has_id;               /* 1 if the table's first column is the id, which is stored once */
     uint64_t row;                  /* where to begin, and then where the next leaf does */
-} table;
+} written;
 
 /* Return the shortest type of a number that has bytes, 0 if the number needs none. */
 static unsigned type_of(int64_t number, int64_t null)
@@ -167,7 +167,7 @@ static unsigned id_length(uint64_t id)
     return 1 + (id ? (63 - (unsigned)__builtin_clzll(id)) / 7 : 0);
 }
 
-static const uint8_t *text_of(const table *t, int64_t place)
+static const uint8_t *text_of(const written *t, int64_t place)
 {
     return t->texts + (uint64_t)place * MOST_TEXT;
 }
@@ -185,7 +185,7 @@ static unsigned text_length(const uint8_t *text)
  * With one type for a column its cells are as long as one another, and so are the rows. Some are a
  * few bytes longer than SQLite makes them, but then all pages are much alike, and deflate well.
  */
-static uint64_t fitting(const table *t, uint64_t page_size, uint8_t *widest)
+static uint64_t fitting(const written *t, uint64_t page_size, uint8_t *widest)
 {
     uint64_t rows = 0;
     uint8_t types[MOST_WRITTEN] = {0};                       /* of a text, its length */
@@ -209,7 +209,7 @@ static uint64_t fitting(const table *t, uint64_t page_size, uint8_t *widest)
 }
 
 /* Write a row, and return how long it is. */
-static unsigned write_cell(uint8_t *cell, const table *t, uint64_t row, const uint8_t *widest)
+static unsigned write_cell(uint8_t *cell, const written *t, uint64_t row, const uint8_t *widest)
 {
     unsigned length = 1; /* the first byte is written last */
     const uint64_t id = t->first_id + row;
@@ -248,7 +248,7 @@ static void mark(uint32_t *marks, uint64_t *n_marks, uint64_t kind, uint64_t pla
 }
 
 /* Mark a row, its header, and its long cells, which may have come before. */
-static void mark_row(const uint8_t *out, uint64_t place, const table *t, uint32_t *marks, uint64_t *n)
+static void mark_row(const uint8_t *out, uint64_t place, const written *t, uint32_t *marks, uint64_t *n)
 {
     mark(marks, n, CELL_KIND, place);
     do
@@ -276,7 +276,7 @@ static void mark_row(const uint8_t *out, uint64_t place, const table *t, uint32_
  *
  * Returns how many pages are filled; less than n_pages only with the last row. Or OUT_OF_RANGE.
  */
-EXPORT int64_t snapreport_leaves(table *t, uint8_t *out, uint64_t page_size, uint64_t n_pages,
+EXPORT int64_t snapreport_leaves(written *t, uint8_t *out, uint64_t page_size, uint64_t n_pages,
                                  int64_t *last_ids, uint32_t *marks, uint64_t room_marks,
                                  uint64_t *n_marks)
 {
