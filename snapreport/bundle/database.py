@@ -21,7 +21,7 @@ from snapreport.bundle.tables import (
     span_bases,
     to_cells,
 )
-from snapreport.ground.native.library import PAGE_SIZE, Marked, write_leaves
+from snapreport.ground.native.library import MOST_TEXT, PAGE_SIZE, Marked, write_leaves
 from snapreport.model.history import START, Allocations, DeviceHistory, History
 from snapreport.model.roles import Evidence, Roles
 from snapreport.model.snapshot import BLOCK_STATES, NO_ID, NO_TIME, STATED, UNKNOWN_LINE, StackTable
@@ -35,15 +35,17 @@ AT_ONCE = 64
 """Rows for one statement: this takes two thirds of the time of one statement per row."""
 
 
-def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> bytes:
-    """Return the bytes of an SQLite file with tables of a schema that ``fill`` has filled."""
+def filled_database(schema: Path, fill: Callable[[TableWriter], None]) -> list[bytes | Marked]:
+    """Return the parts of an SQLite file with tables of a schema that ``fill`` has filled."""
     connection = apsw.Connection(":memory:", flags=_ALONE)
     connection.execute(schema.read_text("utf-8"))
     with connection:
-        fill(TableWriter(connection, schema))
+        tables = TableWriter(connection, schema)
+        fill(tables)
     database = connection.serialize("main")
+    roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_schema"))
     connection.close()
-    return database
+    return joined(database, [(roots[name], leaves) for name, leaves in tables.leaves.items()])
 
 
 class TableWriter:
@@ -55,6 +57,8 @@ class TableWriter:
         self._columns = {name: made.columns for name, made in definitions(schema).items()}
         self.count: Counter[str] = Counter()
         """How many rows each table has, by its name."""
+        self.leaves: dict[str, Leaves] = {}
+        """The tables that are written without SQLite."""
 
     def add(self, table: str, *columns: Iterable[Any]) -> range:
         """Add rows, given all their columns but the id, and return their ids.
@@ -70,17 +74,39 @@ class TableWriter:
         )
         return self.add_rows(table, zip(*cells, strict=True))
 
+    def add_long(self, table: str, *columns: NDArray[Any] | list[str], none: int = -1) -> range:
+        """Do the same without SQLite, for tables that are long if the recording is.
+
+        Nothing else may add to such a table.
+
+        Args:
+            table: its name.
+            columns: integers, and at most one list of texts, none of which ``is_long()``.
+            none: stands for NULL in columns that may be NULL.
+        """
+        own, n = self._columns[table], len(columns[0])
+        has_id, text = len(own) > len(columns), None
+        arrays: list[NDArray[np.int64]] = []
+        for column, values in zip(own[has_id:], columns, strict=True):
+            if isinstance(values, list):
+                number = {name: place for place, name in enumerate(dict.fromkeys(values))}
+                text = len(arrays), [name.encode() for name in number]
+                values = np.fromiter(map(number.__getitem__, values), np.int64, n)
+            elif column.null and none != NOT_THERE:
+                values = np.where(values == none, NOT_THERE, values.astype(np.int64))
+            arrays.append(values)
+        first = self.count[table]
+        self.count[table] += n
+        if n:
+            leaves = self.leaves.setdefault(table, Leaves())
+            leaves.add(first if has_id else first + 1, arrays, has_id, text)
+        return range(first, first + n)
+
     def fields(self, table: str, record: object, **given: Any) -> list[Any]:
         """Return a table's columns but the id: those given, and the record's of the same names."""
         return [
             given[name] if name in given else getattr(record, name) for name in self.names(table)
         ]
-
-    def root(self, table: str) -> int:
-        """Return the number of a table's first page."""
-        sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?"
-        ((page,),) = self.connection.execute(sql, (table,))
-        return int(page)
 
     def names(self, table: str) -> list[str]:
         """Return the names of a table's columns but the id."""
@@ -129,30 +155,32 @@ class Leaves:
         self._parts: list[Marked] = []
         self._last_ids: list[int] = []
 
-    def add(self, first_id: int, columns: Sequence[NDArray[np.int64]]) -> None:
-        """Add rows with consecutive ids, above those so far; NOT_THERE in them is NULL."""
-        for part, last_ids in write_leaves(columns, first_id, NOT_THERE):
+    def add(
+        self,
+        first_id: int,
+        columns: Sequence[NDArray[np.int64]],
+        has_id: bool = True,
+        text: tuple[int, list[bytes]] | None = None,
+    ) -> None:
+        """Add rows with consecutive ids, above those so far; see ``write_leaves()``.
+
+        NOT_THERE in them is NULL.
+        """
+        for part, last_ids in write_leaves(columns, first_id, NOT_THERE, has_id, text):
             self._parts.append(part)
             self._last_ids += last_ids.tolist()
 
-    def join(self, database: bytes, root: int) -> list[bytes | Marked]:
-        """Return the parts of a file that has these rows in its table, which was empty.
+    def tree(self, number: Callable[[int], int]) -> tuple[bytes, list[bytes | Marked], int]:
+        """Return the table's first page, the parts with the others, and how many those are.
 
         Args:
-            database: an SQLite file without free pages.
-            root: the number of the table's first page.
+            number: the number of the first of the others, of the next one, and so on.
         """
-        if not self._parts:
-            return [database]
-        first = len(database) // PAGE_SIZE + 1
-
-        def number(place: int) -> int:
-            return first + place + (first <= _LOCKED <= first + place)
-
+        count = len(self._last_ids)
+        if count == 1:
+            return self._parts[0].data, [], 0
         children = [(number(place), last) for place, last in enumerate(self._last_ids)]
-        parts = self._parts
         joints: list[bytes] = []
-        count = len(children)
         # Of each child its page, its place among the cells and its last id are stored.
         most = (PAGE_SIZE - 12) // (4 + 2 + len(_varint(self._last_ids[-1])))
         while len(children) > most + 1:  # the last child has no cell
@@ -162,20 +190,35 @@ class Leaves:
             joints += map(_joint, groups)
             children = [(number(count + k), group[-1][1]) for k, group in enumerate(groups)]
             count += len(groups)
-        top = _joint(children)
-        if len(children) == 1:
-            top, parts, count = parts[0].data, [], 0
-        pages = number(count - 1)
+        whole = [b"".join(joints)] if joints else []
+        return _joint(children), [*self._parts, *whole], count
+
+
+def joined(database: bytes, tables: Iterable[tuple[int, Leaves]]) -> list[bytes | Marked]:
+    """Return the parts of a file that has rows in tables that were empty.
+
+    Args:
+        database: an SQLite file without free pages.
+        tables: for each table the number of its first page, and its rows, one at least.
+    """
+    first = len(database) // PAGE_SIZE + 1
+    parts: list[bytes | Marked] = []
+    whole, count = bytearray(database), 0
+
+    def number(place: int) -> int:
+        place += first + count
+        return place + (first <= _LOCKED <= place)
+
+    for root, leaves in tables:
+        top, others, pages = leaves.tree(number)
         begin = (root - 1) * PAGE_SIZE
-        whole = bytearray(database)
         whole[begin : begin + PAGE_SIZE] = top
-        whole[28:32] = pages.to_bytes(4, "big")
-        joined: list[bytes | Marked] = [
-            bytes(whole),
-            *parts,
-            *([b"".join(joints)] if joints else []),
-        ]
-        return _with_gap(joined) if first <= _LOCKED < pages else joined
+        parts += others
+        count += pages
+    pages = number(-1)
+    whole[28:32] = pages.to_bytes(4, "big")
+    parts.insert(0, bytes(whole))
+    return _with_gap(parts) if first <= _LOCKED < pages else parts
 
 
 _LOCKED = 2**30 // PAGE_SIZE + 1
@@ -184,6 +227,11 @@ _LOCKED = 2**30 // PAGE_SIZE + 1
 
 def _data(part: bytes | Marked) -> bytes:
     return part if isinstance(part, bytes) else part.data
+
+
+def whole_of(parts: Iterable[bytes | Marked]) -> bytes:
+    """Return a file, given its parts."""
+    return b"".join(map(_data, parts))
 
 
 def _with_gap(parts: Iterable[bytes | Marked]) -> list[bytes | Marked]:
@@ -292,28 +340,19 @@ def default_first(history: History) -> list[int]:
 
 def write_database(history: History) -> bytes:
     """Return the bytes of an SQLite file that holds a whole history."""
-    parts = database_parts(history)
-    return b"".join(map(_data, parts))
+    return whole_of(database_parts(history))
 
 
 def database_parts(history: History) -> list[bytes | Marked]:
     """Return the same in parts."""
-    rows = Leaves()
-    roots: list[int] = []
-
-    def fill(tables: TableWriter) -> None:
-        _Writer(tables, rows).write(history)
-        roots.append(tables.root("allocation_rows"))
-
-    return rows.join(filled_database(ELEMENTS, fill), roots[0])
+    return filled_database(ELEMENTS, lambda tables: _Writer(tables).write(history))
 
 
 class _Writer:
     """Fills the tables, with ids that count over all devices."""
 
-    def __init__(self, tables: TableWriter, rows: Leaves) -> None:
+    def __init__(self, tables: TableWriter) -> None:
         self._tables = tables
-        self._rows = rows
         self._allocations = 0
         self._roles: dict[tuple[str, Evidence], int] = {}
         self._base = [0, 0]  # event and time of the last span
@@ -335,6 +374,8 @@ class _Writer:
         self._tables.add("strings", history.strings)
         self._tables.add_rows("pools", history.pools)
         self._stacks(history.stacks)
+        actions = (name for device in history.devices for name in set(device.other.action))
+        self._long_names = any(map(is_long, actions))
         for i in default_first(history):
             device = history.devices[i]
             role = self._roles_of(find_roles(device, history))
@@ -355,7 +396,7 @@ class _Writer:
         ]
         self._tables.add("frames", frames.names, frames.filenames, frames.lines, extra)
         nodes = (stacks.node_parent, stacks.node_frame, stacks.node_depth)
-        self._tables.add("call_nodes", *nodes)
+        self._tables.add_long("call_nodes", *nodes)
         texts = [
             f"{file}:{'?' if line == UNKNOWN_LINE else line}:{name}"
             for file, line, name in zip(
@@ -390,12 +431,12 @@ class _Writer:
         for unit, values, never in (("", of_events, history.events), ("_us", of_times, NO_TIME)):
             requested, free = differences(*values, never)
             columns |= {f"requested_after{unit}": requested, f"free_after{unit}": free}
-        if len(rows):
-            names = self._tables.names("allocation_rows")
-            self._rows.add(first_id, [columns[name] for name in names])
+        names = self._tables.names("allocation_rows")
+        self._tables.add_long("allocation_rows", *(columns[name] for name in names), none=NOT_THERE)
         other = history.other
-        columns_of_events = self._tables.fields("events", other, device=[index] * len(other))
-        self._tables.add("events", *columns_of_events)
+        device_of = np.full(len(other), index)
+        add_events = self._tables.add if self._long_names else self._tables.add_long
+        add_events("events", *self._tables.fields("events", other, device=device_of))
         self._final_state(index, history, first_id)
         self._stages(index, history)
         pending: list[int] = np.flatnonzero(rows.free_requested_event == START).tolist()
@@ -413,8 +454,8 @@ class _Writer:
             role=role,
         )  # fmt: skip
         first, kind = find_kinds(columns)
-        device = [index] * len(first)
-        ids = self._tables.add("allocation_kinds", device, *(column[first] for column in columns))
+        shared = (column[first] for column in columns)
+        ids = self._tables.add_long("allocation_kinds", np.full(len(first), index), *shared)
         return kind + ids.start
 
     def _spans(self, rows: Allocations, first_id: int) -> dict[str, NDArray[np.int64]]:
@@ -428,7 +469,7 @@ class _Writer:
             self._base[place] = int(bases[-1]) if len(bases) else self._base[place]
             spans.append(bases)
             found[name] = np.where(column == none, NOT_THERE, column - base)
-        self._tables.add("allocation_spans", *spans)
+        self._tables.add_long("allocation_spans", *spans)
         return found
 
     def _final_state(self, index: int, history: DeviceHistory, first_allocation: int) -> None:
@@ -460,6 +501,11 @@ class _Writer:
             parent=_counted_from(stages.parent, self._tables.count["annotations"]),
         )  # fmt: skip
         self._tables.add("annotations", *columns)
+
+
+def is_long(text: str) -> bool:
+    """Whether ``add_long()`` cannot write a text."""
+    return len(text.encode()) > MOST_TEXT or "\0" in text
 
 
 def _counted_from(rows: NDArray[np.int32], first: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from snapreport.bundle.archive import Packer, checked_members
-from snapreport.bundle.database import TableWriter, filled_database
+from snapreport.bundle.database import TableWriter, filled_database, whole_of
 from snapreport.bundle.members import FORMAT, MANIFEST, MOST_MANIFEST, parse_manifest
 from snapreport.bundle.tables import Tables, device_rows, open_tables
 from snapreport.ground.errors import BundleError, SnapreportError
@@ -101,7 +101,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def write_run_database(run: Run) -> bytes:
     """Return the bytes of an SQLite file that holds a run; equal runs give equal bytes."""
-    return filled_database(_SCHEMA, lambda tables: _Writer(tables).write(run))
+    return whole_of(filled_database(_SCHEMA, lambda tables: _Writer(tables).write(run)))
 
 
 class _Writer:

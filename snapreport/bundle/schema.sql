@@ -57,17 +57,17 @@ CREATE TABLE allocation_spans (      -- what 32 allocations with consecutive ids
     event INTEGER NOT NULL,
     time_us INTEGER NOT NULL
 );
-CREATE TABLE allocation_rows (       -- the view allocations below, in few bytes
-    id INTEGER PRIMARY KEY,
-    kind INTEGER NOT NULL REFERENCES allocation_kinds,
-    addr INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    alloc_after INTEGER,             -- events from the span's event to alloc_event
-    requested_after INTEGER,         -- events from alloc_event to free_requested_event
+CREATE TABLE allocation_rows (       -- the view allocations below, in few bytes, and in the order
+    id INTEGER PRIMARY KEY,          -- in which they deflate best
     free_after INTEGER,              -- events from free_requested_event to free_event
-    alloc_after_us INTEGER,
+    free_after_us INTEGER,
     requested_after_us INTEGER,      -- the same for times; a NULL start counts as 0
-    free_after_us INTEGER
+    version INTEGER NOT NULL,
+    alloc_after_us INTEGER,
+    alloc_after INTEGER,             -- events from the span's event to alloc_event
+    kind INTEGER NOT NULL REFERENCES allocation_kinds,
+    requested_after INTEGER,         -- events from alloc_event to free_requested_event
+    addr INTEGER NOT NULL
 );
 CREATE TABLE events (                -- all trace events that belong to no allocation
     device INTEGER NOT NULL REFERENCES devices,

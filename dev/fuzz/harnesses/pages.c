@@ -59,35 +59,47 @@ static void write_again(const table *t, const rows *r)
         values[i] = r->missing[i] ? null : r->values[i];
     for (uint64_t c = 0; c < t->width; c++)
         columns[c] = values + c * t->n;
-    const uint64_t first = (uint64_t)r->ids[0] & 0xFFFFFFFF;
-    uint64_t row = 0, n_marks, read = 0;
+    uint8_t *texts = room(MOST_TEXTS * MOST_TEXT, 1, 0); /* other ones: each is its own place */
+    for (uint64_t i = 0; i < MOST_TEXTS; i++)
+        memset(texts + i * MOST_TEXT, (int)i + 1, i % (MOST_TEXT + 1));
+    const uint64_t first = (uint64_t)r->ids[0] & 0xFFFFFFFF, has_id = first & 1;
+    written w = {columns, texts, t->width, t->n, MOST_TEXTS, null, first, t->text, has_id, 0};
+    uint64_t n_marks, read = 0;
     uint8_t *out = room(PAGE * PAGES, 1, 0xFF);
     int64_t last_ids[PAGES];
-    const uint64_t room_marks = PAGE * PAGES / (5 + t->width) * (t->width + 1);
+    const uint64_t room_marks = PAGES * (PAGE / (4 + t->width) * (t->width + 2) + 2);
     uint32_t *marks = room(room_marks, sizeof *marks, 0);
-    while (row < t->n) {
-        const int64_t pages = snapreport_leaves(columns, t->width, t->n, null, first, &row, out, PAGE,
-                                                PAGES, last_ids, marks, room_marks, &n_marks);
-        HOLDS(pages > 0 && (pages == PAGES || row == t->n) && n_marks <= room_marks);
+    while (w.row < t->n) {
+        const int64_t pages =
+            snapreport_leaves(&w, out, PAGE, PAGES, last_ids, marks, room_marks, &n_marks);
+        HOLDS(pages > 0 && (pages == PAGES || w.row == t->n) && n_marks <= room_marks);
         for (uint64_t i = 0; i < n_marks; i++)
             HOLDS((i == 0 || (marks[i] & 0xFFFFFFF) > (marks[i - 1] & 0xFFFFFFF))
                   && (marks[i] & 0xFFFFFFF) < (uint64_t)pages * PAGE);
-        HOLDS(last_ids[pages - 1] == (int64_t)(first + row - 1));
+        HOLDS(last_ids[pages - 1] == (int64_t)(first + w.row - 1));
         int64_t leaves[PAGES] = {0, PAGE, 2 * PAGE};
-        /* The column of the id comes first, and is NULL. */
-        table back = {out, leaves, (uint64_t)pages * PAGE, PAGE, (uint64_t)pages, t->width + 1,
-                      row - read, t->width + 1};
+        /* A column of the id comes first, and is NULL. */
+        table back = {out, leaves, (uint64_t)pages * PAGE, PAGE, (uint64_t)pages, t->width + has_id,
+                      w.row - read, t->text + has_id};
         rows again = read_with(&back, 0);
         HOLDS(again.done && again.ids[0] == (int64_t)(first + read));
         for (uint64_t c = 0; c < t->width; c++)
             for (uint64_t i = 0; i < back.n; i++) {
-                const uint64_t here = (c + 1) * back.n + i;
-                HOLDS((again.missing[here] ? null : again.values[here]) == columns[c][read + i]);
+                const uint64_t here = (c + has_id) * back.n + i;
+                const int64_t value = again.missing[here] ? null : again.values[here];
+                if (c != t->text) {
+                    HOLDS(value == columns[c][read + i]);
+                    continue;
+                }
+                const uint8_t *text = out + (again.texts[value] >> LENGTH_BITS);
+                const uint64_t length = again.texts[value] & 63, own = (uint64_t)columns[c][read + i];
+                HOLDS(length == own % (MOST_TEXT + 1) && equal(text, texts + own * MOST_TEXT, length));
             }
-        read = row;
+        read = w.row;
         give_back(&again);
     }
     free(values);
+    free(texts);
     free(out);
     free(marks);
 }

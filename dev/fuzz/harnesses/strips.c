@@ -5,7 +5,8 @@
 #include "harness.h"
 
 EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint32_t *marks,
-                                  uint64_t n_marks, uint32_t *tokens, uint8_t *out, uint64_t room);
+                                  uint64_t n_marks, uint64_t least, uint32_t *tokens, uint8_t *out,
+                                  uint64_t room);
 
 enum { START = -1, WORK = 1 << 16 };
 
@@ -14,17 +15,17 @@ typedef struct { uint64_t length, hash; } written;
 /* Deflate a part whose marks are right, and any of it with those. */
 static void deflate(const strips *s, uint64_t length)
 {
-    const uint64_t room_out = 2 * length + 2048;
+    const uint64_t room_out = 2 * length + 2048, least = 3 + length % 4;
     uint8_t *text = copy_of((const uint8_t *)s->text, length), *out = room(room_out, 1, 0);
     uint32_t *tokens = room(length, sizeof *tokens, 0), *marks = room(s->n_marks, sizeof *marks, 0);
     memcpy(marks, s->marks, s->n_marks * sizeof *marks);
     const int64_t made =
-        snapreport_deflate(text, length, marks, s->n_marks, tokens, out, room_out);
+        snapreport_deflate(text, length, marks, s->n_marks, least, tokens, out, room_out);
     HOLDS(made > 0 && (uint64_t)made <= room_out);
     HOLDS(memcmp(out + made - 4, "\0\0\xff\xff", 4) == 0);
-    HOLDS(snapreport_deflate(text, length, marks, s->n_marks, tokens, out, 1) == NO_ROOM);
+    HOLDS(snapreport_deflate(text, length, marks, s->n_marks, least, tokens, out, 1) == NO_ROOM);
     for (uint64_t cut = length / 3; cut < length; cut += length / 3 + 1) {
-        const int64_t less = snapreport_deflate(text, cut, marks, s->n_marks, tokens, out, room_out);
+        const int64_t less = snapreport_deflate(text, cut, marks, s->n_marks, least, tokens, out, room_out);
         HOLDS(less == OUT_OF_RANGE || less > 0);
     }
     free(text);

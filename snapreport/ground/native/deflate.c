@@ -10,7 +10,7 @@
 
 enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256, FIRST_LENGTH = 257 };
 enum { MOST_BITS = 15, MOST_LENGTH_BITS = 7, DEEPEST = 64 };
-enum { LEAST_MATCH = 5, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
+enum { GAIN = 3, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
 /* Bits before and after the tokens, at most, and what flush() writes beyond them. */
 enum { MOST_HEADER = 8 * 1024 };
 enum { PLACE_BITS = 28, KINDS = 1 << (32 - PLACE_BITS), TABLE_BITS = 13, END_BYTES = 8 };
@@ -229,10 +229,11 @@ static void add_match(block *b, unsigned length, unsigned distance)
 
 /* Turn data into tokens. */
 static void find_tokens(block *b, const uint8_t *data, uint64_t size, const uint32_t *marks,
-                        uint64_t n_marks)
+                        uint64_t n_marks, uint64_t least)
 {
     uint32_t latest[KINDS] = {0}, table[1 << TABLE_BITS] = {0}; /* places, plus 1 */
-    uint64_t place = 0;
+    uint64_t begin = 0, place = 0; /* of the last match, whose token is not added yet */
+    uint32_t distance = 0;
     for (uint64_t k = 0; k < n_marks; k++) {
         const uint32_t mark = marks[k] & PLACES;
         const uint64_t next = k + 1 < n_marks ? marks[k + 1] & PLACES : size;
@@ -242,43 +243,52 @@ static void find_tokens(block *b, const uint8_t *data, uint64_t size, const uint
         key = (key + (next - mark)) * UINT64_C(0x9E3779B97F4A7C15);
         uint32_t *same = table + (key >> (64 - TABLE_BITS));
         uint32_t *of_kind = latest + (marks[k] >> PLACE_BITS);
-        if (place <= mark) {
-            add_bytes(b, data + place, mark - place);
-            place = mark;
-            uint64_t most = 0;
-            uint32_t distance = 0;
-            const uint32_t candidates[2] = {*of_kind, *same};
-            for (int i = 0; i < 2; i++) {
-                const uint32_t far = mark + 1 - candidates[i];
-                if (candidates[i] == 0 || far > WINDOW)
-                    continue;
-                const uint64_t length = alike(data, size, mark - far, mark);
-                if (length > most) {
-                    most = length;
-                    distance = far;
-                }
-            }
-            if (most >= LEAST_MATCH) {
-                add_match(b, (unsigned)most, distance);
-                place += most;
+        const uint32_t candidates[2] = {*of_kind, *same};
+        const uint64_t reached = place > mark ? place : mark; /* by the match before */
+        uint64_t most = 0;
+        uint32_t best = 0;
+        for (int i = 0; i < 2; i++) {
+            const uint32_t far = mark + 1 - candidates[i];
+            if (candidates[i] == 0 || far > WINDOW || reached == size)
+                continue;
+            if (data[reached] != data[reached - far])
+                continue; /* this one does not reach farther */
+            const uint64_t length = alike(data, size, mark - far, mark);
+            if (length > most) {
+                most = length;
+                best = far;
             }
         }
         *same = *of_kind = mark + 1;
+        if (most < least)
+            continue;
+        if (place > mark && (mark - begin < least || mark + most < place + GAIN))
+            continue; /* it is not worth to cut the match before it short */
+        const uint64_t end = place < mark ? place : mark;
+        if (distance)
+            add_match(b, (unsigned)(end - begin), distance);
+        add_bytes(b, data + end, mark - end);
+        begin = mark;
+        place = mark + most;
+        distance = best;
     }
+    if (distance)
+        add_match(b, (unsigned)(place - begin), distance);
     add_bytes(b, data + place, size - place);
 }
 
 /* Write data as one block that is not the last, and an empty one that ends on a whole byte.
  *
  * marks: `n_marks` places in the data, ascending, with the kind of what begins there above their
- * lowest PLACE_BITS bits. tokens: room for `size` of them.
+ * lowest PLACE_BITS bits. least: bytes of a match. tokens: room for `size` of them.
  *
  * Returns how many bytes of `out` are filled, NO_ROOM, or OUT_OF_RANGE.
  */
 EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint32_t *marks,
-                                  uint64_t n_marks, uint32_t *tokens, uint8_t *out, uint64_t room)
+                                  uint64_t n_marks, uint64_t least, uint32_t *tokens, uint8_t *out,
+                                  uint64_t room)
 {
-    if (size == 0 || size > PLACES)
+    if (size == 0 || size > PLACES || least < FIRST_MATCH)
         return OUT_OF_RANGE;
     for (uint64_t k = 0; k < n_marks; k++)
         if ((marks[k] & PLACES) >= size || (k && (marks[k] & PLACES) <= (marks[k - 1] & PLACES)))
@@ -290,7 +300,7 @@ EXPORT int64_t snapreport_deflate(const uint8_t *data, uint64_t size, const uint
             i++;
         b.code_of[length] = (uint8_t)i;
     }
-    find_tokens(&b, data, size, marks, n_marks);
+    find_tokens(&b, data, size, marks, n_marks, least);
     literals->count[END] = 1;
     /* Some readers want a complete code, also where no or one distance comes. */
     distances->count[0] += distances->count[0] == 0;

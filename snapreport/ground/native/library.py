@@ -48,11 +48,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(_INT, _U8, _SIZE, _SIZE, _I64, _SIZE, _SIZE),
         *(_OUT64, _OUT64, _OUT8, _SIZE, _SIZE, _OUTU64, _OUTU64),
     ),
-    "deflate": (_N, _U8, _SIZE, _U32, _SIZE, _OUTU32, _OUTU8, _SIZE),
-    "leaves": (
-        *(_N, _P, _SIZE, _SIZE, _N, _SIZE, _P, _OUTU8, _SIZE, _SIZE),
-        *(_OUT64, _OUTU32, _SIZE, _P),
-    ),
+    "deflate": (_N, _U8, _SIZE, _U32, _SIZE, _SIZE, _OUTU32, _OUTU8, _SIZE),
+    "leaves": (_N, _P, _OUTU8, _SIZE, _SIZE, _OUT64, _OUTU32, _SIZE, _P),
     "strips_begin": (_INT, _P),
     "strips_go_on": (_SIZE, _P, _SIZE),
     "replay": (_INT, _P),
@@ -100,6 +97,17 @@ class Events(ctypes.Structure):
         *((name, _P) for name in ("traces", "stacks", "stack_frames", "unknowns", "rest")),
         *((f"n_{name}", _SIZE) for name in ("rows", "traces", "stacks")),
         *((f"n_{name}", _SIZE) for name in ("stack_frames", "unknowns", "rest")),
+    )
+
+
+class Written(ctypes.Structure):
+    """A table of which leaves are written: ``written`` in pages.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("columns", "texts")),
+        *((name, _SIZE) for name in ("n_columns", "n", "n_texts")),
+        ("null", _N),
+        *((name, _SIZE) for name in ("first_id", "text", "has_id", "row")),
     )
 
 
@@ -213,7 +221,7 @@ def address(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def pointer(structure: Events | Replay | Strips) -> Any:
+def pointer(structure: Events | Replay | Strips | Written) -> Any:
     """Return a pointer to a structure, as functions take it."""
     return ctypes.byref(structure)
 
@@ -286,39 +294,53 @@ PAGE_SIZE = 4096
 _PAGES_AT_ONCE = 128
 
 
+MOST_TEXT = 16
+"""Bytes of a text that is written, as in pages.c."""
+
+
 def write_leaves(
-    columns: Sequence[NDArray[np.int64]], first_id: int, null: int
+    columns: Sequence[NDArray[np.int64]],
+    first_id: int,
+    null: int,
+    has_id: bool = True,
+    text: tuple[int, Sequence[bytes]] | None = None,
 ) -> Iterator[tuple[Marked, NDArray[np.int64]]]:
     """Yield the leaves of a table of integers, some at a time, and the last id in each of them.
-
-    They are as SQLite writes them when rows are added one after the other.
 
     Args:
         columns: int64, shape (n,) each: the cells, those of the id excepted.
         first_id: of the first row.
         null: stands for NULL.
+        has_id: the table's first column is the id; without one SQLite numbers the rows.
+        text: a column of texts, and those that its numbers are places of; at most MOST_TEXT bytes
+            each, and none of them 0.
 
     Raises:
-        ValueError: there are too many columns, or the ids are out of range.
+        ValueError: there are too many columns, the ids are out of range, or there is no such text.
     """
     n, width = len(columns[0]), len(columns)
     cells = taken(np.int64, n, *columns)
     places = np.array([address(column) for column in cells], np.uintp)
-    row, n_marks = ctypes.c_uint64(0), ctypes.c_uint64(0)
-    # A row has a mark for each column and one more, and bytes for these and five others.
-    room = _PAGES_AT_ONCE * PAGE_SIZE // (width + 5) * (width + 1)
+    place, texts = text or (width, ())
+    known = np.array(texts, f"S{MOST_TEXT}")
+    table = Written(
+        columns=address(places), texts=address(known), n_columns=width, n=n, n_texts=len(known),
+        null=null, first_id=first_id, text=place, has_id=has_id, row=0,
+    )  # fmt: skip
+    n_marks = ctypes.c_uint64(0)
+    # A row has two marks and one for each column, and bytes for these and two others.
+    room = _PAGES_AT_ONCE * (PAGE_SIZE // (width + 4) * (width + 2) + 2)
     out, marks = np.empty(_PAGES_AT_ONCE * PAGE_SIZE, np.uint8), np.empty(room, np.uint32)
     last_ids = np.empty(_PAGES_AT_ONCE, np.int64)
-    while row.value < n:
+    while table.row < n:
         pages = checked(
             library().leaves(
-                *(address(places), width, n, null, first_id, ctypes.byref(row)),
-                *(out, PAGE_SIZE, _PAGES_AT_ONCE, last_ids),
+                *(pointer(table), out, PAGE_SIZE, _PAGES_AT_ONCE, last_ids),
                 *(marks, len(marks), ctypes.byref(n_marks)),
             )
         )
         data = out[: pages * PAGE_SIZE].tobytes()
-        yield Marked(data, marks[: n_marks.value].copy()), last_ids[:pages].copy()
+        yield Marked(data, marks[: n_marks.value].copy(), 3), last_ids[:pages].copy()
 
 
 # Pickles: their opcodes checked, or their trace events as columns.
@@ -409,6 +431,8 @@ class Marked(NamedTuple):
     data: bytes
     marks: NDArray[np.uint32]
     """uint32, ascending: places, with the kind of field above their lowest 28 bits."""
+    least: int = 5
+    """Bytes that are worth to be looked up: fewer where bytes are less alike than digits are."""
 
 
 _MOST_HEADER = 2048
@@ -425,7 +449,7 @@ def deflated(part: Marked) -> bytes:
     data, out = np.frombuffer(part.data, np.uint8), np.empty(2 * size + _MOST_HEADER, np.uint8)
     (marks,) = taken(np.uint32, len(part.marks), part.marks)
     tokens = np.empty(size, np.uint32)
-    length = library().deflate(data, size, marks, len(marks), tokens, out, len(out))
+    length = library().deflate(data, size, marks, len(marks), part.least, tokens, out, len(out))
     return out[: checked(length)].tobytes()
 
 

@@ -133,109 +133,178 @@ EXPORT int32_t snapreport_rows(const uint8_t *data, uint64_t size, uint64_t page
     return row == n;
 }
 
-/* What is written: a row's header has one byte for itself, for its id and for each column. So it and
- * its numbers have at most 1 + 1 + 13 + 8 * 13 bytes, whose number is a byte, too. */
-enum { MOST_WRITTEN = 13, ID_BYTES = 8, MOST_CELL = 1 + ID_BYTES + 119, LARGEST_PAGE = 1 << 15 };
-enum { LEAF = 13, PLACE_BITS = 28, HEADER_KIND = 0, LONG = 2 };
+/* What is written: a row's header has one byte for itself, for the id and for each column. So it
+ * and its cells have at most 2 + 12 + 8 * 12 + 16 bytes, whose number is a byte, too. */
+enum { MOST_WRITTEN = 12, MOST_TEXT = 16, ID_BYTES = 8, LARGEST_PAGE = 1 << 15 };
+enum { MOST_CELL = 1 + ID_BYTES + 2 + 9 * MOST_WRITTEN + MOST_TEXT };
+enum { LEAF = 13, LONG = 2, ZERO = 8, PLACE_BITS = 28, MOST_MATCH = 258 }; /* as in deflate.c */
+enum { HEADER_KIND = 0, CELL_KIND = 13, PAGE_KIND = 14 }; /* and from 1 on the columns */
 
-/* Return the type of a number, which is the shortest that holds it. */
+/* As in library.py. */
+typedef struct {
+    const int64_t *const *columns; /* each of `n` numbers */
+    const uint8_t *texts;          /* `n_texts` of them, MOST_TEXT bytes each with zeros at the end */
+    uint64_t n_columns, n, n_texts;
+    int64_t null;                  /* what stands for NULL */
+    uint64_t first_id;             /* of the first row; the others' count from there */
+    uint64_t text;                 /* the column whose numbers are places in `texts`, if there is one */
+    uint64_t has_id;               /* 1 if the table's first column is the id, which is stored once */
+    uint64_t row;                  /* where to begin, and then where the next leaf does */
+} written;
+
+/* Return the shortest type of a number that has bytes, 0 if the number needs none. */
 static unsigned type_of(int64_t number, int64_t null)
 {
     static const uint8_t types[] = {1, 2, 3, 4, 5, 5, 6, 6}; /* by its bytes, minus 1 */
-    if (number == null)
+    if (number == null || number == 0 || number == 1)
         return 0;
     const uint64_t positive = number < 0 ? ~(uint64_t)number : (uint64_t)number;
-    if (number >= 0 && number <= 1)
-        return 8 + (unsigned)number;
     return types[(64 - __builtin_clzll(positive << 1 | 1) - 1) / 8];
 }
 
+static unsigned id_length(uint64_t id)
+{
+    return 1 + (id ? (63 - (unsigned)__builtin_clzll(id)) / 7 : 0);
+}
+
+static const uint8_t *text_of(const written *t, int64_t place)
+{
+    return t->texts + (uint64_t)place * MOST_TEXT;
+}
+
+static unsigned text_length(const uint8_t *text)
+{
+    unsigned n = 0;
+    while (n < MOST_TEXT && text[n])
+        n++;
+    return n;
+}
+
+/* Find how many of the next rows fit in a page, and the type that holds all numbers of a column.
+ *
+ * With one type for a column its cells are as long as one another, and so are the rows. Some are a
+ * few bytes longer than SQLite makes them, but then all pages are much alike, and deflate well.
+ */
+static uint64_t fitting(const written *t, uint64_t page_size, uint8_t *widest)
+{
+    uint64_t rows = 0;
+    uint8_t types[MOST_WRITTEN] = {0};                       /* of a text, its length */
+    unsigned length = 2 + (unsigned)(t->n_columns + t->has_id); /* of a row, without its id */
+    for (; t->row + rows < t->n; rows++) {
+        for (uint64_t c = 0; c < t->n_columns; c++) {
+            const int64_t number = t->columns[c][t->row + rows];
+            const int is_text = c == t->text;
+            const unsigned type = is_text ? text_length(text_of(t, number)) : type_of(number, t->null);
+            if (type <= types[c])
+                continue;
+            length += is_text ? type - types[c] : (unsigned)(WIDTHS[type] - WIDTHS[types[c]]);
+            types[c] = (uint8_t)type;
+        }
+        const unsigned with_id = length + id_length(t->first_id + t->row + rows);
+        if (LEAF_HEADER + (rows + 1) * (with_id + 2) > page_size)
+            break;
+        memcpy(widest, types, MOST_WRITTEN);
+    }
+    return rows;
+}
+
 /* Write a row, and return how long it is. */
-static unsigned write_cell(uint8_t *cell, uint64_t id, const int64_t *const *columns,
-                           uint64_t n_columns, uint64_t row, int64_t null)
+static unsigned write_cell(uint8_t *cell, const written *t, uint64_t row, const uint8_t *widest)
 {
     unsigned length = 1; /* the first byte is written last */
-    for (int shift = 7 * (ID_BYTES - 1); shift > 0; shift -= 7)
-        if (id >> shift)
-            cell[length++] = (uint8_t)(0x80 | (id >> shift & 0x7F));
-    cell[length++] = id & 0x7F;
+    const uint64_t id = t->first_id + row;
+    for (unsigned left = id_length(id); left-- > 0;)
+        cell[length++] = (uint8_t)((left ? 0x80 : 0) | (id >> 7 * left & 0x7F));
     const unsigned begin = length;
     uint8_t *types = cell + length;
-    *types++ = (uint8_t)(n_columns + 2);
-    *types++ = 0; /* the id is not stored twice */
-    length += (unsigned)n_columns + 2;
-    for (uint64_t c = 0; c < n_columns; c++) {
-        const int64_t number = columns[c][row];
-        const unsigned type = type_of(number, null);
-        types[c] = (uint8_t)type;
-        for (unsigned left = WIDTHS[type]; left > 0; left--)
-            cell[length++] = (uint8_t)((uint64_t)number >> 8 * (left - 1));
+    length += 1 + (unsigned)(t->n_columns + t->has_id);
+    *types++ = (uint8_t)(length - begin);
+    if (t->has_id)
+        *types++ = 0; /* it is not stored twice */
+    for (uint64_t c = 0; c < t->n_columns; c++) {
+        const int64_t number = t->columns[c][row];
+        if (c == t->text) {
+            const uint8_t *text = text_of(t, number);
+            const unsigned bytes = text_length(text);
+            types[c] = (uint8_t)(FIRST_TEXT + 2 * bytes);
+            memcpy(cell + length, text, bytes);
+            length += bytes;
+        } else if (number == t->null || widest[c] == 0) {
+            types[c] = (uint8_t)(number == t->null ? 0 : ZERO + number);
+        } else {
+            types[c] = widest[c];
+            for (unsigned left = WIDTHS[widest[c]]; left > 0; left--)
+                cell[length++] = (uint8_t)((uint64_t)number >> 8 * (left - 1));
+        }
     }
     cell[0] = (uint8_t)(length - begin);
     return length;
 }
 
-/* Mark a row for deflate.c: its header, and its long numbers, which may have come before. */
-static uint64_t mark_cell(const uint8_t *out, uint64_t place, uint64_t n_columns, uint32_t *marks)
+/* Mark what begins at a place, for deflate.c. */
+static void mark(uint32_t *marks, uint64_t *n_marks, uint64_t kind, uint64_t place)
 {
-    uint64_t n = 0, length = out[place];
+    marks[(*n_marks)++] = (uint32_t)(kind << PLACE_BITS | place);
+}
+
+/* Mark a row, its header, and its long cells, which may have come before. */
+static void mark_row(const uint8_t *out, uint64_t place, const written *t, uint32_t *marks, uint64_t *n)
+{
+    mark(marks, n, CELL_KIND, place);
     do
         place++;
     while (out[place] & 0x80);
-    const uint64_t end = ++place + length;
-    const uint8_t *types = out + place + 2;
-    marks[n++] = (uint32_t)HEADER_KIND << PLACE_BITS | (uint32_t)place;
-    place += n_columns + 2;
-    unsigned before = 0; /* bytes of the last number */
-    for (uint64_t c = 0; c < n_columns && place < end; c++) {
-        const unsigned width = WIDTHS[types[c]];
+    mark(marks, n, HEADER_KIND, ++place);
+    const uint8_t *types = out + place + 1 + t->has_id;
+    place += out[place];
+    unsigned before = 0; /* bytes of the last cell */
+    for (uint64_t c = 0; c < t->n_columns; c++) {
+        const unsigned width = types[c] < FIRST_TEXT ? WIDTHS[types[c]] : (types[c] - FIRST_TEXT) / 2U;
         if (width == 0)
             continue;
         if (width >= LONG || before >= LONG) /* where a long one begins and ends */
-            marks[n++] = (uint32_t)(c + 1) << PLACE_BITS | (uint32_t)place;
+            mark(marks, n, c + 1, place);
         place += width;
         before = width;
     }
-    return n;
 }
 
-/* Write rows as leaves, as SQLite does when rows are added one by one.
+/* Write rows as leaves.
  *
- * columns: of `n` numbers each, the row's id excepted; `null` stands for NULL.
- * first_id: of the first row; the others' count from there.
- * row: where to begin, and then where the next leaf does.
  * out: room for `n_pages` pages. last_ids: room for the last id of each.
  * marks: room for `room_marks` marks, as deflate.c takes them; `n_marks` becomes how many there are.
  *
  * Returns how many pages are filled; less than n_pages only with the last row. Or OUT_OF_RANGE.
  */
-EXPORT int64_t snapreport_leaves(const int64_t *const *columns, uint64_t n_columns, uint64_t n,
-                                 int64_t null, uint64_t first_id, uint64_t *row, uint8_t *out,
-                                 uint64_t page_size, uint64_t n_pages, int64_t *last_ids,
-                                 uint32_t *marks, uint64_t room_marks, uint64_t *n_marks)
+EXPORT int64_t snapreport_leaves(written *t, uint8_t *out, uint64_t page_size, uint64_t n_pages,
+                                 int64_t *last_ids, uint32_t *marks, uint64_t room_marks,
+                                 uint64_t *n_marks)
 {
+    const uint64_t most_id = UINT64_C(1) << (7 * ID_BYTES);
     uint64_t pages = 0;
     *n_marks = 0;
-    if (n_columns > MOST_WRITTEN || page_size < LEAF_HEADER + 2 + MOST_CELL)
+    if (t->has_id > 1 || t->n_columns > MOST_WRITTEN)
         return OUT_OF_RANGE;
-    if (page_size > LARGEST_PAGE || n_pages > (1U << PLACE_BITS) / page_size)
+    if (page_size < LEAF_HEADER + 2 + MOST_CELL || page_size > LARGEST_PAGE)
         return OUT_OF_RANGE;
-    if (first_id >> (7 * ID_BYTES) || n > (UINT64_C(1) << (7 * ID_BYTES)) - first_id || *row > n)
+    if (n_pages > (1U << PLACE_BITS) / page_size)
         return OUT_OF_RANGE;
-    for (; pages < n_pages && *row < n; pages++) {
-        uint8_t *page = out + pages * page_size, cell[MOST_CELL];
-        uint64_t cells = 0, end = page_size;
-        for (; *row < n; ++*row, cells++) {
-            const unsigned length = write_cell(cell, first_id + *row, columns, n_columns, *row, null);
-            const uint64_t pointers = LEAF_HEADER + 2 * cells;
-            if (end - pointers < length + 2)
-                break;
+    if (t->first_id >= most_id || t->n > most_id - t->first_id || t->row > t->n)
+        return OUT_OF_RANGE;
+    for (uint64_t i = t->row; t->text < t->n_columns && i < t->n; i++)
+        if ((uint64_t)t->columns[t->text][i] >= t->n_texts)
+            return OUT_OF_RANGE;
+    for (; pages < n_pages && t->row < t->n; pages++) {
+        uint8_t *page = out + pages * page_size, types[MOST_WRITTEN], cell[MOST_CELL];
+        const uint64_t cells = fitting(t, page_size, types), pointers = LEAF_HEADER + 2 * cells;
+        uint64_t end = page_size;
+        for (uint64_t i = 0; i < cells; i++, t->row++) {
+            const unsigned length = write_cell(cell, t, t->row, types);
             end -= length;
             memcpy(page + end, cell, length);
-            page[pointers] = (uint8_t)(end >> 8);
-            page[pointers + 1] = (uint8_t)end;
+            page[LEAF_HEADER + 2 * i] = (uint8_t)(end >> 8);
+            page[LEAF_HEADER + 2 * i + 1] = (uint8_t)end;
         }
-        const uint64_t pointers = LEAF_HEADER + 2 * cells;
         memset(page, 0, LEAF_HEADER);
         memset(page + pointers, 0, end - pointers);
         page[0] = LEAF;
@@ -243,13 +312,15 @@ EXPORT int64_t snapreport_leaves(const int64_t *const *columns, uint64_t n_colum
         page[4] = (uint8_t)cells;
         page[5] = (uint8_t)(end >> 8);
         page[6] = (uint8_t)end;
-        last_ids[pages] = (int64_t)(first_id + *row - 1);
-        if (room_marks - *n_marks < cells * (n_columns + 1))
+        last_ids[pages] = (int64_t)(t->first_id + t->row - 1);
+        if (room_marks - *n_marks < cells * (t->n_columns + 2) + 2)
             return OUT_OF_RANGE;
+        for (uint64_t i = 0; i < 2 && i * MOST_MATCH < pointers; i++)
+            mark(marks, n_marks, PAGE_KIND + i, pages * page_size + i * MOST_MATCH);
         for (uint64_t i = cells; i-- > 0;) { /* a row comes before those that were added earlier */
             const uint8_t *pointer = page + LEAF_HEADER + 2 * i;
-            const uint64_t place = pages * page_size + ((uint64_t)pointer[0] << 8 | pointer[1]);
-            *n_marks += mark_cell(out, place, n_columns, marks + *n_marks);
+            const uint64_t inside = (uint64_t)pointer[0] << 8 | pointer[1];
+            mark_row(out, pages * page_size + inside, t, marks, n_marks);
         }
     }
     return (int64_t)pages;

@@ -1,4 +1,4 @@
-"""A table of integers whose pages we write is as one that SQLite wrote row by row."""
+"""A table whose pages we write has the rows that SQLite would have written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from snapreport.bundle import database
-from snapreport.bundle.database import Leaves
+from snapreport.bundle.database import Leaves, joined
 from snapreport.bundle.database_reader import read_rows
 from snapreport.bundle.tables import NOT_THERE
 from snapreport.ground.native import library
@@ -20,29 +20,33 @@ SMALL = 512
 """The smallest page of SQLite: three levels need few rows."""
 
 
-def empty(page_size: int) -> tuple[apsw.Connection, int]:
-    """Return a database with an empty table between two others, and its first page."""
+def empty(page_size: int) -> tuple[apsw.Connection, list[int]]:
+    """Return a database with empty tables between others, and the first page of each of those."""
     connection = apsw.Connection(":memory:")
     connection.execute(f"PRAGMA page_size = {page_size}")
-    for table in ("before (x)", "t (id INTEGER PRIMARY KEY, a, b, c)", "after (x)"):
+    made = ("t (id INTEGER PRIMARY KEY, a, b, c)", "u (a, text, b)")
+    for table in ("before (x)", *made, "after (x)"):
         connection.execute(f"CREATE TABLE {table}")
     with connection:
         connection.executemany("INSERT INTO after VALUES (?)", [("text" * 99,)] * 30)
-    found = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 't'")
-    (root,) = next(found)
-    return connection, int(root)
+    found = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name IN ('t', 'u')")
+    return connection, [int(root) for (root,) in found]
+
+
+def file_of(tables: Sequence[tuple[int, Leaves]], connection: apsw.Connection) -> bytes:
+    parts = joined(connection.serialize("main"), tables)
+    for part in parts:
+        if not isinstance(part, bytes):
+            assert inflate(library.deflated(part)) == part.data
+    return b"".join(part if isinstance(part, bytes) else part.data for part in parts)
 
 
 def written(parts: Sequence[tuple[int, Sequence[NDArray[np.int64]]]], page_size: int) -> bytes:
-    connection, root = empty(page_size)
+    connection, (root, _) = empty(page_size)
     leaves = Leaves()
     for first_id, columns in parts:
         leaves.add(first_id, columns)
-    joined = leaves.join(connection.serialize("main"), root)
-    for part in joined:
-        if not isinstance(part, bytes):
-            assert inflate(library.deflated(part)) == part.data
-    return b"".join(part if isinstance(part, bytes) else part.data for part in joined)
+    return file_of([(root, leaves)] if parts else [], connection)
 
 
 def plain(first_id: int, columns: Sequence[NDArray[np.int64]]) -> list[tuple[int | None, ...]]:
@@ -78,7 +82,7 @@ def leaves_of(data: bytes, page_size: int) -> list[bytes]:
 @pytest.mark.parametrize("page_size", [SMALL, 4096])
 @pytest.mark.parametrize("first_id", [0, 100, 2**40])
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 10, 11, 100, 700, 60_000])
-def test_the_rows_and_leaves_are_those_that_sqlite_writes(
+def test_sqlite_and_our_reader_read_the_rows(
     n: int, first_id: int, page_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "PAGE_SIZE", page_size)
@@ -87,15 +91,46 @@ def test_the_rows_and_leaves_are_those_that_sqlite_writes(
     data = written([(first_id, columns)] if n else [], page_size)
     rows = plain(first_id, columns)
     assert opened(data).execute("SELECT id, a, b, c FROM t").fetchall() == rows
-    expected, root = empty(page_size)
-    with expected:
-        expected.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
-    theirs = expected.serialize("main")
-    assert sorted(leaves_of(data, page_size)) == sorted(leaves_of(theirs, page_size))
-    assert len(data) <= len(theirs)
-    found = read_rows(data, root, 4)
+    found = read_rows(data, empty(page_size)[1][0], 4)
     assert found is not None
     assert found.ids.tolist() == [row[0] for row in rows]
+    values = np.where(found.missing, NOT_THERE, found.values)[1:]
+    assert np.array_equal(values, columns)
+
+
+@pytest.mark.parametrize("n", [1, 30, 5000])
+def test_several_tables_and_texts_go_into_one_file(n: int) -> None:
+    some, none, few = numbers(n, 4)
+    texts = [b"", b"alloc", b"sixteen letters!", b"\xc3\xa9"]
+    place = np.arange(n) * 7 // 3 % len(texts)
+    connection, (first, second) = empty(4096)
+    numbered, other = Leaves(), Leaves()
+    numbered.add(0, [some, none, few])
+    other.add(1, [few, place, some], False, (1, texts))
+    other.add(n + 1, [some[:1], place[:1], few[:1]], False, (1, texts[::-1]))
+    file = opened(file_of([(first, numbered), (second, other)], connection))
+    assert file.execute("SELECT * FROM t").fetchall() == plain(0, [some, none, few])
+    told = [texts[i].decode() for i in place.tolist()]
+    rows = [(i, a, text, b) for text, (i, a, b) in zip(told, plain(1, [few, some]), strict=True)]
+    last = (n + 1, *plain(0, [some[:1]])[0][1:], texts[3 - place[0]].decode(), int(few[0]))
+    found = file.execute("SELECT rowid, * FROM u").fetchall()
+    assert found == [*rows, last]
+
+
+def test_numbers_of_a_column_are_as_long_as_one_another() -> None:
+    long, short = [2, 300, NOT_THERE, 0, -70_000], [0, 1, NOT_THERE, 0, 1]
+    columns = [np.array(column, np.int64) for column in (long, short)]
+    ((part, last_ids),) = library.write_leaves(columns, 5, NOT_THERE)
+    assert last_ids.tolist() == [9]
+    rows = [
+        # Length, id, length of the header, types, number; 3 is of three bytes, 8 and 9 are 0 and 1.
+        bytes([7, 5, 4, 0, 3, 8, 0, 0, 2]),
+        bytes([7, 6, 4, 0, 3, 9, 0, 1, 0x2C]),
+        bytes([4, 7, 4, 0, 0, 0]),
+        bytes([7, 8, 4, 0, 3, 8, 0, 0, 0]),
+        bytes([7, 9, 4, 0, 3, 9, 0xFE, 0xEE, 0x90]),
+    ]
+    assert part.data.endswith(b"\0\0" + b"".join(reversed(rows)))
 
 
 ROWS_OF_A_LEAF = 13
@@ -113,7 +148,7 @@ def test_no_page_is_without_cells(full: int, more: int, monkeypatch: pytest.Monk
     leaves = full * CHILDREN + more
     column = np.tile(WIDE, leaves)
     data = written([(2**40, [column] * 3)], SMALL)
-    assert len(leaves_of(data, SMALL)) == leaves + 1  # and the empty table before
+    assert len(leaves_of(data, SMALL)) == leaves + 2  # and the empty tables
     assert opened(data).execute("SELECT count(*), max(id) FROM t").fetchall() == [
         (len(column), 2**40 + len(column) - 1)
     ]
@@ -156,8 +191,14 @@ def test_rows_of_several_devices_are_one_table() -> None:
 
 def test_too_many_columns_and_ids_beyond_a_row_are_refused() -> None:
     one = np.zeros(2, np.int64)
-    for columns, first_id in (([one] * 14, 0), ([one], 2**56 - 1), ([one], -1)):
+    for columns, first_id in (([one] * 13, 0), ([one], 2**56 - 1), ([one], -1)):
         with pytest.raises(ValueError, match="out of range"):
             next(library.write_leaves(columns, first_id, NOT_THERE))
-    for columns, first_id in (([one] * 13, 0), ([one], 2**56 - 2)):
+    for columns, first_id in (([one] * 12, 0), ([one], 2**56 - 2)):
         next(library.write_leaves(columns, first_id, NOT_THERE))
+
+
+def test_a_text_that_is_not_there_is_refused() -> None:
+    for place in (-1, 2):
+        with pytest.raises(ValueError, match="out of range"):
+            next(library.write_leaves([np.array([0, place])], 0, NOT_THERE, text=(0, [b"a", b"b"])))
