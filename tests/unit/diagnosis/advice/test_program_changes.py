@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapreport.diagnosis.advice.changes import find_changes
 from snapreport.diagnosis.advice.edits import edited_peak
 from snapreport.diagnosis.advice.planning import as_suggestion, suggest
-from snapreport.diagnosis.advice.situation import Change, Situation, look_at
+from snapreport.diagnosis.advice.situation import (
+    Change,
+    Situation,
+    latest_free_after,
+    look_at,
+)
 from snapreport.model.history import History
+from snapreport.model.roles import ACTIVATION
 from tests.builders import MIB, frame, trace
 
 MODULE = "/x/torch/nn/modules/module.py"
@@ -61,6 +68,25 @@ def changes_of(file: History) -> tuple[Situation, dict[str, Change]]:
     for each in find_changes(situation):
         found[f"{each.code}{each.number or ''} {each.about}".strip()] = each
     return situation, found
+
+
+def test_the_latest_free_is_that_of_what_was_made_later_in_the_same_pass() -> None:
+    file = training().free("weight").alloc("late", MIB).file()
+    situation = situation_of_file(file)
+    rows, events = situation.history.allocations, situation.history.events
+    kept = np.flatnonzero(situation.of(ACTIVATION) & (rows.free_requested_event < events))
+    wanted = np.arange(-1, events + 1)
+    expected = []
+    for event in wanted.tolist():
+        later = [row for row in kept if rows.alloc_event[row] > event]
+        of = situation.next_backward[later[:1]]
+        same = [row for row in kept if situation.next_backward[row] in of]
+        # Before a pass only the event just before its first activation counts.
+        is_in = later and event >= rows.alloc_event[same[0]] - 1
+        freed = [rows.free_requested_event[row] for row in later if row in same]
+        expected.append(max(freed) if is_in else -1)
+    assert latest_free_after(situation, wanted).tolist() == expected
+    assert len(set(expected)) > 3
 
 
 def frees(situation: Situation, change: Change) -> tuple[int, int, int]:
