@@ -234,7 +234,7 @@ def find_owners(
         born = rows.alloc_event >= 0
         stack[rows.alloc_event[born]] = rows.stack[born]
         stack[other.event] = other.stack
-    kinds_at, stack_at = what.tobytes(), memoryview(stack)  # faster to look into than arrays
+    kinds_at, stack_at = what.tobytes(), stack.data  # faster to look into than arrays
     for request in requests.tolist():
         first = request
         has_stack = stack_at[request] != NO_STACK
