@@ -198,17 +198,24 @@ static void take_out(model *m, int32_t *root, int32_t gone)
     *root = left != NONE ? left : right;
 }
 
-/* Return the first block from a key and an address on, or NONE. */
-static int32_t first_from(const model *m, int32_t root, int64_t key, int64_t address)
+/* Return where the first block from a key and an address on hangs, or NULL if there is none. */
+static int32_t *link_from(model *m, int32_t *root, int64_t key, int64_t address)
 {
-    int32_t found = NONE;
-    while (root != NONE) {
-        const block *b = &m->blocks[root];
+    int32_t *found = NULL;
+    while (*root != NONE) {
+        block *b = &m->blocks[*root];
         const int before = is_before(b, key, address);
         found = before ? found : root;
-        root = before ? b->right : b->left;
+        root = before ? &b->right : &b->left;
     }
     return found;
+}
+
+/* Return the first block from a key and an address on, or NONE. */
+static int32_t first_from(model *m, int32_t root, int64_t key, int64_t address)
+{
+    const int32_t *found = link_from(m, &root, key, address);
+    return found ? *found : NONE;
 }
 
 /* Return the last block before a key and an address, or NONE. */
@@ -224,7 +231,7 @@ static int32_t last_before(const model *m, int32_t root, int64_t key, int64_t ad
     return found;
 }
 
-static int32_t following(const model *m, int32_t root, int32_t each)
+static int32_t following(model *m, int32_t root, int32_t each)
 {
     return first_from(m, root, m->blocks[each].key, m->blocks[each].address + 1);
 }
@@ -352,7 +359,7 @@ static int is_taken(const model *m, int64_t address, int64_t size)
     return before != NONE && m->blocks[before].address + m->blocks[before].size > address;
 }
 
-static int64_t first_gap(const model *m, int64_t size)
+static int64_t first_gap(model *m, int64_t size)
 {
     int64_t at = m->r->above;
     int32_t each = first_from(m, m->segments, 0, at);
@@ -720,7 +727,7 @@ static int32_t from_cache(model *m, int32_t bin, int64_t size)
     const replay *r = m->r;
     const int32_t root = m->free[bin];
     ++*calls_of(m, bin);
-    int32_t each = first_from(m, root, size, 0);
+    int32_t *link = link_from(m, &m->free[bin], size, 0), each = link ? *link : NONE;
     if (each != NONE && m->blocks[each].range != NONE) {
         if (r->expandable) {
             for (int32_t next; m->blocks[each].range != NONE; each = next) {
@@ -738,7 +745,7 @@ static int32_t from_cache(model *m, int32_t bin, int64_t size)
     const int64_t found = m->blocks[each].size;
     if (size < r->max_split ? found >= r->max_split : found >= size + r->rounding)
         return NONE;
-    pull_out(m, each);
+    take_out(m, *link == each ? link : &m->free[bin], each); /* mostly, there is nothing to search */
     return each;
 }
 

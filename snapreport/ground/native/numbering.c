@@ -121,11 +121,13 @@ EXPORT int32_t snapreport_by_kind(const int64_t *values, int64_t n, const int64_
             if (event >= 0 && event < n)
                 what[event] = kind * groups + group[row];
         }
-    for (int32_t event = 0, before = 0; event < n; before = what[event++] / groups)
-        starts[before * width + what[event] + 1]++;
+    for (int64_t event = n - 1; event > 0; event--)
+        what[event] += what[event - 1] / groups * width;
+    for (int64_t event = 0; event < n; event++)
+        starts[what[event] + 1]++;
     for (int32_t i = 0; i < EVENT_KINDS * width; i++)
         starts[i + 1] += starts[i];
-    for (int32_t event = 0, before = 0; event < n; before = what[event++] / groups)
-        ordered[starts[before * width + what[event]]++] = values[event];
+    for (int64_t event = 0; event < n; event++)
+        ordered[starts[what[event]]++] = values[event];
     return 1;
 }

@@ -161,17 +161,16 @@ export function sumsInEvents(
   mark(freeEvent, 3)
   mark(freeRequestedEvent, 2)
   mark(allocEvent, 1)
-  /** The first key of what follows an event. */
-  const following = (event: number) => ((what[event] / stacks) | 0) * KINDS * stacks
+  for (let event = length - 1; event > 0; event--) what[event] += ((what[event - 1] / stacks) | 0) * KINDS * stacks
   const starts = new Int32Array(KINDS * KINDS * stacks + 1)
-  for (let event = 0, before = 0; event < length; before = following(event++)) starts[before + what[event] + 1]++
+  for (const key of what) starts[key + 1]++
   for (let k = 1; k < starts.length; k++) starts[k] += starts[k - 1]
   /** Fills in the sums; returns whether all are within these limits. */
   const fill = (out: Numbers, least: number, most: number) => {
     const next = starts.slice()
     let sum = 0
-    for (let event = 0, before = 0; event < length; before = following(event++)) {
-      out[event] = sum += values[next[before + what[event]]++]
+    for (let event = 0; event < length; event++) {
+      out[event] = sum += values[next[what[event]]++]
       if (sum < least || sum > most) return false
     }
     return true
