@@ -212,6 +212,7 @@ def find_figures(
         peak=peak,
         end=find_amounts(history, curves, times, history.events - 1),
         peaks=peaks,
+        over_time=later(lambda: curves_statistics({"": curves["allocated"]}, times)[""]),
         statistics=later(lambda: curves_statistics(curves.known(), times)),
         sizes=allocation_statistics(history),
         curves=curves,

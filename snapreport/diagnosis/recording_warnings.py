@@ -23,12 +23,7 @@ from snapreport.diagnosis.recording_mistakes import (
     ring_faults,
     stack_faults,
 )
-from snapreport.figures.curves import (
-    event_times,
-    find_curves,
-    find_peaks,
-    time_at,
-)
+from snapreport.figures.curves import find_curves, find_peak, time_at
 from snapreport.ground.units import format_bytes, format_count, format_signed_bytes, list_of, plural
 from snapreport.history.segments import actions_of, code_actions
 from snapreport.model.diagnoses import (
@@ -57,13 +52,12 @@ def find_warnings(history: History) -> list[Finding]:
     several = sum(1 for device in history.devices if device.events) > 1
     for device in history.devices:
         curves = find_curves(device, history.layout != "profiler")
-        peaks = find_peaks(device, curves, event_times(device))
+        timeless = np.empty(0, np.int64)  # no warning says when
+        peak = find_peak(device, "allocated", curves["allocated"], timeless)
         closing = find_closing(device, curves, history.layout != "no-segments")
         ooms = find_ooms(device, curves)
         roles = partial(find_roles, device, history)
-        for warning in device_warnings(
-            device, history, curves, ooms, closing, peaks["allocated"], roles
-        ):
+        for warning in device_warnings(device, history, curves, ooms, closing, peak, roles):
             if warning.code == "nothing-allocated" and len(history.devices) > 1:
                 continue
             title = f"{device.device}: {warning.title}" if several else warning.title

@@ -57,21 +57,23 @@ def find_peaks(
     Where block sizes are ranges, the upper bound of a curve is added up at every event: its peak
     may be at another event than that of the lower bound.
     """
+    return {name: find_peak(history, name, curve, times) for name, curve in curves.known().items()}
+
+
+def find_peak(
+    history: DeviceHistory, name: str, curve: NDArray[np.int64], times: NDArray[np.int64]
+) -> CurvePeak:
+    """Return the peak of one curve, as ``find_peaks()`` does of all."""
     rows = history.allocations
-    most = {}
-    wide = np.flatnonzero(rows.block_size_max > rows.block_size)
-    if len(wide):
-        less = rows.block_size[wide] - rows.block_size_max[wide]
-        for name in ("allocated", "active"):
+    event = int(curve.argmax()) - 1
+    peak = most = int(curve[event + 1])
+    if name in ("allocated", "active"):
+        wide = np.flatnonzero(rows.block_size_max > rows.block_size)
+        if len(wide):
+            less = rows.block_size[wide] - rows.block_size_max[wide]
             span = rows.alloc_event[wide], rows.ends(name)[wide]
-            most[name] = Outline(curves[name]).peak_without((less, *span))[0]
-    peaks = {}
-    for name, curve in curves.known().items():
-        event = int(curve.argmax()) - 1
-        peak = int(curve[event + 1])
-        width = most.get(name, peak) - peak
-        peaks[name] = CurvePeak(peak, event, time_at(times, event), width, _bound(history, name))
-    return peaks
+            most, _ = Outline(curve).peak_without((less, *span))
+    return CurvePeak(peak, event, time_at(times, event), most - peak, _bound(history, name))
 
 
 def _bound(history: DeviceHistory, name: str) -> str:

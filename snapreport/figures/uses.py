@@ -172,30 +172,30 @@ def measure_steps(history: DeviceHistory, turns: Iterations, allocated: NDArray[
     rows, bounds, n = history.allocations, turns.bounds, len(turns)
     # Index s + 1 of the curve holds event s, so index s is what is allocated just before it.
     start, end = allocated[bounds[:-1]], allocated[bounds[1:]]
-    place = np.array([a + int(allocated[a : b + 1].argmax()) for a, b in pairwise(bounds.tolist())])
-    peak = allocated[place]
+    # The first highest place before the steps, in each but its bound, and behind: one look at each.
+    parts = pairwise(unique(np.concatenate([[-1], bounds, [len(allocated) - 1]])).tolist())
+    high = np.array([a + 1 + int(allocated[a + 1 : b + 1].argmax()) for a, b in parts])
+    top, inside = int(high[allocated[high].argmax()]), high[1 : n + 1]
+    place = np.where(start >= allocated[inside], bounds[:-1], inside)
+    as_high = np.flatnonzero(allocated[inside] == allocated[top])
     edges = np.searchsorted(rows.alloc_event, bounds)  # allocations are in birth order
-    inside, count = slice(int(edges[0]), int(edges[-1])), np.diff(edges)
-    size = rows.block_size[inside]
-    still = rows.free_requested_event[inside] >= np.repeat(bounds[1:], count)
+    made_then, count = slice(int(edges[0]), int(edges[-1])), np.diff(edges)
+    size = rows.block_size[made_then]
+    still = rows.free_requested_event[made_then] >= np.repeat(bounds[1:], count)
     made, kept = (
         np.diff(np.append(0, np.cumsum(each))[edges - edges[0]]) for each in (size, size * still)
     )
-    kinds = _kinds(_steady(peak - start, made, end - start))
-    columns = (bounds[:-1], bounds[1:], start, peak, place - 1, end, kept, count, made)
+    kinds = _kinds(_steady(allocated[place] - start, made, end - start))
+    columns = (bounds[:-1], bounds[1:], start, allocated[place], place - 1, end, kept, count, made)
     found = zip(turns.names, kinds, *(column.tolist() for column in columns), strict=True)
-    top = int(allocated.argmax())
     number = int(np.searchsorted(bounds, top - 1, side="right"))
-    highest = int(bounds[0]) + 1 + int(allocated[bounds[0] + 1 : bounds[-1] + 1].argmax())
     return Steps(
         source=turns.source,
         confidence=turns.confidence,
         how=turns.how,
         peak=number if 0 < number <= n else None,
         peak_before=number == 0,
-        as_high=int(np.searchsorted(bounds, highest))
-        if allocated[highest] == allocated[top]
-        else None,
+        as_high=int(as_high[0]) + 1 if len(as_high) else None,
         steps=tuple(
             StepUse(i, "" if name == f"step {i}" else name, *figures)
             for i, (name, *figures) in enumerate(found, 1)

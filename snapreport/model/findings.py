@@ -184,6 +184,8 @@ class DeviceFigures(Shown):
     end: Amounts
     peaks: dict[str, CurvePeak]
     """For ``requested``, ``allocated``, ``active``, and ``reserved`` if it is always known."""
+    over_time: Later[CurveStatistics] = Later()
+    """Least, average and most of the allocated curve."""
     statistics: Later[dict[str, CurveStatistics]] = Later()
     """Least, average and most of each curve, by the names of ``peaks``."""
     sizes: AllocationStatistics

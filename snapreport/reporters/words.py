@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 
-from snapreport.figures.uses import curves_statistics
 from snapreport.ground.records import dataclass
 from snapreport.ground.units import (
     format_bytes,
@@ -173,7 +172,7 @@ def sizes_text(device: DeviceFigures) -> str:
 
 def average_text(device: DeviceFigures) -> str:
     """Say the least and the average of the allocated curve, in one line."""
-    over = curves_statistics({"": device.curves["allocated"]}, device.times)[""]
+    over = device.over_time
     how = "over time" if over.by_time else "over the events"
     return (
         f"allocated at least {format_bytes(over.minimum)}, {format_bytes(over.average)} on"

@@ -118,13 +118,12 @@ def _by_lifetime(
     kept = gone >= history.events
     alive = born > START
     none = np.int64(history.events + 1)
-    # How many passes have begun by each event.
-    begun = count_until(passes.start, history.events)
-    by_birth = begun[born + 1]
     # The end of the pass that each was made in, or else of the first, and where the next begins.
-    own_end = np.append(passes.end[:1], passes.end)[by_birth] if len(passes.end) else START
+    edges = np.searchsorted(born, passes.start)
+    count = np.diff(edges, prepend=0, append=len(rows))
+    own_end = np.repeat(np.append(passes.end[:1], passes.end), count) if len(edges) else START
     nexts = np.append(passes.start[1:], none)
-    later = np.append(nexts[:1], nexts)[by_birth] if len(passes.start) else none
+    later = np.repeat(np.append(nexts[:1], nexts), count) if len(edges) else none
     stays = kept | (gone >= later)
 
     step = alive & (made == OPTIMIZER)
@@ -168,7 +167,7 @@ def _by_lifetime(
 
     ahead = np.flatnonzero(alive & ((made == FORWARD) | (made == LOAD) | (made == USER)))
     part = judge.part(ahead)
-    cut = _before_backward(part, history, passes, marks[ahead], ahead, begun)
+    cut = _before_backward(part, history, passes, marks[ahead], ahead)
     judge.join(ahead, part)
     # Allocations still live when the recording ends take the role of others like them.
     left = np.zeros(len(rows), np.bool_)
@@ -187,7 +186,6 @@ def _before_backward(
     passes: Passes,
     marks: NDArray[np.int32],
     at: NDArray[np.intp],
-    begun: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Judge what is made in forward passes, by data loaders, and between the passes.
 
@@ -197,7 +195,6 @@ def _before_backward(
         passes: of the device.
         marks: int32, shape (n,): the marks of their call stacks.
         at: int64, shape (n,): the allocations, in birth order.
-        begun: how many passes have begun by each event, as from ``count_until()``.
 
     Returns:
         bool, shape (n,): which are still live when the recording ends, cut off.
@@ -209,6 +206,7 @@ def _before_backward(
     trains = len(back_start) > 0
     none = np.int64(history.events + 1)
     # How many passes have begun before each birth, by then, and by each free.
+    begun = count_until(passes.start, history.events)
     before, by_birth, by_free = begun[born], begun[born + 1], begun[gone + 1]
     of_back = np.append(0, np.cumsum(passes.phase == BACKWARD))  # how many of those are backward
     # Where the next backward pass starts and ends, and whether the free is in one.

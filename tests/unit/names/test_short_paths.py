@@ -121,6 +121,11 @@ def test_short_names_stay_as_they_are() -> None:
     assert all(before == after for before, after in again.items())
 
 
+def test_what_is_known_of_the_events_holds_with_short_names() -> None:
+    file = trace().alloc("a", 4, frames=[frame("f", "/home/me/project/train.py")]).file()
+    assert shorten(file).devices[0].other is file.devices[0].other
+
+
 def test_modules_are_named_as_an_import_would_name_them() -> None:
     assert module_of("torch/nn/modules/module.py") == "torch.nn.modules.module"
     assert module_of("python3.11/concurrent/futures/thread.py") == "concurrent.futures.thread"
