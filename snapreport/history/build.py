@@ -30,7 +30,7 @@ from snapreport.history.pairing import (
     without_events,
     without_internal,
 )
-from snapreport.history.segments import segment_lives
+from snapreport.history.segments import known_lives
 from snapreport.model.history import (
     ANNOTATE,
     INTERNAL,
@@ -102,7 +102,7 @@ def _build_device(snapshot: RawSnapshot, trace: Trace, backend: tuple[str, str])
         held = match_profiler_blocks(pairs, segments, trace)
     else:
         held = match_blocks(pairs, segments, trace, anomalies)
-    lives, misfits = segment_lives(other, segments, len(trace))
+    lives, misfits = known_lives(other, segments, len(trace))
     if snapshot.layout != "profiler" and len(trace):
         skipped += skipped_of_segments(other, pairs, segments, misfits)
     if misfits:

@@ -158,13 +158,28 @@ def segments_at(lives: SegmentLives, event: int) -> NDArray[np.int64]:
     return there[np.argsort(lives.address[there], kind="stable")]
 
 
-@once_for_each
+@once_for_both
+def _known(
+    other: Events,  # noqa: ARG001
+    segments: Segments,  # noqa: ARG001
+) -> dict[int, tuple[SegmentLives, int]]:
+    """Return what ``known_lives()`` found, by the number of events."""
+    return {}
+
+
+def known_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
+    """Do as ``segment_lives()``, once for histories that differ in other things, such as names."""
+    known = _known(other, segments)
+    if events not in known:
+        known[events] = segment_lives(other, segments, events)
+        for column in fields(SegmentLives):
+            shared(getattr(known[events][0], column.name))
+    return known[events]
+
+
 def lives_of(history: DeviceHistory) -> SegmentLives:
     """Return the segments of a history over time."""
-    lives, _ = segment_lives(history.other, history.segments, history.events)
-    for column in fields(lives):
-        shared(getattr(lives, column.name))
-    return lives
+    return known_lives(history.other, history.segments, history.events)[0]
 
 
 @once_for_each

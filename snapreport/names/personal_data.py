@@ -215,7 +215,7 @@ def hide_homes(text: str, folders: re.Pattern[str] | None = None) -> str:
         text: any.
         folders: finds other folders that count as homes, as from ``folders_of()``.
     """
-    if folders is not None:
+    if folders is not None and ("/" in text or "\\" in text):  # else it is tried at every letter
         text = folders.sub("~", text)
     pieces, at = [], 0
     for begin, end, _ in sorted(_find_homes(text)):

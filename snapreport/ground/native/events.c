@@ -121,7 +121,9 @@ typedef struct {
     int32_t *text_table, *stack_table; size_t text_slots, stack_slots;
     int64_t *integers[INTEGERS]; int32_t *ids[IDS]; size_t n_rows, room_rows;
     unsigned seen;                       /* keys of the newest row */
-    field fields[EVENT_KEYS];            /* of the last event, in order */
+    field fields[EVENT_KEYS + 1];        /* of the last event, in order; the last is none */
+    /* The last short text of a field: its bytes in a word with its opcodes, as in a field. */
+    uint64_t short_word, short_mask; unsigned short_length; value short_text;
     int found_traces;                    /* whether the key device_traces was met */
     size_t traces_at, traces_marks;      /* where on the stack the list of traces is */
     size_t trace_at, trace_marks; value newest_trace;
@@ -951,10 +953,20 @@ INLINE const unsigned char *read_value(machine *m, const unsigned char *at,
         return at;
     case 0x8c:
         *memoized = 1;
+        if ((eight_bytes_at(at) & m->short_mask) == m->short_word) { /* as in nearly all events */
+            *v = m->short_text;
+            return at + m->short_length;
+        }
         at += 2;
         if ((size_t)(end - at) <= count || at[count] != 0x94
             || !intern_text(m, (size_t)(at - m->data), count, v))
             return NULL;
+        if (count <= sizeof m->short_word - 3) {
+            m->short_length = (unsigned)count + 3;
+            m->short_mask = ~UINT64_C(0) >> (64 - 8 * m->short_length);
+            m->short_word = eight_bytes_at(at - 2) & m->short_mask;
+            m->short_text = *v;
+        }
         return at + count + 1;
     case 'K':
         if (at[2] == 'K' && at[4] == 0x86 && find_pair(m, at[1], at[3], v)) {
@@ -979,7 +991,8 @@ static int learn_field(machine *m, field *f, const unsigned char *at)
         [EVENT_KEYS] = {INTEGERS, UNSET}};
     const unsigned length = *at == 'h' ? 2 : 5;
     value key;
-    TRY((*at == 'h' || *at == 'j') && recall(m, *at == 'h' ? at[1] : four_bytes_at(at + 1), &key));
+    TRY(f < m->fields + EVENT_KEYS && (*at == 'h' || *at == 'j'));
+    TRY(recall(m, *at == 'h' ? at[1] : four_bytes_at(at + 1), &key));
     TRY(kind_of(key) == TEXT);
     int32_t which = m->texts[row_of(key)].key;
     which = which < EVENT_KEYS ? which : EVENT_KEYS;
@@ -993,7 +1006,7 @@ static int learn_field(machine *m, field *f, const unsigned char *at)
     f->which = (uint8_t)which;
     f->column = COLUMNS[which].column;
     f->kind = COLUMNS[which].kind;
-    for (field *next = f + 1; next < m->fields + EVENT_KEYS; next++)
+    for (field *next = f + 1; next <= m->fields + EVENT_KEYS; next++)
         *next = NO_FIELD;
     return 1;
 }
@@ -1009,13 +1022,13 @@ INLINE const unsigned char *read_event(machine *m, const unsigned char *at,
     memcpy(e->integers, (int64_t[INTEGERS]){0, 0, 0, -1}, sizeof e->integers);
     memset(e->ids, 0xFF, sizeof e->ids);
     e->n_memoized = e->seen = 0;
+    const unsigned char *const last = end - MOST;
     field *f = m->fields;
     at += HEAD;
     do {
         value v;
         int memoized;
-        if (end - at < MOST || f == m->fields + EVENT_KEYS
-            || ((eight_bytes_at(at) & f->mask) != f->word && !learn_field(m, f, at)))
+        if (at > last || ((eight_bytes_at(at) & f->mask) != f->word && !learn_field(m, f, at)))
             return NULL;
         at += f->length;
         e->seen |= 1u << f->which;
@@ -1094,6 +1107,7 @@ static int run(machine *m)
     size_t small = 0, kept = 0;
     TRY(ROOM(m, values, 1)); /* so that there is a stack even if it stays empty */
     m->fields[0] = NO_FIELD;
+    m->short_word = 1; /* which is no text's */
     for (;;) {
         if (position == limit)
             limit = length;
