@@ -10,7 +10,7 @@
 
 enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256, FIRST_LENGTH = 257 };
 enum { MOST_BITS = 15, MOST_LENGTH_BITS = 7, DEEPEST = 64 };
-enum { GAIN = 3, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
+enum { GAIN = 5, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
 /* Bits before and after the tokens, at most, and what flush() writes beyond them. */
 enum { MOST_HEADER = 8 * 1024 };
 enum { PLACE_BITS = 28, KINDS = 1 << (32 - PLACE_BITS), TABLE_BITS = 13, END_BYTES = 8 };
@@ -262,8 +262,10 @@ static void find_tokens(block *b, const uint8_t *data, uint64_t size, const uint
         *same = *of_kind = mark + 1;
         if (most < least)
             continue;
-        if (place > mark && (mark - begin < least || mark + most < place + GAIN))
-            continue; /* it is not worth to cut the match before it short */
+        /* The match before is cut short if that pays: one that could be no longer goes on here. */
+        if (place > mark && (mark - begin < least || mark + most < place + GAIN
+                             || place - begin == MOST_MATCH))
+            continue;
         const uint64_t end = place < mark ? place : mark;
         if (distance)
             add_match(b, (unsigned)(end - begin), distance);
