@@ -493,8 +493,7 @@ def call_stack_texts(stacks: StackTable, texts: Sequence[str]) -> Iterator[str]:
 
 def _time_range(history: DeviceHistory) -> tuple[int | None, int | None]:
     rows = history.allocations
-    times = np.concatenate(
-        [rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us, history.other.time_us]
-    )
-    times = times[times != NO_TIME]
-    return (int(times.min()), int(times.max())) if len(times) else (None, None)
+    times = (rows.alloc_time_us, rows.free_requested_time_us, rows.free_time_us)
+    known = [each[each != NO_TIME] for each in (*times, history.other.time_us)]
+    ends = [(int(each.min()), int(each.max())) for each in known if len(each)]
+    return (min(ends)[0], max(last for _, last in ends)) if ends else (None, None)
