@@ -139,8 +139,8 @@ def alike(
         columns: of integers, at least one, each of shape (n,).
 
     Returns:
-        int64, shape (m,), ascending: the first row of each number; and int64, shape (n,): the number
-        of each row. None if they were chosen to take long.
+        int64, shape (m,), ascending: the first row of each number; and int64, shape (n,): the
+        number of each row. None if they were chosen to take long.
     """
     n = len(columns[0])
     taking = taken(np.int64, n, *columns)
