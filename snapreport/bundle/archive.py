@@ -49,9 +49,6 @@ from snapreport.model.history import Drawn, History
 
 _DATABASE = "elements.db"
 _INDENT = orjson.OPT_INDENT_2
-_FEW = 100_000
-"""Allocations below which zlib deflates all: it takes no time to speak of, and saves a few
-hundredths of the bytes."""
 
 
 def write_bundle(
@@ -86,19 +83,18 @@ def _members(
     """Yield each member's name, its content and the level of deflate that suits it."""
     manifest = orjson.dumps(make_manifest(history, warnings, drawn), option=_INDENT)
     yield MANIFEST, [plain_json(manifest)], 9
-    few = sum(len(device.allocations) for device in history.devices) < _FEW
     first_id = 0
     order = default_first(history)
     for done, index in enumerate(order):
         progress("Laying out strips", done / len(order))
         device = history.devices[index]
         strips = strips_text(device, first_id, None if drawn is None else drawn[index])
-        yield strips_name(history, index), (part.data for part in strips) if few else strips, 4
+        yield strips_name(history, index), strips, 4
         first_id += len(device.allocations)
     if not order:
         yield "allocations.json", [b"[]"], 4
     progress(f"Writing {_DATABASE}", None)  # meanwhile a thread deflates the strips
-    yield _DATABASE, [write_database(history)] if few else database_parts(history), 5
+    yield _DATABASE, database_parts(history), 6
 
 
 def viewer_files(history: History, progress: Progress = silent) -> dict[str, bytes]:

@@ -117,14 +117,14 @@ def _check_every_event(device: DeviceHistory) -> None:
     rows, events = device.allocations, device.events
     if events > 3 * len(rows) + len(device.other):
         raise ValueError("a device has more events than are listed")
-    seen = np.zeros(events + 1, np.bool_)
+    seen = np.zeros(events + 2, np.bool_)  # with a place for never, and one for START, which is -1
     for column in (
         rows.alloc_event,
         rows.free_requested_event,
         rows.free_event,
         device.other.event,
     ):
-        seen[column[column >= 0]] = True
+        seen[column] = True
     if not seen[:events].all():
         raise ValueError("a device has an event that is not listed")
 

@@ -1,4 +1,4 @@
-/* Number the values of a column. */
+/* Number the values of a column, and the rows of two. */
 
 #include "ground/native/numbering.c"
 
@@ -71,6 +71,28 @@ static void check_order(const int64_t *values, const int64_t *place, int64_t n, 
     free(there);
 }
 
+/* Number the rows of two columns, the halves of the values. */
+static void check_rows(const int64_t *values, int64_t n, int64_t slots)
+{
+    const int64_t *columns[2] = {values, values + n};
+    int64_t *first = room((size_t)n, 8, 0), *place = room((size_t)n, 8, 0), met = 0;
+    int32_t *table = room((size_t)slots, sizeof *table, 0);
+    const int64_t made = snapreport_alike(columns, 2, n, table, slots, first, place);
+    HOLDS(made <= n && made >= OUT_OF_RANGE && (made != NO_ROOM || n > 2 * MOST_LOOKS));
+    for (int64_t i = 0; made >= 0 && i < n; i++) {
+        HOLDS(place[i] >= 0 && place[i] <= met);
+        HOLDS(place[i] < met || first[met] == i);
+        HOLDS(values[first[place[i]]] == values[i] && values[n + first[place[i]]] == values[n + i]);
+        met += place[i] == met;
+    }
+    HOLDS(made < 0 || met == made);
+    for (int64_t k = 1; k < made; k++) /* no two are alike */
+        HOLDS(values[first[k]] != values[first[k - 1]] || values[n + first[k]] != values[n + first[k - 1]]);
+    free(first);
+    free(place);
+    free(table);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {data, size};
@@ -95,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_small(place, n, made);
         check_order(values, place, n, made);
     }
+    check_rows(values, n / 2, slots);
     free(values);
     free(found);
     free(place);

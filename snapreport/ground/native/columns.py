@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from snapreport.ground.native.library import NO_ROOM, checked, library, taken
+from snapreport.ground.native.library import NO_ROOM, address, checked, library, taken
 
 Column: TypeAlias = NDArray[np.int64]
 Spans: TypeAlias = tuple[Column, Column, Column]
@@ -130,6 +130,27 @@ def number(
     table = np.empty(2 << most.bit_length(), np.int32)
     n = library().number(column, len(column), table, len(table), met, most, place)
     return None if n == NO_ROOM else (met[: checked(n)], place)
+
+
+def alike(
+    columns: Sequence[NDArray[Any]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Number rows in order of first appearance, with one number for those alike in all columns.
+
+    Args:
+        columns: of integers, at least one, each of shape (n,).
+
+    Returns:
+        int64, shape (m,), ascending: the first row of each number; and int64, shape (n,): the
+        number of each row. None if they were chosen to take long.
+    """
+    n = len(columns[0])
+    taking = taken(np.int64, n, *columns)
+    places = np.array([address(column) for column in taking], np.uintp)
+    first, place = np.empty(n, np.int64), np.empty(n, np.int64)
+    table = np.empty(2 << n.bit_length(), np.int32)
+    found = library().alike(address(places), len(taking), n, table, len(table), first, place)
+    return None if found == NO_ROOM else (first[: checked(found)].copy(), place)
 
 
 def appear(values: NDArray[np.int32], most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

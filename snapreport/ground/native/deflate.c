@@ -10,7 +10,7 @@
 
 enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256, FIRST_LENGTH = 257 };
 enum { MOST_BITS = 15, MOST_LENGTH_BITS = 7, DEEPEST = 64 };
-enum { GAIN = 3, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
+enum { GAIN = 5, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
 /* Bits before and after the tokens, at most, and what flush() writes beyond them. */
 enum { MOST_HEADER = 8 * 1024 };
 enum { PLACE_BITS = 28, KINDS = 1 << (32 - PLACE_BITS), TABLE_BITS = 13, END_BYTES = 8 };
@@ -47,14 +47,20 @@ static inline void put(bits *b, uint64_t value, unsigned n)
     b->n_held += n;
 }
 
+/* Turn a number so that its lowest byte is the first in memory, and back. */
+static uint64_t lowest_first(uint64_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap64(value);
+#endif
+    return value;
+}
+
 /* Write all whole bytes that are held; this takes room for eight. */
 static inline void flush(bits *b)
 {
-    uint64_t lowest_first = b->held;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    lowest_first = __builtin_bswap64(lowest_first);
-#endif
-    memcpy(b->out, &lowest_first, sizeof(lowest_first));
+    const uint64_t held = lowest_first(b->held);
+    memcpy(b->out, &held, sizeof(held));
     b->out += b->n_held / 8;
     b->held >>= b->n_held / 8 * 8;
     b->n_held %= 8;
@@ -188,15 +194,18 @@ static uint64_t eight(const uint8_t *data)
 {
     uint64_t value;
     memcpy(&value, data, sizeof(value));
-    return value;
+    return lowest_first(value);
 }
 
 /* Return how many bytes at two places are the same, up to a match's most or the end. */
 static uint64_t alike(const uint8_t *data, uint64_t size, uint64_t old, uint64_t new)
 {
     uint64_t most = size - new < MOST_MATCH ? size - new : MOST_MATCH, n = 0;
-    while (n + 8 <= most && eight(data + old + n) == eight(data + new + n))
-        n += 8;
+    for (; n + 8 <= most; n += 8) {
+        const uint64_t unlike = eight(data + old + n) ^ eight(data + new + n);
+        if (unlike)
+            return n + (uint64_t)__builtin_ctzll(unlike) / 8;
+    }
     while (n < most && data[old + n] == data[new + n])
         n++;
     return n;
@@ -262,8 +271,10 @@ static void find_tokens(block *b, const uint8_t *data, uint64_t size, const uint
         *same = *of_kind = mark + 1;
         if (most < least)
             continue;
-        if (place > mark && (mark - begin < least || mark + most < place + GAIN))
-            continue; /* it is not worth to cut the match before it short */
+        /* The match before is cut short if that pays: one that could be no longer goes on here. */
+        if (place > mark && (mark - begin < least || mark + most < place + GAIN
+                             || place - begin == MOST_MATCH))
+            continue;
         const uint64_t end = place < mark ? place : mark;
         if (distance)
             add_match(b, (unsigned)(end - begin), distance);

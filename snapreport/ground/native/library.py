@@ -59,6 +59,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "replay_end": (None, _P),
     "appear": (_N, _I32, _N, _OUT32, _N, _OUT32, _OUT32),
     "number": (_N, _I64, _N, _OUT32, _N, _OUT64, _N, _OUT64),
+    "alike": (_N, _P, _N, _N, _OUT32, _N, _OUT64, _OUT64),
     "pair": (_INT, _I16, _I64, _I64, _N, _I8, _N, _N, _OUT32, _OUT64, _OUT64, _OUT64),
     "count_before": (_INT, _I64, _N, _OUT32, _N, _OUT32),
     "by_kind": (_INT, _I64, _N, _I64, _I64, _I64, _I32, _N, _INT, _OUT32, _OUT32, _OUT64),

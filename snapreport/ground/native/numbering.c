@@ -131,3 +131,49 @@ EXPORT int32_t snapreport_by_kind(const int64_t *values, int64_t n, const int64_
         ordered[starts[what[event]]++] = values[event];
     return 1;
 }
+
+/* Number the rows of some columns, those that are alike in all of them with one number, in order of
+ * first appearance.
+ *
+ * columns: `n_columns` of `n` numbers each. table: room for `slots` numbers, a power of two above n.
+ * first: room for `n` rows, the first of each number; place: for `n` numbers.
+ *
+ * Returns how many are distinct, NO_ROOM if they take too long, or OUT_OF_RANGE.
+ */
+EXPORT int64_t snapreport_alike(const int64_t *const *columns, int64_t n_columns, int64_t n,
+                                int32_t *table, int64_t slots, int64_t *first, int64_t *place)
+{
+    if (n < 0 || n > INT64_MAX / MOST_LOOKS || n_columns < 0 || n >= slots)
+        return OUT_OF_RANGE;
+    if (slots < 2 || slots > INT32_MAX || (slots & (slots - 1)) != 0)
+        return OUT_OF_RANGE;
+    const uint64_t mask = (uint64_t)slots - 1;
+    const int bits = __builtin_ctzll((uint64_t)slots);
+    int64_t met = 0, looks = MOST_LOOKS * n;
+    for (uint64_t slot = 0; slot <= mask; slot++)
+        table[slot] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t mixed = 0;
+        for (int64_t c = 0; c < n_columns; c++) {
+            mixed = (mixed ^ (uint64_t)columns[c][i]) * UINT64_C(0x9E3779B97F4A7C15);
+            mixed ^= mixed >> 32;
+        }
+        uint64_t slot = mixed * UINT64_C(0x9E3779B97F4A7C15) >> (64 - bits);
+        for (; table[slot] >= 0; slot = (slot + 1) & mask) {
+            const int64_t other = first[table[slot]];
+            int64_t c = 0;
+            while (c < n_columns && columns[c][i] == columns[c][other])
+                c++;
+            if (c == n_columns)
+                break;
+            if (--looks < 0)
+                return NO_ROOM;
+        }
+        if (table[slot] < 0) {
+            first[met] = i;
+            table[slot] = (int32_t)met++;
+        }
+        place[i] = table[slot];
+    }
+    return met;
+}

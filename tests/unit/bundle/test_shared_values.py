@@ -10,6 +10,7 @@ import pytest
 from snapreport.bundle import database
 from snapreport.bundle.database import find_kinds
 from snapreport.bundle.tables import SPAN, span_bases
+from snapreport.ground.native.columns import alike
 
 
 def assert_kinds(rows: list[tuple[int, ...]]) -> None:
@@ -33,9 +34,18 @@ def test_many_kinds_are_told_apart(different: int) -> None:
 
 
 @pytest.mark.parametrize("different", [1, 2, 50, 10**9])
-def test_rows_of_one_hash_are_told_apart(different: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_FACTOR", 0)
+def test_rows_are_told_apart_by_sorting(different: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "alike", lambda _: None)
     test_many_kinds_are_told_apart(different)
+
+
+def test_rows_that_were_chosen_to_share_a_place_are_sorted() -> None:
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    mixed = [k * inverse % (1 << 64) for k in range(3000)]
+    undone = [(each ^ each >> 32) * inverse % (1 << 64) for each in mixed]
+    column = np.array(undone, np.uint64).view(np.int64)
+    assert alike([column]) is None
+    assert_kinds([(number, 1) for number in np.tile(column, 2).tolist()])
 
 
 def test_no_row_is_of_no_kind() -> None:
