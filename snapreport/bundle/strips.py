@@ -19,7 +19,7 @@ from snapreport.ground.native.library import Marked, StripRows
 from snapreport.model.history import DeviceHistory, Drawn
 
 EXACT_UP_TO = 4096
-COLUMNS = 192
+COLUMNS = 384
 FEWEST_COLUMNS = 16
 _LIVE_SAMPLES = 2_000_000
 _LIVE_SAMPLES_EACH = 8
