@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapreport.history.segments import lives_of
-from snapreport.model.answers import AllocationStatistics
+from snapreport.model.answers import AllocationStatistics, CurveStatistics
 from snapreport.model.diagnoses import (
     Check,
     CurvePeak,
@@ -252,6 +252,7 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
         times=_times(events, time, born, freed, oom_events),
         reserved_events=_ints([-1] if spec.allocator else []),
         reserved_bytes=_ints([reserved] if spec.allocator else []),
+        over_time=CurveStatistics(0, 0, 0, 0, 0, by_time=False),
         statistics={},
         sizes=AllocationStatistics(0, 0, 0, 0, None, None, None),
         category=np.zeros(len(spec.rows), np.int32),
