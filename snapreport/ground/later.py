@@ -36,13 +36,15 @@ class Later(Generic[_Found]):
 
 class _Work:
     def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
+        self._work: Callable[[], Any] | None = work
 
     @property
     def found(self) -> Any:
         # Not cached_property, which until Python 3.12 has one lock for the work of all records.
-        if "_found" not in vars(self):
-            self._found = self._work()
+        work = self._work
+        if work is not None:
+            self._found = work()
+            self._work = None  # with all that only it needs
         return self._found
 
     def __reduce__(self) -> tuple[Any, ...]:

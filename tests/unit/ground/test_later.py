@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from weakref import ref
 
 import snapreport
 from snapreport.ground.later import Later, changed, later
@@ -32,6 +34,16 @@ def test_work_is_done_when_it_is_asked_for_and_only_once() -> None:
     assert done == []
     assert (record.late, record.late) == (1, 1)
     assert done == [1]
+
+
+def test_what_only_the_work_needs_leaves_memory_with_it() -> None:
+    needed = {3}
+    left = ref(needed)
+    record = _Record(late=later(partial(max, needed)), plain="")
+    del needed
+    assert left() is not None
+    assert record.late == 3
+    assert left() is None
 
 
 def test_a_longer_record_shares_the_work_of_the_shorter_one() -> None:
