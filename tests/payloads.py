@@ -24,7 +24,7 @@ class Unpacked:
         length = int.from_bytes(body[:4], "little")
         self.header: dict[str, Any] = orjson.loads(body[4 : 4 + length])
         self._area = body[(4 + length + 7) // 8 * 8 :]
-        self._later = gzip.decompress(payload.later())
+        self._later = gzip.decompress(payload.later)
 
     def column(self, entry: dict[str, Any]) -> NDArray[np.float64]:
         dtype = np.dtype(_TYPES.get(entry["type"], "<f8"))

@@ -1,4 +1,4 @@
-"""This process and those that it starts: signals, threads, questions, memory and processors.
+"""This process and those that it starts: signals, questions over pipes, memory and processors.
 
 Work that may take forever, or all of the memory, is done in a ``ChildProcess``. Such a process can
 be ended in the middle of any step, tells of its progress, and ends with its parent.
@@ -16,15 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from snapreport.ground.errors import InputError, SnapreportError
 from snapreport.ground.units import parse_size
 
 if TYPE_CHECKING:  # multiprocessing is only loaded where a process is started
     from multiprocessing.connection import Connection
-
-_Made = TypeVar("_Made")
 
 # Signals
 
@@ -473,32 +471,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-# Threads, memory and processors
-
-
-def aside(work: Callable[[], _Made]) -> Callable[[], _Made]:
-    """Begin work in a thread, for what lets others run meanwhile; return what waits for its result.
-
-    If it fails there, it is done again where its result is asked for, and fails there too.
-    """
-    made: list[_Made] = []
-
-    def do() -> None:
-        with suppress(Exception):
-            made.append(work())
-
-    # A daemon: nobody waits for it if something else fails.
-    thread = threading.Thread(target=do, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # a limit on threads
-        return work
-
-    def result() -> _Made:
-        thread.join()
-        return made[0] if made else work()
-
-    return result
+# Memory and processors
 
 
 @contextmanager

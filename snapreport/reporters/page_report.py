@@ -322,12 +322,11 @@ class FilePage:
 def write_report(findings: Findings, out: BinaryIO) -> None:
     """Write the page of a recording as UTF-8."""
     summary = with_format("summary", findings_as_json(findings))
-    packed = pack(findings, summary)
     pages = [_device_page(findings, *each) for each in enumerate(findings.devices)]
     _write(
         out,
         "report.html.j2",
-        packed,
+        pack(findings, summary),
         pages,
         summary=json_for_script(_short(summary)),
         title=findings.title,
@@ -406,8 +405,7 @@ def _write(
         script="compare.js" if template == "diff.html.j2" else "app.js",
         format=FORMAT,
         workers=True,
-        payload=packed,
-        data_for_script=data_for_script,
+        payload={name: data_for_script(block) for name, block in packed._asdict().items()},
         width=WIDTH,
         height=HEIGHT,
         pages=pages,

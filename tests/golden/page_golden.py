@@ -96,7 +96,7 @@ class Golden:
 
 def encoded(packed: Packed) -> dict[str, str]:
     """Both blocks of a payload, as in a page."""
-    blocks = {"first": packed.first, "later": packed.later()}
+    blocks = {"first": packed.first, "later": packed.later}
     return {name: base64.b64encode(block).decode("ascii") for name, block in blocks.items()}
 
 
