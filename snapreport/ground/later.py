@@ -61,6 +61,13 @@ def later(work: Callable[[], _Found]) -> _Found:
     return cast("_Found", _Work(work))
 
 
+def worked_out(record: _Record) -> _Record:
+    """Return a record once all that was put off in it is done."""
+    for each in fields(cast("Any", record)):
+        getattr(record, each.name)
+    return record
+
+
 def changed(record: _Record, **changes: Any) -> _Record:
     """Return a record with other values in some fields; what is put off in the others stays so."""
     given: Any = vars(record)

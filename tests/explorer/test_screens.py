@@ -48,6 +48,18 @@ def test_a_finding_in_full_begins_with_its_title(samples: Path) -> None:
     assert f"▸ Note: {finding.title}" not in text
 
 
+def test_nothing_is_left_to_work_out_when_a_finding_is_opened(
+    samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explored = Explored(samples / "training_step.pickle", size=(200, 60))
+    explored.text()  # its findings come from the thread beside the screen
+    for name in ("suggest", "situation_of", "find_what_if"):
+        monkeypatch.setattr(f"snapreport.diagnosis.peak.{name}", lambda *_: pytest.fail("late"))
+    assert explored.view.device.diagnosis.findings[0].suggestions[0].text[:40] in explored.press(
+        "right"
+    ).text().replace("\n", " ")
+
+
 def test_the_highest_column_is_the_peak_at_every_zoom(explored: Explored) -> None:
     explored.press("2")
     screen = explored.panes.desk.shown

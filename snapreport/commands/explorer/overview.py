@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from snapreport.commands.explorer.lines import EMPTY, Line, heat, ink, labelled, wrap
 from snapreport.commands.explorer.screen import FrontDesk, Key, ListScreen, Table, key
+from snapreport.ground.later import worked_out
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import replaced
 from snapreport.ground.units import format_bytes, format_count, format_share
@@ -113,6 +114,8 @@ class OverviewScreen(ListScreen):
         def work() -> Callable[[], None]:
             wanted = self.view.card
             card = None if wanted is None else device.fits_wanted(wanted)
+            for each in device.diagnosis.findings:
+                worked_out(each)  # else the screen would wait for it at Enter
             judged = device.diagnosis, device.trust, card
 
             def done() -> None:
