@@ -44,7 +44,7 @@ class Unpacked:
 
 def payload_of(page: bytes) -> Unpacked:
     """Unpack the data of a whole page."""
-    return Unpacked(Packed(_block(page, "payload"), lambda: _block(page, "later")))
+    return Unpacked(Packed(_block(page, "payload"), _block(page, "later")))
 
 
 def folded_in(page: bytes) -> str:

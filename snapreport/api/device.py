@@ -94,10 +94,22 @@ class Device:
     All sizes are bytes. An event is the index of a trace event; -1 is the start.
     """
 
-    def __init__(self, file: History, figures: DeviceFigures) -> None:
-        """Wrap a device; ``Snapshot.device()`` is the usual way to get one."""
+    def __init__(
+        self,
+        file: History,
+        figures: DeviceFigures,
+        known: dict[DeviceFigures, Diagnosis] | None = None,
+    ) -> None:
+        """Wrap a device; ``Snapshot.device()`` is the usual way to get one.
+
+        Args:
+            file: the tables of the file.
+            figures: of the device.
+            known: the file's diagnoses so far; None to begin without any.
+        """
         self.file = file
         self.figures = figures
+        self._known = {} if known is None else known
 
     @property
     def name(self) -> str:
@@ -204,10 +216,10 @@ class Device:
         """Return the times of some events in microseconds since 1970, None where unknown."""
         return [time_at(self.times, event) for event in events.tolist()]
 
-    @cached_property
+    @property
     def diagnosis(self) -> Diagnosis:
         """What went wrong, whether the recording can be trusted, and what to do."""
-        return diagnose(self.figures, self.file)
+        return diagnose(self.figures, self.file, self._known)
 
     @cached_property
     def trust(self) -> Trust:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from snapreport.api.device import Device
     from snapreport.bundle.query import Database, QueryProcess
     from snapreport.model.answers import Cell
+    from snapreport.model.diagnoses import Diagnosis
     from snapreport.model.findings import DeviceFigures, Findings
     from snapreport.model.roles import Rule
 
@@ -45,6 +46,7 @@ class Snapshot:
         """Wrap a history; ``load()`` is the usual way to get one."""
         self.history = history
         self._figures: dict[int, DeviceFigures] = {}
+        self._diagnoses: dict[DeviceFigures, Diagnosis] = {}
         self._database: Database | None = None
 
     @property
@@ -99,8 +101,9 @@ class Snapshot:
             for place in places
         ]
         return find(
-            self.history, figures, title or "", notes, colour, ignore, wanted, allocator, progress
-        )
+            self.history, figures, title or "", notes, colour, ignore, wanted, allocator, progress,
+            self._diagnoses if rules is None else None,
+        )  # fmt: skip
 
     def figures(self) -> list[DeviceFigures]:
         """Return the figures of every device: what ``findings()`` has without a diagnosis."""
@@ -129,7 +132,7 @@ class Snapshot:
             chosen = self.history.default_device
         else:
             chosen = _find_device(self.history, str(0 if device is None else device))
-        return Device(self.history, self._figures_of(chosen))
+        return Device(self.history, self._figures_of(chosen), self._diagnoses)
 
     def query(self, sql: str) -> list[dict[str, Cell]]:
         """Return the rows of an SQL query over the tables of a bundle's ``elements.db``.

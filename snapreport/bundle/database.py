@@ -100,7 +100,8 @@ class TableWriter:
         self.count[table] += n
         if n:
             leaves = self.leaves.setdefault(table, Leaves())
-            leaves.add(first if has_id else first + 1, arrays, has_id, text)
+            nullable = [column.null for column in own[has_id:]]
+            leaves.add(first if has_id else first + 1, arrays, nullable, has_id, text)
         return range(first, first + n)
 
     def fields(self, table: str, record: object, **given: Any) -> list[Any]:
@@ -160,14 +161,15 @@ class Leaves:
         self,
         first_id: int,
         columns: Sequence[NDArray[np.int64]],
+        nullable: Sequence[bool],
         has_id: bool = True,
         text: tuple[int, list[bytes]] | None = None,
     ) -> None:
         """Add rows with consecutive ids, above those so far; see ``write_leaves()``.
 
-        NOT_THERE in them is NULL.
+        NOT_THERE is NULL in columns that may be NULL.
         """
-        for part, last_ids in write_leaves(columns, first_id, NOT_THERE, has_id, text):
+        for part, last_ids in write_leaves(columns, first_id, NOT_THERE, nullable, has_id, text):
             self._parts.append(part)
             self._last_ids += last_ids.tolist()
 

@@ -83,6 +83,7 @@ def find(
     card: CardWanted | None = None,
     allocator: bool | None = None,
     progress: Progress = silent,
+    known: dict[DeviceFigures, Diagnosis] | None = None,
 ) -> Findings:
     """Return all conclusions about a file, or about some of its devices.
 
@@ -97,7 +98,9 @@ def find(
         allocator: True to compare allocator settings, False to do so only if that is quick, None
             for not at all.
         progress: called with what takes long.
+        known: diagnoses that were made before; those made now are put in.
     """
+    known = {} if known is None else known
     if figures is None:
         figures = [find_figures(history, place) for place in range(len(history.devices))]
     studied = {} if allocator is None else _study(history, figures, allocator, progress)
@@ -112,7 +115,7 @@ def find(
         stack_sites=find_site_frames(history.stacks),
         site_frames=site_frames(history.stacks),
         tree_frames=later(lambda: tree_frames(history.stacks)),
-        devices=tuple(_conclude(history, each, ignore, card, studied) for each in figures),
+        devices=tuple(_conclude(history, each, ignore, card, studied, known) for each in figures),
         default=default,
         settings=history.settings,
         colour=colour or later(lambda: _telling_colour(figures[default] if figures else None)),
@@ -128,6 +131,7 @@ def _conclude(
     ignore: Sequence[str],
     card: CardWanted | None,
     studied: Mapping[DeviceFigures, SettingsStudy],
+    known: dict[DeviceFigures, Diagnosis],
 ) -> DeviceFindings:
     cards = any(each.device.on_card for each in tables.devices if len(each.allocations))
     used = device.device.on_card or not cards
@@ -136,7 +140,7 @@ def _conclude(
         **vars(device),
         allocator=later(lambda: replace(allocator_of(device), large_page=page)),
         to_act_on=later(lambda: silence(_to_act_on(tables, device), ignore)[0]),
-        diagnosis=later(lambda: diagnose(device, tables).without(ignore)),
+        diagnosis=later(lambda: diagnose(device, tables, known).without(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)
         if card and used and len(device.history.allocations)
@@ -272,9 +276,17 @@ def _ended(history: DeviceHistory, tables: History) -> str:
 # What is found about a device, the worst first.
 
 
-def diagnose(device: DeviceFigures, tables: History) -> Diagnosis:
-    """Return everything found about a device."""
-    return Diagnosis(_in_its_words(tables, device, _find_all(tables, device, notes=True)))
+def diagnose(
+    device: DeviceFigures, tables: History, known: dict[DeviceFigures, Diagnosis]
+) -> Diagnosis:
+    """Return everything found about a device, which is kept among what is known.
+
+    A diagnosis keeps its device in use, so that the two cannot be in a cache of all files.
+    """
+    if device not in known:
+        found = _find_all(tables, device, notes=True)
+        known[device] = Diagnosis(_in_its_words(tables, device, found))
+    return known[device]
 
 
 def _to_act_on(tables: History, device: DeviceFigures) -> tuple[Finding, ...]:

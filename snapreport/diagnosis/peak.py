@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from snapreport.diagnosis.block_room import freed_by
 from snapreport.diagnosis.finding_tables import HOLDERS, held_tables, top_table
 from snapreport.figures.callsites import find_site_frames, label_sites, short_site, site_text
 from snapreport.figures.what_if import Members, find_members, find_what_if
-from snapreport.ground.later import expression, later
+from snapreport.ground.later import Later, expression, later
 from snapreport.ground.native.columns import is_among, unique
 from snapreport.ground.records import dataclass
 from snapreport.ground.safe_text import matched
@@ -60,7 +59,12 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
             bytes=peak.allocated,
         )
     where = "at the start" if peak.event < 0 else f"at event {format_count(peak.event)}"
-    details = _Details(tables, device)
+    details = _Details(
+        tables,
+        device,
+        later(lambda: situation_of(tables, device)),
+        later(lambda: _without(device, find_members(tables, device.history, "site"))),
+    )
     return Finding(
         "peak",
         "note",
@@ -86,25 +90,15 @@ class _Details:
 
     file: History
     device: DeviceFigures
-
-    @cached_property
-    def situation(self) -> Situation | None:
-        return situation_of(self.file, self.device)
-
-    @cached_property
-    def by_site(self) -> tuple[WhatIf, ...]:
-        return self.without(find_members(self.file, self.device.history, "site"))
-
-    def without(self, members: Members) -> tuple[WhatIf, ...]:
-        history = self.device.history
-        return find_what_if(history, members, allocated_outline(history))
+    situation: Later[Situation | None] = Later()
+    by_site: Later[tuple[WhatIf, ...]] = Later()
 
     def layers(self) -> str:
         there = self.situation
         return layers_sentence(there, self.device.peak.event) if there is not None else ""
 
     def tables(self) -> tuple[Table, ...]:
-        by_category = self.without(_categories(self.device))
+        by_category = _without(self.device, _categories(self.device))
         return _what_if(self.by_site, "call site"), _what_if(by_category, "category")
 
     def suggestions(self) -> tuple[Suggestion, ...]:
@@ -114,6 +108,10 @@ class _Details:
             *look_into_compiled(self.file, self.device, there, event),
             *begin_with(self.file, self.device, self.by_site),
         )
+
+
+def _without(device: DeviceFigures, members: Members) -> tuple[WhatIf, ...]:
+    return find_what_if(device.history, members, allocated_outline(device.history))
 
 
 def _no_failure(tables: History, device: DeviceFigures) -> str:

@@ -2,13 +2,16 @@
 
 A command defines some two hundred classes and uses a quarter of them, and making them all took a
 third of its start: the standard library compiles six functions for each. Here only ``__init__`` is
-compiled, the first time that somebody makes a record or asks for the fields. Every field has to be
-set by ``__init__``, and a subclass needs a decorator of its own, ours.
+compiled, the first time that somebody makes a record or asks for the fields. Until then a class
+attribute may be a ``field()`` in place of the default, and a default that is refused is not yet.
+Every field has to be set by ``__init__``, and a subclass needs a decorator of its own, ours.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, fields
 from functools import cache
 from threading import RLock
@@ -36,17 +39,27 @@ _MADE = (
 _lock = RLock()
 
 
+def _renew_lock() -> None:
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # another thread may have it when a process is forked
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 class _Unmade:
     """Stands in a class for what it has once it is made, and makes it when it is asked for."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, cls: type, name: str) -> None:
+        self._cls, self._name = cls, name
 
     def __get__(self, record: object | None, owner: type) -> Any:
-        for cls in owner.__mro__:
-            if cls.__dict__.get(self._name) is self:
-                _make(cls)
-        return getattr(owner if record is None else record, self._name)
+        _make(self._cls)
+        if self._name not in vars(self._cls):
+            raise AttributeError(self._name)
+        made = vars(self._cls)[self._name]
+        return made.__get__(record, owner) if hasattr(made, "__get__") else made
 
 
 def _make(cls: type) -> None:
@@ -61,7 +74,7 @@ def _make(cls: type) -> None:
             type(cls)(cls.__name__, cls.__bases__, plain), eq=False, repr=False
         )
         stood = [name for name, value in given.items() if isinstance(value, Field)]  # for defaults
-        for name in [*stood, *(name for name in _MADE if name not in given)]:
+        for name in [*(name for name in _MADE if name not in given), *stood]:
             if name in vars(made):
                 setattr(cls, name, vars(made)[name])
             else:
@@ -71,9 +84,9 @@ def _make(cls: type) -> None:
 def _freeze(cls: type, eq: bool) -> type:
     """Add what a frozen dataclass has, unless the class has its own."""
     own: dict[str, Any] = {"__setattr__": _set_once, "__delattr__": _refuse, "__repr__": _repr}
-    own |= {name: _Unmade(name) for name in _MADE}
+    own |= {name: _Unmade(cls, name) for name in _MADE}
     if eq:
-        own |= {"__eq__": _equal, "__hash__": _hash}
+        own["__eq__"], own["__hash__"] = _comparison(cls)
         if cls.__dict__.get("__hash__") is None and "__hash__" in cls.__dict__:
             type.__delattr__(cls, "__hash__")  # Python set it to None because of an own __eq__
     for name, function in own.items():
@@ -82,23 +95,22 @@ def _freeze(cls: type, eq: bool) -> type:
     return cls
 
 
-@cache
-def _compared(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cls) if each.compare)
+def _comparison(cls: Any) -> tuple[Callable[[Any, object], bool], Callable[[Any], int]]:
+    """Return what compares and what hashes the records of a class."""
 
+    @cache
+    def names() -> tuple[str, ...]:
+        return tuple(each.name for each in fields(cls) if each.compare)
 
-def _values(record: Any) -> tuple[Any, ...]:
-    return tuple([getattr(record, name) for name in _compared(record.__class__)])
+    def values(record: object) -> tuple[Any, ...]:
+        return tuple([getattr(record, name) for name in names()])
 
+    def equal(self: Any, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented  # type: ignore[no-any-return]
+        return self is other or values(self) == values(other)
 
-def _equal(self: object, other: object) -> bool:
-    if other.__class__ is not self.__class__:
-        return NotImplemented  # type: ignore[no-any-return]
-    return self is other or _values(self) == _values(other)
-
-
-def _hash(self: object) -> int:
-    return hash(_values(self))
+    return equal, lambda self: hash(values(self))
 
 
 def _set_once(self: object, name: str, value: object) -> None:

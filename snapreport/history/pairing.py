@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from snapreport.ground.native.columns import distinct, is_among, pair, unique
 from snapreport.ground.records import dataclass
+from snapreport.history.segments import actions_of
 from snapreport.model.history import Events
 from snapreport.model.snapshot import ACTIVE, NO_ID, NO_STACK, Segments, Trace
 
@@ -179,7 +180,7 @@ def skipped_of_segments(
     A segment at the end with a call stack was made while history was on. If nothing was allocated
     before the first event, no older event is lost, and that of the segment would be there.
     """
-    there = set(other.action)
+    there = actions_of(other)
     found = []
     before = bool((pairs.alloc == ABSENT).any()) if len(pairs.alloc) else True
     touched = is_among(segments.block_address[segments.block_state == ACTIVE], pairs.taken)

@@ -9,7 +9,7 @@ Source: snapshot-format notes 5.2, step 8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,18 +80,7 @@ def segment_lives(other: Events, segments: Segments, events: int) -> tuple[Segme
     Pools are those that the final segments or the events name, kinds those of the final segments;
     ``infer_pools()`` finds some of the others.
     """
-    lives, misfits = _lives(other, segments)
-    return replace(lives, end_event=np.minimum(lives.end_event, events)), misfits
-
-
-_STAYS = np.iinfo(np.int64).max
-"""The end of a segment that is still there."""
-
-
-@once_for_both
-def _lives(other: Events, segments: Segments) -> tuple[SegmentLives, int]:
-    # A history is built with these, and asked for them once it is built.
-    final = _final_rows(segments)
+    final = _final_rows(segments, events)
     kind = code_actions(other, SEGMENT_KINDS, 0).astype(np.int8)
     chosen = np.flatnonzero(kind)[::-1]
     event, addr, size, stream = (
@@ -103,14 +92,14 @@ def _lives(other: Events, segments: Segments) -> tuple[SegmentLives, int]:
     return _as_columns(rows, families, segments, other), misfits
 
 
-def _final_rows(segments: Segments) -> NDArray[np.int64]:
+def _final_rows(segments: Segments, events: int) -> NDArray[np.int64]:
     """Return the segments at the end in address order, in the columns of ``undo_segments``."""
     order = np.lexsort((segments.size, segments.address))
     low = segments.address[order]
     high = low + segments.size[order]
     high[:-1] = np.minimum(high[:-1], low[1:])  # two that overlap: memory is in one of them
     rows = np.empty((len(order), SEGMENT_COLUMNS), np.int64)
-    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3] = low, high, START, _STAYS
+    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3] = low, high, START, events
     rows[:, 4], rows[:, 7] = segments.stream[order], segments.expandable[order]
     rows[:, 5] = rows[:, 6] = order  # each is a family of its own
     return rows

@@ -401,7 +401,7 @@ def _of_lines(stack: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np
     return there[stack]
 
 
-_AUTOCASTS = expression(r".{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
+_AUTOCASTS = expression(r"^.{0,400}torch[/\\]amp[/\\]autocast_mode\.py$")
 
 
 def _find_weight_copies(

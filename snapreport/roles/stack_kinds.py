@@ -68,12 +68,12 @@ _STEPS, _AROUND, _BETWEEN, _WITHIN = (1 << bit for bit in range(4))
 """Bits of files: of optimizers; around the step of every optimizer, also of the user's own; between
 a step and its closure; PyTorch's own."""
 _FILES = (
-    (_STEPS, expression(r".{0,400}torch[/\\]optim[/\\]")),
+    (_STEPS, expression(r"^.{0,400}torch[/\\]optim[/\\]")),
     (
         _AROUND,
-        expression(r".{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
+        expression(r"^.{0,400}torch[/\\]optim[/\\](optimizer|lr_scheduler|swa_utils)\.py$"),
     ),
-    (_BETWEEN, expression(r".{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
+    (_BETWEEN, expression(r"^.{0,400}torch[/\\]utils[/\\]_contextlib\.py$")),
 )
 _TORCH = expression(r"(^|.{0,400}[/\\])torch[/\\]")
 _CALLS_CLOSURES = ("step", "_directional_evaluate")

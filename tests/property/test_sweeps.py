@@ -215,6 +215,15 @@ def test_the_peak_without_weights_is_the_first_of_the_most(seed: int) -> None:
         assert outline.peak_without() == (curve.max(), curve.argmax() - 1)
 
 
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 511, 512, 513, 1024])
+def test_the_top_is_the_first_of_the_highest_whatever_was_in_memory_before(n: int) -> None:
+    for curve in (np.arange(n)[::-1], np.arange(n), np.arange(n) % 7, np.zeros(n, np.int64)):
+        for junk in (10**9 + 7, -1, n - 1):
+            left = [np.full(n // 256 + k, junk, np.int64) for k in range(3) for _ in range(20)]
+            del left
+            assert Outline(curve).top == int(curve.argmax()) - 1
+
+
 def test_values_over_time() -> None:
     chance = np.random.default_rng(5)
     for n in (2, 3, 60):

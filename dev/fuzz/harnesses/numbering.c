@@ -86,7 +86,7 @@ static void check_rows(const int64_t *values, int64_t n, int64_t slots)
         met += place[i] == met;
     }
     HOLDS(made < 0 || met == made);
-    for (int64_t k = 1; k < made; k++) /* no two are alike */
+    for (int64_t k = 1; k < made; k++) /* of all pairs, neighbours */
         HOLDS(values[first[k]] != values[first[k - 1]] || values[n + first[k]] != values[n + first[k - 1]]);
     free(first);
     free(place);

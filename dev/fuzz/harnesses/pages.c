@@ -63,7 +63,7 @@ static void write_again(const table *t, const rows *r)
     for (uint64_t i = 0; i < MOST_TEXTS; i++)
         memset(texts + i * MOST_TEXT, (int)i + 1, i % (MOST_TEXT + 1));
     const uint64_t first = (uint64_t)r->ids[0] & 0xFFFFFFFF, has_id = first & 1;
-    written w = {columns, texts, t->width, t->n, MOST_TEXTS, null, first, t->text, has_id, 0};
+    written w = {columns, texts, t->width, t->n, MOST_TEXTS, null, UINT64_MAX, first, t->text, has_id, 0};
     uint64_t n_marks, read = 0;
     uint8_t *out = room(PAGE * PAGES, 1, 0xFF);
     int64_t last_ids[PAGES];

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ from snapreport.roles.passes import (
     stack_marks,
 )
 from snapreport.roles.steps import allocated_outline, parts_of_steps
+
+_Bound: TypeAlias = "tuple[str | Change | Edit, ...]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +132,8 @@ class Situation:
 
     def at_most(self, changes: Sequence[Change]) -> int:
         """Return a bound that the allocated peak does not exceed after some changes."""
-        if (known := self._bounds.get(tuple(changes))) is not None:
+        key: _Bound = ("at most", *changes)
+        if (known := self._bounds.get(key)) is not None:
             return known
         edits = [edit for each in changes for edit in each.least]
         all_of_them = [*edits, *(edit for each in changes for edit in (*each.expected, *each.most))]
@@ -143,13 +147,14 @@ class Situation:
             left, _ = edited_peak(self.room.history, self.room.widest, edits, unused, too_much)
         else:
             left = int(sizes_left(self.room.history, edits, self.moment, unused).sum())
-        found = self._bounds[tuple(changes)] = left + sum(change.extra for change in changes)
+        found = self._bounds[key] = left + sum(change.extra for change in changes)
         return found
 
     def at_least(self, changes: Sequence[Change]) -> int:
         """Return a bound that the peak does not fall below: with no part of a block unused."""
-        edits = tuple(edit for each in changes for edit in each.most)
-        if (known := self._bounds.get(edits)) is not None:
+        edits = [edit for each in changes for edit in each.most]
+        key: _Bound = ("at least", *edits)
+        if (known := self._bounds.get(key)) is not None:
             return known
         if self.moment is None:
             found, _ = edited_peak(
@@ -157,7 +162,7 @@ class Situation:
             )
         else:
             found = int(sizes_left(self.room.history, edits, self.moment).sum())
-        self._bounds[edits] = found
+        self._bounds[key] = found
         return found
 
     def largest(self, chosen: NDArray[np.bool_], share: float = 1.0) -> int:
@@ -188,7 +193,7 @@ class Situation:
         return {}
 
     @cached_property
-    def _bounds(self) -> dict[tuple[Change, ...] | tuple[Edit, ...], int]:
+    def _bounds(self) -> dict[_Bound, int]:
         return {}
 
     @property
@@ -300,7 +305,8 @@ def latest_free_after(situation: Situation, wanted: NDArray[np.int64]) -> NDArra
         wanted: int64, shape (n,), the events.
 
     Returns:
-        int64, shape (n,), in events; -1 if nothing was made after it in its pass.
+        int64, shape (n,), in events; -1 if nothing was made after it in its pass. Of the events
+        before a pass only the last one before its first activation is one of it.
     """
     rows, events = situation.history.allocations, situation.history.events
     kept = situation.of(ACTIVATION)

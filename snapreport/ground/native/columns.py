@@ -412,7 +412,7 @@ class Outline:
             curve: int64, shape (n_events + 1,), index 0 is the start.
         """
         (self.curve,) = taken(np.int64, len(curve), curve)
-        self._tops = np.empty(len(curve) // _STRETCH + 1, np.int64)
+        self._tops = np.empty(-(-len(curve) // _STRETCH), np.int64)
         self._far = checked(library().tops(self.curve, len(curve), self._tops))
 
     @property

@@ -10,7 +10,9 @@
 
 enum { LITERALS = 286, DISTANCES = 30, LENGTHS = 19, END = 256, FIRST_LENGTH = 257 };
 enum { MOST_BITS = 15, MOST_LENGTH_BITS = 7, DEEPEST = 64 };
-enum { GAIN = 5, MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
+/* A match is cut short where another begins that reaches so many bytes farther, about what it costs. */
+enum { GAIN = 5 };
+enum { MOST_MATCH = 258, FIRST_MATCH = 3, WINDOW = 1 << 15 };
 /* Bits before and after the tokens, at most, and what flush() writes beyond them. */
 enum { MOST_HEADER = 8 * 1024 };
 enum { PLACE_BITS = 28, KINDS = 1 << (32 - PLACE_BITS), TABLE_BITS = 13, END_BYTES = 8 };

@@ -108,7 +108,7 @@ class Written(ctypes.Structure):
         *((name, _P) for name in ("columns", "texts")),
         *((name, _SIZE) for name in ("n_columns", "n", "n_texts")),
         ("null", _N),
-        *((name, _SIZE) for name in ("first_id", "text", "has_id", "row")),
+        *((name, _SIZE) for name in ("nullable", "first_id", "text", "has_id", "row")),
     )
 
 
@@ -303,6 +303,7 @@ def write_leaves(
     columns: Sequence[NDArray[np.int64]],
     first_id: int,
     null: int,
+    nullable: Sequence[bool],
     has_id: bool = True,
     text: tuple[int, Sequence[bytes]] | None = None,
 ) -> Iterator[tuple[Marked, NDArray[np.int64]]]:
@@ -311,22 +312,27 @@ def write_leaves(
     Args:
         columns: int64, shape (n,) each: the cells, those of the id excepted.
         first_id: of the first row.
-        null: stands for NULL.
+        null: stands for NULL, in the columns that may be NULL.
+        nullable: whether each column may be.
         has_id: the table's first column is the id; without one SQLite numbers the rows.
         text: a column of texts, and those that its numbers are places of; at most MOST_TEXT bytes
             each, and none of them 0.
 
     Raises:
-        ValueError: there are too many columns, the ids are out of range, or there is no such text.
+        ValueError: there are too many columns, the ids are out of range, a text is too long, or
+            there is no such text.
     """
     n, width = len(columns[0]), len(columns)
     cells = taken(np.int64, n, *columns)
     places = np.array([address(column) for column in cells], np.uintp)
     place, texts = text or (width, ())
     known = np.array(texts, f"S{MOST_TEXT}")
+    if known.tolist() != list(texts):
+        raise ValueError(f"a text has more than {MOST_TEXT} bytes, or ends in 0")
     table = Written(
         columns=address(places), texts=address(known), n_columns=width, n=n, n_texts=len(known),
-        null=null, first_id=first_id, text=place, has_id=has_id, row=0,
+        null=null, nullable=sum(may << column for column, may in enumerate(nullable)),
+        first_id=first_id, text=place, has_id=has_id, row=0,
     )  # fmt: skip
     n_marks = ctypes.c_uint64(0)
     # A row has two marks and one for each column, and bytes for these and two others.

@@ -145,18 +145,24 @@ typedef struct {
     const int64_t *const *columns; /* each of `n` numbers */
     const uint8_t *texts;          /* `n_texts` of them, MOST_TEXT bytes each with zeros at the end */
     uint64_t n_columns, n, n_texts;
-    int64_t null;                  /* what stands for NULL */
+    int64_t null;                  /* what stands for NULL, */
+    uint64_t nullable;             /* and a bit for each column in which it does */
     uint64_t first_id;             /* of the first row; the others' count from there */
     uint64_t text;                 /* the column whose numbers are places in `texts`, if there is one */
     uint64_t has_id;               /* 1 if the table's first column is the id, which is stored once */
     uint64_t row;                  /* where to begin, and then where the next leaf does */
 } written;
 
+static int is_null(const written *t, uint64_t column, int64_t number)
+{
+    return number == t->null && (t->nullable >> column & 1);
+}
+
 /* Return the shortest type of a number that has bytes, 0 if the number needs none. */
-static unsigned type_of(int64_t number, int64_t null)
+static unsigned type_of(int64_t number)
 {
     static const uint8_t types[] = {1, 2, 3, 4, 5, 5, 6, 6}; /* by its bytes, minus 1 */
-    if (number == null || number == 0 || number == 1)
+    if (number == 0 || number == 1)
         return 0;
     const uint64_t positive = number < 0 ? ~(uint64_t)number : (uint64_t)number;
     return types[(64 - __builtin_clzll(positive << 1 | 1) - 1) / 8];
@@ -194,8 +200,8 @@ static uint64_t fitting(const written *t, uint64_t page_size, uint8_t *widest)
         for (uint64_t c = 0; c < t->n_columns; c++) {
             const int64_t number = t->columns[c][t->row + rows];
             const int is_text = c == t->text;
-            const unsigned type = is_text ? text_length(text_of(t, number)) : type_of(number, t->null);
-            if (type <= types[c])
+            const unsigned type = is_text ? text_length(text_of(t, number)) : type_of(number);
+            if (type <= types[c] || (!is_text && is_null(t, c, number)))
                 continue;
             length += is_text ? type - types[c] : (unsigned)(WIDTHS[type] - WIDTHS[types[c]]);
             types[c] = (uint8_t)type;
@@ -229,8 +235,8 @@ static unsigned write_cell(uint8_t *cell, const written *t, uint64_t row, const 
             types[c] = (uint8_t)(FIRST_TEXT + 2 * bytes);
             memcpy(cell + length, text, bytes);
             length += bytes;
-        } else if (number == t->null || widest[c] == 0) {
-            types[c] = (uint8_t)(number == t->null ? 0 : ZERO + number);
+        } else if (is_null(t, c, number) || widest[c] == 0) {
+            types[c] = (uint8_t)(is_null(t, c, number) ? 0 : ZERO + number);
         } else {
             types[c] = widest[c];
             for (unsigned left = WIDTHS[widest[c]]; left > 0; left--)

@@ -120,6 +120,16 @@ def test_a_manifest_has_every_warning_of_the_findings(
     assert [(each["code"], each["text"]) for each in manifest["warnings"]] == expected
 
 
+def test_a_device_is_diagnosed_once_whoever_asks(samples: Path) -> None:
+    snapshot = snapreport.load(samples / SAMPLE)
+    first = snapshot.device().diagnosis
+    (device,) = snapshot.findings(ignore=["churn"]).devices
+    for other in (snapshot.device().diagnosis, device.diagnosis):
+        kept = [each for each in first.findings if each.code != "churn" or other is first]
+        assert list(map(id, other.findings)) == list(map(id, kept))
+    assert snapshot.findings(rules=[]).devices[0].diagnosis is not first
+
+
 def test_a_snapshot_that_was_diagnosed_leaves_memory(samples: Path) -> None:
     snapshot = snapreport.load(samples / SAMPLE)
     found = snapshot.findings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
 import numpy as np
@@ -18,6 +18,8 @@ from tests.property.test_deflating import inflate
 
 SMALL = 512
 """The smallest page of SQLite: three levels need few rows."""
+MAY_BE_NULL = [True] * 12
+"""More columns than a table here has."""
 
 
 def empty(page_size: int) -> tuple[apsw.Connection, list[int]]:
@@ -45,7 +47,7 @@ def written(parts: Sequence[tuple[int, Sequence[NDArray[np.int64]]]], page_size:
     connection, (root, _) = empty(page_size)
     leaves = Leaves()
     for first_id, columns in parts:
-        leaves.add(first_id, columns)
+        leaves.add(first_id, columns, MAY_BE_NULL)
     return file_of([(root, leaves)] if parts else [], connection)
 
 
@@ -105,9 +107,9 @@ def test_several_tables_and_texts_go_into_one_file(n: int) -> None:
     place = np.arange(n) * 7 // 3 % len(texts)
     connection, (first, second) = empty(4096)
     numbered, other = Leaves(), Leaves()
-    numbered.add(0, [some, none, few])
-    other.add(1, [few, place, some], False, (1, texts))
-    other.add(n + 1, [some[:1], place[:1], few[:1]], False, (1, texts[::-1]))
+    numbered.add(0, [some, none, few], MAY_BE_NULL)
+    other.add(1, [few, place, some], MAY_BE_NULL, False, (1, texts))
+    other.add(n + 1, [some[:1], place[:1], few[:1]], MAY_BE_NULL, False, (1, texts[::-1]))
     file = opened(file_of([(first, numbered), (second, other)], connection))
     assert file.execute("SELECT * FROM t").fetchall() == plain(0, [some, none, few])
     told = [texts[i].decode() for i in place.tolist()]
@@ -120,7 +122,7 @@ def test_several_tables_and_texts_go_into_one_file(n: int) -> None:
 def test_numbers_of_a_column_are_as_long_as_one_another() -> None:
     long, short = [2, 300, NOT_THERE, 0, -70_000], [0, 1, NOT_THERE, 0, 1]
     columns = [np.array(column, np.int64) for column in (long, short)]
-    ((part, last_ids),) = library.write_leaves(columns, 5, NOT_THERE)
+    ((part, last_ids),) = library.write_leaves(columns, 5, NOT_THERE, MAY_BE_NULL)
     assert last_ids.tolist() == [9]
     rows = [
         # Length, id, length of the header, types, number; 3 is of three bytes, 8 and 9 are 0 and 1.
@@ -193,12 +195,32 @@ def test_too_many_columns_and_ids_beyond_a_row_are_refused() -> None:
     one = np.zeros(2, np.int64)
     for columns, first_id in (([one] * 13, 0), ([one], 2**56 - 1), ([one], -1)):
         with pytest.raises(ValueError, match="out of range"):
-            next(library.write_leaves(columns, first_id, NOT_THERE))
+            next(library.write_leaves(columns, first_id, NOT_THERE, MAY_BE_NULL))
     for columns, first_id in (([one] * 12, 0), ([one], 2**56 - 2)):
-        next(library.write_leaves(columns, first_id, NOT_THERE))
+        next(library.write_leaves(columns, first_id, NOT_THERE, MAY_BE_NULL))
 
 
 def test_a_text_that_is_not_there_is_refused() -> None:
     for place in (-1, 2):
         with pytest.raises(ValueError, match="out of range"):
-            next(library.write_leaves([np.array([0, place])], 0, NOT_THERE, text=(0, [b"a", b"b"])))
+            next(write_texts([0, place], [b"a", b"b"]))
+
+
+def write_texts(place: list[int], texts: list[bytes]) -> Iterator[object]:
+    return library.write_leaves([np.array(place)], 0, NOT_THERE, [False], text=(0, texts))
+
+
+def test_a_text_that_would_be_cut_is_refused() -> None:
+    next(write_texts([0, 1], [b"x" * 16, b""]))
+    for text in (b"x" * 17, b"x\0"):
+        with pytest.raises(ValueError, match="a text has more"):
+            next(write_texts([0], [text]))
+
+
+def test_the_least_number_is_a_number_in_a_column_that_is_never_null() -> None:
+    connection, (root, _) = empty(4096)
+    leaves = Leaves()
+    column = np.array([NOT_THERE, 3, 0], np.int64)
+    leaves.add(0, [column, column, column], [True, False, True])
+    rows = opened(file_of([(root, leaves)], connection)).execute("SELECT * FROM t").fetchall()
+    assert rows == [(0, None, NOT_THERE, None), (1, 3, 3, 3), (2, 0, 0, 0)]

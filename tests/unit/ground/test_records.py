@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import os
 import pickle
+import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Any
 
@@ -143,6 +146,48 @@ def test_whatever_is_asked_first_of_a_class(ask: Callable[[type], Any]) -> None:
     assert ours.__match_args__ == standard.__match_args__
 
 
+def test_a_subclass_may_call_the_init_of_a_class_that_is_not_made_yet() -> None:
+    ours, _ = _pair(frozen=True)
+
+    class Longer(ours):  # type: ignore[misc, valid-type]
+        def __init__(self, name: str) -> None:
+            super().__init__(name, (1,))
+
+    assert Longer("a").sizes == (1,)
+
+
+def test_a_subclass_compares_what_its_base_does_if_that_compares() -> None:
+    @records.dataclass(frozen=True, eq=False)
+    class Line(Site):
+        """With a line that is not compared."""
+
+        line: int = 0
+
+    assert Line("a", line=3) == Line("a", line=4)
+    assert hash(Line("a", line=3)) == hash(Line("a", line=4))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_forked_while_a_class_is_made_makes_its_own() -> None:
+    with records._lock:
+        child = threading.Thread(target=lambda: ended.append(_forked()))
+        ended: list[int] = []
+        child.start()
+        child.join(20)
+    assert ended == [0]
+
+
+def _forked() -> int:
+    """Return the exit status of a child that uses a record for the first time."""
+    number = os.fork()
+    if not number:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        ours, _ = _pair(frozen=True)
+        os._exit(0 if ours("a") == ours("a") else 1)
+    return os.waitpid(number, 0)[1]
+
+
 def test_a_record_that_init_never_saw_can_be_compared() -> None:
     ours, _ = _pair(frozen=True)
     one, other = object.__new__(ours), object.__new__(ours)
@@ -152,8 +197,18 @@ def test_a_record_that_init_never_saw_can_be_compared() -> None:
     assert repr(one).endswith("Site(name='a', sizes=())")
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Let threads take turns as often as can be."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless")
 def test_threads_that_use_a_class_first_all_get_their_records() -> None:
-    for _ in range(50):
+    for _ in range(200):
         ours, _ = _pair(frozen=True)
         together = threading.Barrier(4)
         found: list[Any] = []
