@@ -50,7 +50,7 @@ class Curves(dict[str, NDArray[np.int64]]):
 
     @cached_property
     def reserved_from(self) -> int | None:
-        """Return the first event from which reserved memory is known; None without an allocator.
+        """The first event from which reserved memory is known; None without an allocator.
 
         Reserved memory is replayed backwards from the final state. Where less is reserved than
         active, which is impossible, segment events are missing after that event, and the curve is
