@@ -50,6 +50,19 @@ EXPORT int32_t snapreport_count_before(const int64_t *group, int64_t n, int32_t 
  * are sorted instead. */
 enum { MOST_LOOKS = 8 };
 
+/* Empty a table for at most so many of `n` numbers, and return the bits of its places, or
+ * OUT_OF_RANGE. */
+static int emptied(int32_t *table, int64_t slots, int64_t n, int64_t most)
+{
+    if (n < 0 || n > INT64_MAX / MOST_LOOKS || most < 0 || most >= slots)
+        return OUT_OF_RANGE;
+    if (slots < 2 || slots > INT32_MAX || (slots & (slots - 1)) != 0)
+        return OUT_OF_RANGE;
+    for (int64_t slot = 0; slot < slots; slot++)
+        table[slot] = -1;
+    return __builtin_ctzll((uint64_t)slots);
+}
+
 /* Number distinct values in order of first appearance.
  *
  * table: room for `slots` numbers, a power of two from 2 on, and more than `most`.
@@ -61,15 +74,11 @@ enum { MOST_LOOKS = 8 };
 EXPORT int64_t snapreport_number(const int64_t *values, int64_t n, int32_t *table, int64_t slots,
                                  int64_t *found, int64_t most, int64_t *place)
 {
-    if (n < 0 || n > INT64_MAX / MOST_LOOKS || most < 0 || most >= slots)
-        return OUT_OF_RANGE;
-    if (slots < 2 || slots > INT32_MAX || (slots & (slots - 1)) != 0)
-        return OUT_OF_RANGE;
+    const int bits = emptied(table, slots, n, most);
+    if (bits < 0)
+        return bits;
     const uint64_t mask = (uint64_t)slots - 1;
-    const int bits = __builtin_ctzll((uint64_t)slots);
     int64_t met = 0, looks = MOST_LOOKS * n;
-    for (uint64_t slot = 0; slot <= mask; slot++)
-        table[slot] = -1;
     for (int64_t i = 0; i < n; i++) {
         if (i && values[i] == values[i - 1]) {
             place[i] = place[i - 1];
@@ -143,15 +152,11 @@ EXPORT int32_t snapreport_by_kind(const int64_t *values, int64_t n, const int64_
 EXPORT int64_t snapreport_alike(const int64_t *const *columns, int64_t n_columns, int64_t n,
                                 int32_t *table, int64_t slots, int64_t *first, int64_t *place)
 {
-    if (n < 0 || n > INT64_MAX / MOST_LOOKS || n_columns < 0 || n >= slots)
-        return OUT_OF_RANGE;
-    if (slots < 2 || slots > INT32_MAX || (slots & (slots - 1)) != 0)
-        return OUT_OF_RANGE;
+    const int bits = n_columns < 0 ? OUT_OF_RANGE : emptied(table, slots, n, n);
+    if (bits < 0)
+        return bits;
     const uint64_t mask = (uint64_t)slots - 1;
-    const int bits = __builtin_ctzll((uint64_t)slots);
     int64_t met = 0, looks = MOST_LOOKS * n;
-    for (uint64_t slot = 0; slot <= mask; slot++)
-        table[slot] = -1;
     for (int64_t i = 0; i < n; i++) {
         uint64_t mixed = 0;
         for (int64_t c = 0; c < n_columns; c++) {
