@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 _Table = TypeVar("_Table")
 _Other = TypeVar("_Other")
 _Found = TypeVar("_Found")
+_Rest = ParamSpec("_Rest")
 _Number = TypeVar("_Number", bound=np.generic)
 
 
@@ -31,21 +32,23 @@ def once_for_each(work: Callable[[_Table], _Found]) -> Callable[[_Table], _Found
 
 
 def once_for_both(
-    work: Callable[[_Table, _Other], _Found],
-) -> Callable[[_Table, _Other], _Found]:
+    work: Callable[Concatenate[_Table, _Other, _Rest], _Found],
+) -> Callable[Concatenate[_Table, _Other, _Rest], _Found]:
     """Cache a function's result for two objects, keeping only the last second one per first.
 
-    Neither is kept in use by that, even if the second one has the first in it.
+    Neither is kept in use by that, even if the second one has the first in it. Further arguments
+    are kept, and compared.
     """
-    known: WeakKeyDictionary[_Table, tuple[Callable[[], _Other | None], _Found]]
+    known: WeakKeyDictionary[_Table, tuple[Callable[[], _Other | None], Any, _Found]]
     known = WeakKeyDictionary()
 
     @functools.wraps(work)
-    def ask(table: _Table, other: _Other) -> _Found:
+    def ask(table: _Table, other: _Other, /, *rest: _Rest.args, **named: _Rest.kwargs) -> _Found:
         before = known.get(table)
-        if before is None or before[0]() is not other:
-            before = known[table] = _weakly(other), work(table, other)
-        return before[1]
+        if before is None or before[0]() is not other or before[1] != (rest, named):
+            found = work(table, other, *rest, **named)
+            before = known[table] = _weakly(other), (rest, named), found
+        return before[2]
 
     return ask
 

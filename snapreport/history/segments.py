@@ -148,22 +148,12 @@ def segments_at(lives: SegmentLives, event: int) -> NDArray[np.int64]:
 
 
 @once_for_both
-def _known(
-    other: Events,  # noqa: ARG001
-    segments: Segments,  # noqa: ARG001
-) -> dict[int, tuple[SegmentLives, int]]:
-    """Return what ``known_lives()`` found, by the number of events."""
-    return {}
-
-
 def known_lives(other: Events, segments: Segments, events: int) -> tuple[SegmentLives, int]:
-    """Do as ``segment_lives()``, once for histories that differ in other things, such as names."""
-    known = _known(other, segments)
-    if events not in known:
-        known[events] = segment_lives(other, segments, events)
-        for column in fields(SegmentLives):
-            shared(getattr(known[events][0], column.name))
-    return known[events]
+    """Return what ``segment_lives()`` does, kept for histories that differ only in names."""
+    lives, misfits = segment_lives(other, segments, events)
+    for column in fields(lives):
+        shared(getattr(lives, column.name))
+    return lives, misfits
 
 
 def lives_of(history: DeviceHistory) -> SegmentLives:

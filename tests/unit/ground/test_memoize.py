@@ -55,6 +55,19 @@ def test_for_two_objects_the_other_one_has_to_be_the_same_as_the_last_time() -> 
     assert gone() is None
 
 
+def test_further_arguments_have_to_be_equal() -> None:
+    asked = []
+
+    @once_for_both
+    def work(table: Table, other: Table, number: int) -> int:
+        asked.append(number)
+        return len(asked)
+
+    one, other = Table(), Table()
+    assert [work(one, other, 1000), work(one, other, 10**3), work(one, other, 7)] == [1, 1, 2]
+    assert work(one, other, number=7) == work(one, other, number=7)
+
+
 def test_a_file_is_let_go_with_all_that_was_worked_out_about_its_devices() -> None:
     file = trace().alloc("a", 4, frames=[frame("f")]).segment("a", MIB, (4, 4, "live")).file()
     find(file)  # roles, passes and steps depend on a device and on the file that it is in
