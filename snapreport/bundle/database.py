@@ -225,7 +225,7 @@ def joined(database: bytes, tables: Iterable[tuple[int, Leaves]]) -> list[bytes 
 
 
 _LOCKED = 2**30 // PAGE_SIZE + 1
-"""The number of the page that SQLite never uses: on its bytes a file is locked."""
+"""The page that SQLite never uses: it locks a file by these bytes."""
 
 
 def _data(part: bytes | Marked) -> bytes:

@@ -51,16 +51,8 @@ _SLACK, _SLACK_MUCH = 0.02, 0.1
 Rounding to 512 bytes alone costs far less."""
 
 
-def find_allocator_faults(
-    tables: History, device: DeviceFigures, *, notes: bool = True
-) -> Iterator[Finding]:
-    """Yield the findings about a device's allocator.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-        notes: whether notes count, too.
-    """
+def find_allocator_faults(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield the findings about a device's allocator."""
     history = device.history
     # Pinned memory has an allocator of its own, with other rules.
     if "reserved" not in device.curves or not len(history.allocations):
@@ -71,10 +63,8 @@ def find_allocator_faults(
         return
     tightest = find_tightest(tables, device)
     if tightest is not None:
-        if notes or _is_much_lost(tightest):
-            yield from _fragmentation(tables, device, tightest)
-        if notes:
-            yield from _unused(tables, device, tightest)
+        yield from _fragmentation(tables, device, tightest)
+        yield from _unused(tables, device, tightest)
     yield from _locked(tables, device)
     yield from _slack(tables, device)
     if device.recorded:
@@ -190,14 +180,10 @@ def _raised_for(device: DeviceFigures) -> int | None:
     return int(after.min()) if len(after) else None
 
 
-def _is_much_lost(tightest: Tightest) -> bool:
-    """Say whether fragments are worth a warning, not only a note."""
-    return tightest.grew and tightest.lost / max(tightest.reserved, 1) >= _LOST_MUCH
-
-
 def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -> Iterator[Finding]:
     lost = tightest.lost
-    if lost / max(tightest.reserved, 1) < _LOST or lost < WORTH:
+    share = lost / max(tightest.reserved, 1)
+    if share < _LOST or lost < WORTH:
         return
     curve = allocator_of(device).fragmentation
     known = curve[curve >= 0]
@@ -231,7 +217,7 @@ def _fragmentation(tables: History, device: DeviceFigures, tightest: Tightest) -
         )
     yield Finding(
         "fragmentation",
-        "warning" if _is_much_lost(tightest) else "note",
+        "warning" if tightest.grew and share >= _LOST_MUCH else "note",
         f"{format_bytes(tightest.pieces)} of {format_bytes(tightest.reserved)} reserved were free,"
         + (" but in too small pieces" if tightest.grew else " in pieces between live blocks"),
         explanation,

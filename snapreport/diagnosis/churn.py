@@ -29,19 +29,12 @@ from snapreport.roles.steps import OPTIMIZER_STEP, allocated_outline, find_itera
 MIB = 1 << 20
 
 
-def find_churn(tables: History, device: DeviceFigures, *, notes: bool = True) -> Iterator[Finding]:
-    """Yield the findings about a device's churn.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-        notes: whether notes count, too.
-    """
+def find_churn(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield the findings about a device's churn."""
     if not device.recorded:
         return
-    if notes:
-        yield from _remade(tables, device)
-        yield from _transients(tables, device)
+    yield from _remade(tables, device)
+    yield from _transients(tables, device)
     yield from _held_through(tables, device)
     yield from _pending(tables, device)
 

@@ -139,7 +139,6 @@ def _conclude(
     return DeviceFindings(
         **vars(device),
         allocator=later(lambda: replace(allocator_of(device), large_page=page)),
-        to_act_on=later(lambda: silence(_to_act_on(tables, device), ignore)[0]),
         diagnosis=later(lambda: diagnose(device, tables, known).without(ignore)),
         trust=judge_recording(tables, device),
         card=fit_card(tables, device, card)
@@ -284,15 +283,9 @@ def diagnose(
     A diagnosis keeps its device in use, so that the two cannot be in a cache of all files.
     """
     if device not in known:
-        found = _find_all(tables, device, notes=True)
+        found = _find_all(tables, device)
         known[device] = Diagnosis(_in_its_words(tables, device, found))
     return known[device]
-
-
-def _to_act_on(tables: History, device: DeviceFigures) -> tuple[Finding, ...]:
-    """Return what of the diagnosis is more than a note."""
-    found = _find_all(tables, device, notes=False)
-    return _in_its_words(tables, device, (each for each in found if each.severity != "note"))
 
 
 def _in_its_words(
@@ -358,15 +351,13 @@ def in_words_of_forecast(finding: Finding) -> Finding:
     )
 
 
-def _find_all(tables: History, device: DeviceFigures, *, notes: bool) -> Iterator[Finding]:
-    """Yield what is found; without ``notes``, not what takes long and is never more than a note."""
-    if notes or device.ooms or _cpu_failure(tables, device) is not None:
-        yield from find_memory(tables, device)
+def _find_all(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    yield from find_memory(tables, device)
     # The warnings that are also in a bundle's manifest; a failed request has a verdict instead.
     yield from (warning for warning in device.warnings if warning.code != "oom")
-    yield from find_growth(tables, device, notes=notes)
-    yield from find_churn(tables, device, notes=notes)
-    yield from find_allocator_faults(tables, device, notes=notes)
+    yield from find_growth(tables, device)
+    yield from find_churn(tables, device)
+    yield from find_allocator_faults(tables, device)
 
 
 def _cpu_failure(tables: History, device: DeviceFigures) -> Failure | None:

@@ -54,18 +54,11 @@ _SEPARATE = 3
 graph that is kept."""
 
 
-def find_growth(tables: History, device: DeviceFigures, *, notes: bool = True) -> Iterator[Finding]:
-    """Yield the findings about memory that grows or outlives its step.
-
-    Args:
-        tables: the file.
-        device: the device's figures.
-        notes: whether notes count, too.
-    """
+def find_growth(tables: History, device: DeviceFigures) -> Iterator[Finding]:
+    """Yield the findings about memory that grows or outlives its step."""
     if not device.recorded:
         return
-    if notes:
-        yield from _optimizer_state(tables, device)
+    yield from _optimizer_state(tables, device)
     turns = find_iterations(device.history, tables)
     yield from find_unreleased(tables, device, turns)
     kept = kept_by_calls(tables, device)

@@ -86,7 +86,7 @@ def peak_finding(tables: History, device: DeviceFigures) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class _Details:
-    """What the finding about the peak says at length, which is most of the work for it."""
+    """The long part of the finding about the peak, and most of the work for it."""
 
     file: History
     device: DeviceFigures

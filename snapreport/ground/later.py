@@ -15,7 +15,7 @@ class Later(Generic[_Found]):
     """A field of a dataclass whose value may be given as ``later(work)``."""
 
     def __init__(self, default: Any = MISSING) -> None:
-        """Take the field's default, if it has one."""
+        """Set the field's default; without one, the field must be given."""
         self._default = default
 
     def __set_name__(self, owner: type, name: str) -> None:

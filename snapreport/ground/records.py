@@ -63,7 +63,7 @@ class _Unmade:
 
 
 def _make(cls: type) -> None:
-    """Give a class what the standard library makes of it."""
+    """Make a class as the standard library does, and put what it adds into the class."""
     with _lock:
         given = {name: value for name, value in vars(cls).items() if type(value) is not _Unmade}
         if len(given) == len(vars(cls)):
@@ -96,7 +96,7 @@ def _freeze(cls: type, eq: bool) -> type:
 
 
 def _comparison(cls: Any) -> tuple[Callable[[Any, object], bool], Callable[[Any], int]]:
-    """Return what compares and what hashes the records of a class."""
+    """Return the functions that compare and hash a class's records."""
 
     @cache
     def names() -> tuple[str, ...]:

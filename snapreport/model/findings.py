@@ -239,8 +239,6 @@ class DeviceFindings(DeviceFigures):
 
     allocator: Later[AllocatorUse] = Later()
     """Its segments over time, and the fragmentation after every event."""
-    to_act_on: Later[tuple[Finding, ...]] = Later()
-    """What of the diagnosis is more than a note."""
     diagnosis: Later[Diagnosis] = Later()
     """What went wrong, whether the recording can be trusted, and what to do."""
     trust: Trust

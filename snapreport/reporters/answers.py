@@ -101,7 +101,7 @@ def live_document(
 
 
 def _parts(parts: Parts) -> str:
-    """Say how much is from before the recording and how much was made in it; not what is zero."""
+    """Say how much was there before the recording began and how much came later, zeros left out."""
     count = parts.baseline_count + parts.dynamic_count
     if not count:
         return "No allocations."

@@ -193,8 +193,9 @@ def _device(device: DeviceFindings, findings: Findings, room: Room) -> Iterator[
     if room.findings is not None:
         yield from diagnosis_blocks(device.diagnosis, room.findings, _ROWS)
     else:
-        for finding in device.to_act_on:
-            yield Paragraph((f"{finding.title}  ", Tag(finding.id)), finding.severity, True)
+        for finding in device.diagnosis.findings:
+            if finding.severity != "note":
+                yield Paragraph((f"{finding.title}  ", Tag(finding.id)), finding.severity, True)
     if room.report and not len(device.history.allocations):
         return
     yield Paragraph(device.trust.sentence)

@@ -73,7 +73,7 @@ class Judge:
         return part
 
     def join(self, rows: NDArray[np.intp], part: Judge) -> None:
-        """Take over what a judge of some of the allocations found."""
+        """Copy in what another judge found for some of these allocations."""
         self.role[rows], self.evidence[rows], self.open[rows] = part.role, part.evidence, part.open
 
     def follow(self, chosen: NDArray[np.bool_], alike: NDArray[np.int64]) -> None:
@@ -523,7 +523,7 @@ class _Left:
         self.give(there, role, text, sure)
 
     def give_sizes(self, size: NDArray[np.int64], role: int, text: str, sure: float) -> None:
-        """Assign a role to those of some sizes."""
+        """Assign a role to those that have one of some sizes."""
         self.give(np.isin(self.size, size), role, text, sure)
 
 

@@ -290,7 +290,7 @@ def _before_backward(
 
 
 def _also(chosen: NDArray[np.bool_], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which are chosen, and of the chosen ones found."""
+    """Return those chosen for which ``found``, one value for each chosen one, is true."""
     both: NDArray[np.bool_] = chosen.copy()
     both[chosen] = found
     return both

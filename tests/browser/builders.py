@@ -281,7 +281,6 @@ def _device(spec: DeviceSpec, stacks: StackMaker) -> DeviceFindings:
     return DeviceFindings(
         **vars(figures),
         allocator=AllocatorUse(lives_of(history), np.zeros(events + 1, dtype=np.int64), -1),
-        to_act_on=(),
         diagnosis=Diagnosis(_found(spec, figures)),
         trust=_trust(figures),
         labels=(),

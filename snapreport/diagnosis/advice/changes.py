@@ -116,7 +116,7 @@ def state_depends_on_data(situation: Situation) -> bool:
 
 
 def _kinds(situation: Situation, at: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Number the allocations in some rows by their call stack and size."""
+    """Give allocations in some rows numbers, equal ones to equal call stacks and sizes."""
     rows = situation.history.allocations
     above = len(situation.tables.stacks) + 1
     kinds: NDArray[np.int64] = distinct(rows.size[at])[1] * above + (rows.stack[at] + 1)
